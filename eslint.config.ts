@@ -1,0 +1,82 @@
+// Lint: typed rules at their strictest, and the floor plan of design: imports run strictly downward, siblings never meet.
+import { defineConfig } from 'eslint/config'
+import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript'
+import { importX } from 'eslint-plugin-import-x'
+import tseslint from 'typescript-eslint'
+
+const rooms = ['source', 'journal', 'formats', 'sinks', 'ops', 'mock']
+const everything = [
+  'source',
+  'journal',
+  'formats',
+  'sinks',
+  'ops',
+  'mock',
+  'config',
+  'collect.ts',
+  'ship.ts',
+  'app.ts',
+  'commands',
+  'main.ts',
+]
+
+/** `target` may import nothing below src but what stands in `allowed`. */
+const floor = (target: string, allowed: string[]) =>
+  everything
+    .filter((from) => from !== target && !allowed.includes(from))
+    .map((from) => ({
+      target: `./src/${target}`,
+      from: `./src/${from}`,
+      message: `${target} may not know ${from}: see src/README.md`,
+    }))
+
+export default defineConfig(
+  { ignores: ['dist/', 'node_modules/', 'data/', 'out/', 'coverage/'] },
+  tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    linterOptions: { reportUnusedDisableDirectives: 'error' },
+    plugins: { 'import-x': importX },
+    settings: { 'import-x/resolver-next': [createTypeScriptImportResolver()] },
+    rules: {
+      'import-x/no-cycle': 'error',
+      'import-x/no-default-export': 'error',
+      'import-x/no-restricted-paths': [
+        'error',
+        {
+          zones: [
+            ...floor('model', []),
+            ...rooms.flatMap((room) => floor(room, [])),
+            ...floor('collect.ts', []),
+            ...floor('ship.ts', []),
+            ...floor('config', ['source', 'formats', 'sinks']),
+            ...floor('app.ts', [...rooms, 'config', 'collect.ts', 'ship.ts']),
+            ...floor('commands', [...rooms, 'config', 'app.ts']),
+          ],
+        },
+      ],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      '@typescript-eslint/no-unnecessary-condition': [
+        'error',
+        { allowConstantLoopConditions: 'only-allowed-literals' },
+      ],
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true },
+      ],
+      '@typescript-eslint/require-await': 'off',
+      'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
+      'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+      eqeqeq: 'error',
+      'no-console': 'error',
+    },
+  },
+  // Names of repeated shapes that a test may leave looser: a test is one long function by nature.
+  {
+    files: ['test/**', 'bench/**', 'scripts/**'],
+    rules: { 'max-lines-per-function': 'off', 'max-lines': 'off', 'no-console': 'off' },
+  },
+  { files: ['*.config.ts'], rules: { 'import-x/no-default-export': 'off' } },
+)

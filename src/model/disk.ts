@@ -1,0 +1,26 @@
+// The disk, as sinks may know it. The real one stands in ops/; tests bring one that forgets what was not synced.
+
+export interface DiskFile {
+  size(): Promise<number>
+  /** Up to `length` bytes from `offset`; fewer only at the end of the file. */
+  read(offset: number, length: number): Promise<Uint8Array>
+  /** All of `bytes`, at `offset`. */
+  write(bytes: Uint8Array, offset: number): Promise<void>
+  truncate(size: number): Promise<void>
+  /** Resolves when the file's content would survive a power cut. */
+  sync(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Throws ConnectorError `disk_full`, `misconfigured` (no such folder, no permission, read-only) or `disk_failed` (an I/O error). */
+export interface Disk {
+  /** Opens for reading and writing, creates the file (mode 0600) where there is none; its folder must exist or is created. */
+  open(path: string): Promise<DiskFile>
+  exists(path: string): Promise<boolean>
+  /** Replaces `to`; both names in the same folder. */
+  rename(from: string, to: string): Promise<void>
+  /** No error where there is none. */
+  remove(path: string): Promise<void>
+  /** Makes creations, renames and removals in `folder` survive a power cut. */
+  syncFolder(folder: string): Promise<void>
+}

@@ -1,0 +1,93 @@
+// A run of entries as one slab of bytes and columns of offsets: no object, no string an entry until somebody asks for one.
+
+/** The columns of one entry in `Entries.columns`, in this order. Offsets count from the start of the slab. */
+export const RAW_START = 0
+export const RAW_END = 1
+export const ID_START = 2
+export const ID_END = 3
+export const TIME_START = 4
+export const TIME_END = 5
+/** index into `Entries.types` */
+export const TYPE = 6
+/** 0: the first content seen under this id; 2, 3, …: the same id again with other content (history only) */
+export const VERSION = 7
+export const COLUMNS = 8
+
+const utf8 = new TextDecoder()
+
+/**
+ * Immutable. `raw` is the element as the API sent it, save that CR and LF between tokens are gone, so it fits a line.
+ * Where an id or time was written with escapes, its decoded text lies elsewhere in the slab and the columns point there.
+ */
+export class Entries {
+  readonly bytes: Uint8Array
+  readonly count: number
+  readonly columns: Uint32Array
+  /** microseconds since 1970, one an entry */
+  readonly times: Float64Array
+  /** each type that occurs, once */
+  readonly types: readonly string[]
+
+  constructor(
+    bytes: Uint8Array,
+    count: number,
+    columns: Uint32Array,
+    times: Float64Array,
+    types: readonly string[],
+  ) {
+    this.bytes = bytes
+    this.count = count
+    this.columns = columns
+    this.times = times
+    this.types = types
+  }
+
+  column(index: number, column: number): number {
+    return this.columns[index * COLUMNS + column] ?? 0
+  }
+
+  /** A view, not a copy. */
+  raw(index: number): Uint8Array {
+    return this.bytes.subarray(this.column(index, RAW_START), this.column(index, RAW_END))
+  }
+
+  rawBytes(index: number): number {
+    return this.column(index, RAW_END) - this.column(index, RAW_START)
+  }
+
+  id(index: number): string {
+    return utf8.decode(this.bytes.subarray(this.column(index, ID_START), this.column(index, ID_END)))
+  }
+
+  /** As the API wrote it. */
+  time(index: number): string {
+    return utf8.decode(this.bytes.subarray(this.column(index, TIME_START), this.column(index, TIME_END)))
+  }
+
+  /** Microseconds since 1970. */
+  at(index: number): number {
+    return this.times[index] ?? NaN
+  }
+
+  type(index: number): string {
+    return this.types[this.column(index, TYPE)] ?? ''
+  }
+
+  version(index: number): number {
+    return this.column(index, VERSION)
+  }
+
+  /** Entries [from, to), sharing the slab. */
+  slice(from: number, to: number): Entries {
+    if (from === 0 && to >= this.count) return this
+    return new Entries(
+      this.bytes,
+      to - from,
+      this.columns.subarray(from * COLUMNS, to * COLUMNS),
+      this.times.subarray(from, to),
+      this.types,
+    )
+  }
+
+  static readonly none = new Entries(new Uint8Array(0), 0, new Uint32Array(0), new Float64Array(0), [])
+}

@@ -1,0 +1,83 @@
+// The one error class and its closed list of codes. The code is the decision (retry, hold, pause, …) and the metric's label.
+
+/** What a conductor does when an error of a code reaches it. */
+export type Action =
+  /** try the same thing again after a backoff, for ever */
+  | 'retry'
+  /** configuration is at fault: say so once, go on trying slowly, fail no probe */
+  | 'hold'
+  /** no room: stop taking in, go on giving out */
+  | 'pause'
+  /** the receiver refuses this content for good: halve the batch, park a single entry */
+  | 'split'
+  /** nothing sane can follow: stop the process */
+  | 'exit'
+  /** we were told to stop: not a fault */
+  | 'stop'
+
+const actions = {
+  aborted: 'stop',
+  config_invalid: 'exit',
+  // asking and sending
+  unauthorized: 'hold',
+  forbidden: 'hold',
+  not_found: 'hold',
+  bad_request: 'hold',
+  redirected: 'hold',
+  tls_invalid: 'hold',
+  misconfigured: 'hold',
+  rate_limited: 'retry',
+  server_error: 'retry',
+  unreachable: 'retry',
+  timeout: 'retry',
+  bad_reply: 'retry',
+  too_large: 'split',
+  refused: 'split',
+  // keeping
+  journal_full: 'pause',
+  disk_full: 'pause',
+  journal_in_use: 'exit',
+  journal_corrupt: 'exit',
+  disk_failed: 'exit',
+} as const satisfies Record<string, Action>
+
+export type ErrorCode = keyof typeof actions
+
+/** Every code there is, for metrics that must know their labels at start. */
+export const errorCodes = Object.keys(actions) as readonly ErrorCode[]
+
+export function actionOf(code: ErrorCode): Action {
+  return actions[code]
+}
+
+export interface ErrorDetails {
+  /** the other side's own hint of when to come back */
+  readonly retryAfterMs?: number
+  readonly cause?: unknown
+}
+
+/**
+ * The only error that our rooms throw on purpose. The message is for an operator: what, where, why, what to do
+ * next; never a secret, never a byte of content. Anything else that is thrown is a bug and stops the process.
+ */
+export class ConnectorError extends Error {
+  override readonly name = 'ConnectorError'
+  readonly code: ErrorCode
+  readonly retryAfterMs: number | undefined
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.code = code
+    this.retryAfterMs = details.retryAfterMs
+  }
+
+  get action(): Action {
+    return actions[this.code]
+  }
+}
+
+/** True for an error that only says: we were asked to stop. */
+export function isAbort(error: unknown): boolean {
+  if (error instanceof ConnectorError) return error.code === 'aborted'
+  return error instanceof Error && error.name === 'AbortError'
+}

@@ -1,0 +1,33 @@
+// `types` patterns: `*` stands for any run of characters, `!` takes away again. Linear time, no regular expressions.
+
+function matches(pattern: string, text: string): boolean {
+  const pieces = pattern.split('*')
+  const first = pieces[0] ?? ''
+  if (pieces.length === 1) return pattern === text
+  const last = pieces[pieces.length - 1] ?? ''
+  if (!text.startsWith(first) || text.length < first.length + last.length) return false
+  let at = first.length
+  for (const piece of pieces.slice(1, -1)) {
+    const found = text.indexOf(piece, at)
+    if (found < 0) return false
+    at = found + piece.length
+  }
+  return text.length - last.length >= at && text.endsWith(last)
+}
+
+/**
+ * The last pattern that matches decides; a list that begins with `!` begins from everything.
+ * `['*', '!user:*']` is everything but users' own.
+ */
+export function globFilter(patterns: readonly string[]): (text: string) => boolean {
+  const rules = patterns.map((pattern) => ({
+    take: !pattern.startsWith('!'),
+    pattern: pattern.startsWith('!') ? pattern.slice(1) : pattern,
+  }))
+  const initial = rules[0]?.take === false
+  return (text) => {
+    let taken = initial
+    for (const rule of rules) if (matches(rule.pattern, text)) taken = rule.take
+    return taken
+  }
+}

@@ -1,0 +1,27 @@
+// The network, as the rooms may know it: one request, one reply whose body streams. undici stands behind it in ops/, the mock in tests.
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'HEAD' | 'DELETE'
+  /** Absolute. Comes from the configuration only, never from what an API sent. */
+  readonly url: string
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: Uint8Array
+}
+
+export interface HttpReply {
+  readonly status: number
+  /** Lower-case names; of a repeated header the last one. */
+  readonly headers: Readonly<Record<string, string>>
+  /**
+   * As it came over the wire (still compressed where `content-encoding` says so). Must be read to its end or left by
+   * the iterator's `return`, which closes the connection.
+   */
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/**
+ * Sends one request, once: no redirect is followed, nothing is retried.
+ * Throws ConnectorError `unreachable`, `timeout`, `tls_invalid` or `aborted`; the body's iteration throws the same.
+ */
+export type Transport = (request: HttpRequest, signal: AbortSignal) => Promise<HttpReply>

@@ -1,0 +1,178 @@
+// What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
+import type { Entries } from './entries.ts'
+import type { Cursor, Finding, Origin, Quarantined } from './source.ts'
+
+/** Position in the journal's one order: 1, 2, 3, … without end, an integer below 2^53. */
+export type Seq = number
+
+export interface Append {
+  readonly origin: Origin
+  readonly entries: Entries
+  readonly quarantined: readonly Quarantined[]
+  readonly findings: readonly Finding[]
+  /** Entries of other types are counted as filtered and not kept. Asked once for each type of the page. */
+  readonly wanted?: (type: string) => boolean
+  /** New entries before this instant (µs) count as late. */
+  readonly headAt: number | undefined
+  /** Absent: the page is not whole yet, the cursor stays. */
+  readonly cursor: Cursor | undefined
+  readonly gaps: number
+}
+
+/** Outcomes are disjoint: added counts what was new and not late. */
+export interface Appended {
+  readonly added: number
+  readonly late: number
+  readonly known: number
+  readonly filtered: number
+  readonly quarantined: number
+  readonly findings: number
+  /** how far behind the head the latest of the late ones was, µs; 0 where none */
+  readonly latestBehindUs: number
+}
+
+/** A stretch of one chunk: entries of one origin with consecutive sequence numbers. */
+export interface Run {
+  readonly origin: Origin
+  readonly firstSeq: Seq
+  /** epoch ms at which the journal took them */
+  readonly appendedAt: number
+  /** Addressed to one sink alone: a retried dead letter, or a replay. */
+  readonly onlySink: string | undefined
+  readonly replay: boolean
+  readonly entries: Entries
+}
+
+/** Consecutive runs of the journal: all that stands in [first, last]. */
+export interface Batch {
+  readonly first: Seq
+  readonly last: Seq
+  readonly count: number
+  readonly runs: readonly Run[]
+}
+
+export interface TakeLimits {
+  readonly maxEntries: number
+  /** of raw payload; one entry is always taken, however large */
+  readonly maxBytes: number
+}
+
+/** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (law 2). */
+export interface Intent {
+  readonly first: Seq
+  readonly last: Seq
+  /** counts from 1 */
+  readonly attempt: number
+  /** hash of the settings that shape the bytes; another hash: the bytes will differ from the first attempt's */
+  readonly shape: string
+  /** what the sink needs to recognise its own half-done work: an offset, an acknowledgement's id; JSON of its making */
+  readonly detail: string
+}
+
+/** An entry that a sink refuses for good. */
+export interface Parked {
+  readonly seq: Seq
+  readonly code: string
+  /** the receiver's own words where it is safe to keep them; never content */
+  readonly reason: string
+}
+
+export interface Settlement {
+  /** all of [first, through] is settled: accepted, filtered, or parked by name here */
+  readonly first: Seq
+  readonly through: Seq
+  readonly accepted: number
+  readonly filtered: number
+  readonly parked: readonly Parked[]
+  /** written in the same transaction: the batch that is sent next */
+  readonly next?: Intent | undefined
+}
+
+export interface DeadLetter {
+  readonly id: number
+  readonly sink: string
+  readonly seq: Seq
+  readonly origin: Origin
+  readonly entryId: string
+  readonly time: string
+  readonly type: string
+  readonly code: string
+  readonly reason: string
+  /** epoch ms */
+  readonly parkedAt: number
+  readonly bytes: number
+}
+
+export interface DeadLetterQuery {
+  readonly sink?: string
+  readonly ids?: readonly number[]
+  readonly limit?: number
+  /** only letters with a greater id: for paging */
+  readonly after?: number
+}
+
+export interface SinkPosition {
+  readonly sink: string
+  /** all up to here is settled */
+  readonly position: Seq
+  readonly owedEntries: number
+  /** epoch ms when the oldest owed entry came into the journal */
+  readonly oldestOwedAt: number | undefined
+  readonly deadLetters: number
+}
+
+export interface JournalStats {
+  /** owed entries: not yet settled by every sink */
+  readonly entries: number
+  /** owed payload */
+  readonly bytes: number
+  readonly capacityBytes: number
+  /** owed payload is at its bound: append refuses */
+  readonly full: boolean
+  readonly sinks: readonly SinkPosition[]
+  /** sinks that have a position here but left the config: told once, they hold nothing back */
+  readonly strangers: readonly string[]
+  readonly quarantined: number
+  readonly gaps: number
+  readonly findings: number
+}
+
+export interface FindingRecord {
+  readonly origin: Origin
+  readonly kind: Finding['kind']
+  readonly entryId: string
+  /** epoch ms */
+  readonly foundAt: number
+}
+
+/**
+ * One transaction a method: it lands whole or not at all. Throws ConnectorError `journal_full` (append only: nothing of
+ * the part is kept), `disk_full`, `disk_failed`, `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
+ */
+export interface Journal {
+  cursor(origin: Origin): Promise<Cursor | undefined>
+  append(part: Append): Promise<Appended>
+  /** The oldest entries after `after` (default: the sink's position), whatever they are: the caller filters. Undefined: none. */
+  take(sink: string, limits: TakeLimits, after?: Seq): Promise<Batch | undefined>
+  /** Exactly [first, last]: for an intent found at start. */
+  range(first: Seq, last: Seq): Promise<Batch>
+  intents(sink: string): Promise<readonly Intent[]>
+  /** Writes an intent; one with the same `first` is replaced. */
+  intend(sink: string, intent: Intent): Promise<void>
+  settle(sink: string, settlement: Settlement): Promise<void>
+  /** Resolves when something may be new for this sink since the last call resolved, or when the signal aborts. */
+  arrival(sink: string, signal: AbortSignal): Promise<void>
+  deadLetters(query: DeadLetterQuery): Promise<readonly DeadLetter[]>
+  deadLetterRaw(id: number): Promise<Uint8Array | undefined>
+  /** Puts them back at the journal's end, addressed to their sink alone. Returns how many. */
+  retryDeadLetters(query: DeadLetterQuery): Promise<number>
+  dropDeadLetters(query: DeadLetterQuery): Promise<number>
+  findings(limit: number): Promise<readonly FindingRecord[]>
+  /** Small facts of the other rooms: a budget's window, the instance's id. */
+  note(name: string): Promise<string | undefined>
+  putNote(name: string, value: string): Promise<void>
+  stats(): JournalStats
+  /** Drops settled chunks over `keepSettledBytes` and keys older than `keepKeysMs`; a bounded step, true when more is left. */
+  prune(): Promise<boolean>
+  close(): Promise<void>
+}

@@ -1,0 +1,51 @@
+// A secret that cannot be printed by accident, and that can be read again from where it came from.
+import { inspect } from 'node:util'
+
+export class Secret {
+  #value: string
+  #reread: (() => string) | undefined
+
+  constructor(value: string, reread?: () => string) {
+    this.#value = value
+    this.#reread = reread
+  }
+
+  /** The value itself: only where it leaves for the other side. */
+  reveal(): string {
+    return this.#value
+  }
+
+  /** Where the value comes from, so that `refresh` can ask again. */
+  follow(reread: () => string): void {
+    this.#reread = reread
+  }
+
+  /**
+   * Reads the value again from its file or variable. True when it changed. A source that cannot be read just now
+   * (a mount in mid-swap) keeps the old value.
+   */
+  refresh(): boolean {
+    if (!this.#reread) return false
+    let fresh: string
+    try {
+      fresh = this.#reread()
+    } catch {
+      return false
+    }
+    if (fresh === this.#value || fresh === '') return false
+    this.#value = fresh
+    return true
+  }
+
+  toString(): string {
+    return '***'
+  }
+
+  toJSON(): string {
+    return '***'
+  }
+
+  [inspect.custom](): string {
+    return '***'
+  }
+}

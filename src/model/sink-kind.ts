@@ -1,0 +1,37 @@
+// How a sink is declared: its options' schema beside the function that opens it. The map of all of them is sinks/index.ts.
+import type { z } from 'zod'
+import type { Clock, Random } from './clock.ts'
+import type { Disk } from './disk.ts'
+import type { Transport } from './http.ts'
+import type { Log } from './log.ts'
+import type { Sink } from './sink.ts'
+
+/** TLS material by file, for one receiver. Files are read again when they change. */
+export interface TlsOptions {
+  readonly ca_file?: string | undefined
+  readonly cert_file?: string | undefined
+  readonly key_file?: string | undefined
+  readonly server_name?: string | undefined
+}
+
+/** The world outside, as a sink may know it. */
+export interface SinkDeps {
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly disk: Disk
+  /** A transport of the sink's own, with the TLS material given. */
+  transport(tls: TlsOptions | undefined): Transport
+  /** Where `stdout` writes; resolves when the bytes were taken. */
+  print(bytes: Uint8Array): Promise<void>
+  readonly compress: (bytes: Uint8Array) => Promise<Uint8Array>
+  /** Host of a workspace's base_url: the default of HEC's `host`. */
+  hostOf(workspace: string): string
+}
+
+export interface SinkKind<Schema extends z.ZodType> {
+  /** strict: unknown keys are refused. Only what is particular to the kind; the common keys are config's. */
+  readonly options: Schema
+  /** Connects to nothing yet. */
+  open(name: string, options: z.output<Schema>, deps: SinkDeps): Sink
+}

@@ -1,0 +1,77 @@
+// What a receiver is to the rest: it frames lines, takes a batch of them, and says how far it got.
+import type { ErrorCode } from './errors.ts'
+import type { Run, Seq } from './journal.ts'
+import type { ByteWriter } from './writer.ts'
+
+/** How sure a sink's word is: on the receiver's disk or index; the receiver said so; handed to a socket. */
+export type Assurance = 'stored' | 'received' | 'sent'
+
+/** Entry to line: writes line `index` of `run` into `out`, without a line end. Pure; may not fail. */
+export type Format = (run: Run, index: number, out: ByteWriter) => void
+
+/** What the sink's protocol puts around one line (an LF, an envelope, an octet count). Pure; calls `format` once. */
+export type Frame = (run: Run, index: number, out: ByteWriter, format: Format) => void
+
+/** Framed lines of a batch in one buffer, in journal order. */
+export interface Lines {
+  readonly count: number
+  readonly bytes: Uint8Array
+  /** end of line i; it begins at the end of the one before */
+  readonly ends: Uint32Array
+  /** sequence number of line i */
+  readonly seqs: Float64Array
+}
+
+export interface Delivery {
+  readonly lines: Lines
+  /** what `prepare` gave for exactly these lines; '' for a sink without it */
+  readonly detail: string
+  /** True when a former process, or a former try, may have sent some or all of it. */
+  readonly doubtful: boolean
+}
+
+/**
+ * The first `settled` lines are done with: accepted, or refused for good by name. The rest is still owed.
+ * A sink that knows nothing for sure throws instead.
+ */
+export interface Outcome {
+  readonly settled: number
+  readonly refused: readonly Refusal[]
+}
+
+export interface Refusal {
+  /** below `settled` */
+  readonly index: number
+  readonly code: string
+  readonly reason: string
+}
+
+/** One thing that `validate --connect` looked at. */
+export interface CheckResult {
+  readonly what: string
+  readonly ok: boolean
+  readonly message: string
+}
+
+/**
+ * `deliver` resolves only when the receiver answered for each settled line. It throws ConnectorError when nothing may be
+ * settled: the code decides. `too_large` and `refused` mean: none of these lines was taken, and never will be as one batch.
+ * Never called concurrently for one sink. All replies are bounded in size and time by the sink.
+ */
+export interface Sink {
+  readonly name: string
+  readonly type: string
+  readonly assurance: Assurance
+  readonly frame: Frame
+  /** Hash input: everything in the options that shapes bytes. */
+  readonly shape: string
+  /** Called before a batch is sent for the first time; its answer is persisted in the intent before `deliver`. */
+  prepare?(lines: Lines, signal: AbortSignal): Promise<string>
+  /** Work on the next batch that may be done while the last one is in the air, such as compressing it. Never required. */
+  warm?(lines: Lines): void
+  deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome>
+  check(signal: AbortSignal): Promise<readonly CheckResult[]>
+  close(): Promise<void>
+}
+
+export type { ErrorCode, Seq }

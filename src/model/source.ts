@@ -1,0 +1,71 @@
+// What a source of the API is to the rest: something that can be asked for the next page, and says when it wants to be asked.
+import type { Entries } from './entries.ts'
+import type { ConnectorError } from './errors.ts'
+
+export const sourceNames = ['audit', 'history.usage', 'history.query', 'vault.projects', 'assistant'] as const
+export type SourceName = (typeof sourceNames)[number]
+
+/** One source of one workspace: whose entries, dedup keys and cursor belong together. */
+export interface Origin {
+  readonly workspace: string
+  readonly source: SourceName
+}
+
+/** Where to read next and what is known so far: JSON of the source's own making, opaque to everybody else. */
+export type Cursor = string
+
+/** Live reading comes before sweep and re-read, those before backfill (law 5). */
+export type Lane = 'live' | 'sweep' | 'backfill'
+
+/** A malformed element, or a whole body that stays unreadable: kept as bytes, never shipped as an entry. */
+export interface Quarantined {
+  readonly reason:
+    'no_id' | 'no_time' | 'too_deep' | 'invalid_utf8' | 'not_an_object' | 'too_large' | 'unreadable_page'
+  /** The bytes as they came; of one over the limit its first MiB. */
+  readonly bytes: Uint8Array
+  readonly totalBytes: number
+  /** Of all of it, hex. */
+  readonly sha256: string
+}
+
+/** Something about an entry that a person should know of; told once, when the entry is new. */
+export interface Finding {
+  readonly kind: 'foreign_fetch'
+  /** index into the part's entries */
+  readonly index: number
+}
+
+/** A page, or a piece of one that is too large for one transaction. Lands in the journal whole or not at all. */
+export interface Part {
+  readonly entries: Entries
+  readonly quarantined: readonly Quarantined[]
+  readonly findings: readonly Finding[]
+  /** New entries before this instant (µs) are late: found behind the head. */
+  readonly headAt: number | undefined
+  /** Of a page's last part only: moves with the entries, in the same transaction. */
+  readonly cursor: Cursor | undefined
+  /** Possible gaps met by this part: entries that may have been missed for good. */
+  readonly gaps: number
+  /** The page could not be read although the other side answered: kept in the cursor, told, tried again. */
+  readonly fault: ConnectorError | undefined
+}
+
+/** When to read next, told from the cursor alone. */
+export interface Plan {
+  /** epoch ms; in the past: at once */
+  readonly dueAt: number
+  readonly lane: Lane
+  /** True when all that was there at the last look has been read: `run --once` is done with this source. */
+  readonly caughtUp: boolean
+}
+
+/**
+ * Never sleeps (but for its budget), retries or remembers: all that it knows between two reads stands in the cursor.
+ * `read` makes at most a few requests. It throws ConnectorError when the other side did not answer; then nothing of the
+ * current page may be taken as read.
+ */
+export interface Source {
+  readonly origin: Origin
+  plan(cursor: Cursor | undefined): Plan
+  read(cursor: Cursor | undefined, signal: AbortSignal): AsyncIterable<Part>
+}

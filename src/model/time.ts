@@ -1,0 +1,106 @@
+// Time as text: the API writes stamps without a zone and to the microsecond; here they become whole microseconds since 1970, exactly.
+
+const DAY_US = 86_400_000_000
+const ZERO = 48
+
+function digits(bytes: Uint8Array, from: number, count: number): number {
+  let value = 0
+  for (let i = from; i < from + count; i++) {
+    const digit = (bytes[i] ?? 0) - ZERO
+    if (digit < 0 || digit > 9) return -1
+    value = value * 10 + digit
+  }
+  return value
+}
+
+/** Days since 1970-01-01 of a proleptic Gregorian date; NaN when there is no such day. */
+function epochDay(year: number, month: number, day: number): number {
+  if (year < 0 || month < 1 || month > 12 || day < 1) return NaN
+  const ms = Date.UTC(year, month - 1, day)
+  const date = new Date(ms)
+  if (year < 100) date.setUTCFullYear(year)
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() / 86_400_000 : NaN
+}
+
+// Entries come in order, so nearly all of a page share one day: the last day read is remembered as its digits.
+let lastYear = -1
+let lastMonth = -1
+let lastDate = -1
+let lastDay = NaN
+
+/**
+ * Reads `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH:MM]` from `bytes[start, end)`. Without a zone it is UTC (spec §2.1, §2.3:
+ * zone-less; `Date` would read it as local). Digits past the sixth are cut. Returns microseconds since 1970 as a
+ * whole number (exact below 2^53), NaN when it is not such a stamp.
+ */
+export function parseInstant(bytes: Uint8Array, start: number, end: number): number {
+  if (end - start < 19) return NaN
+  const year = digits(bytes, start, 4)
+  const month = digits(bytes, start + 5, 2)
+  const date = digits(bytes, start + 8, 2)
+  const hour = digits(bytes, start + 11, 2)
+  const minute = digits(bytes, start + 14, 2)
+  const second = digits(bytes, start + 17, 2)
+  const gap = bytes[start + 10]
+  if (bytes[start + 4] !== 45 || bytes[start + 7] !== 45 || (gap !== 84 && gap !== 32 && gap !== 116))
+    return NaN
+  if (bytes[start + 13] !== 58 || bytes[start + 16] !== 58) return NaN
+  if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) return NaN
+  if (year !== lastYear || month !== lastMonth || date !== lastDate) {
+    lastDay = epochDay(year, month, date)
+    lastYear = year
+    lastMonth = month
+    lastDate = date
+  }
+  let at = start + 19
+  let fraction = 0
+  if (bytes[at] === 46 && at < end) {
+    let scale = 100_000
+    const from = ++at
+    for (; at < end; at++) {
+      const digit = (bytes[at] ?? 0) - ZERO
+      if (digit < 0 || digit > 9) break
+      fraction += digit * scale
+      scale = scale === 1 ? 0 : scale / 10
+    }
+    if (at === from) return NaN
+  }
+  const zone = zoneUs(bytes, at, end)
+  return lastDay * DAY_US + (hour * 3600 + minute * 60 + second) * 1_000_000 + fraction - zone
+}
+
+/** Offset of the zone in `bytes[at, end)`: nothing and Z are 0. */
+function zoneUs(bytes: Uint8Array, at: number, end: number): number {
+  if (at === end) return 0
+  const sign = bytes[at]
+  if ((sign === 90 || sign === 122) && at + 1 === end) return 0
+  if (sign !== 43 && sign !== 45) return NaN
+  const colon = bytes[at + 3] === 58 ? 1 : 0
+  if (end - at !== 5 + colon) return NaN
+  const hours = digits(bytes, at + 1, 2)
+  const minutes = digits(bytes, at + 3 + colon, 2)
+  if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return NaN
+  return (sign === 45 ? -1 : 1) * (hours * 60 + minutes) * 60_000_000
+}
+
+/** The same from a string. */
+export function parseInstantText(text: string): number {
+  const bytes = Buffer.from(text, 'latin1')
+  return parseInstant(bytes, 0, bytes.length)
+}
+
+/** The UTC day of an instant as `YYYY-MM-DD`. */
+export function utcDay(us: number): string {
+  return new Date(Math.floor(us / 1000)).toISOString().slice(0, 10)
+}
+
+/** Epoch seconds with six decimals, no rounding: what HEC's `time` wants. */
+export function epochSeconds(us: number): string {
+  const seconds = Math.floor(us / 1_000_000)
+  return `${seconds}.${String(us - seconds * 1_000_000).padStart(6, '0')}`
+}
+
+/** ISO 8601 with milliseconds and Z, from microseconds. */
+export function isoFromUs(us: number): string {
+  return new Date(Math.floor(us / 1000)).toISOString()
+}

@@ -1,0 +1,53 @@
+// The pieces of schema that every room's options share: durations, sizes and secrets, as an operator writes them, become numbers here and nowhere else.
+import { z } from 'zod'
+import { Secret } from './secret.ts'
+
+const durationUnitsMs: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
+
+const sizeUnitsBytes: Readonly<Record<string, number>> = {
+  B: 1,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+}
+
+export const durationPattern = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/
+export const sizePattern = /^(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$/
+
+/** `30s` to 30000. The text must match `durationPattern`. */
+export function durationMs(text: string): number {
+  const [, amount = '0', unit = ''] = durationPattern.exec(text) ?? []
+  return Math.round(Number(amount) * (durationUnitsMs[unit] ?? 0))
+}
+
+/** `2GiB` to 2147483648. The text must match `sizePattern`. */
+export function sizeBytes(text: string): number {
+  const [, amount = '0', unit = ''] = sizePattern.exec(text) ?? []
+  return Math.round(Number(amount) * (sizeUnitsBytes[unit] ?? 0))
+}
+
+/** A span of time such as `30s`, `5m`, `24h`, `35d`; parsed to milliseconds. */
+export const duration = () =>
+  z.string().regex(durationPattern, 'want a duration such as 30s, 5m, 24h or 35d').transform(durationMs)
+
+/** A size such as `1MiB`, `2GiB`; parsed to bytes. */
+export const size = () =>
+  z.string().regex(sizePattern, 'want a size such as 512KiB, 1MiB or 2GiB').transform(sizeBytes)
+
+/** A secret, best given as `${file:/path}`; prints as `***` from here on. */
+export const secret = () =>
+  z
+    .string()
+    .min(1, 'want a secret, best as ${file:/run/secrets/…}')
+    .transform((value) => new Secret(value))

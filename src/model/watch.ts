@@ -1,0 +1,37 @@
+// What the conductors tell of their work, for metrics and the status page. Nothing here may throw or wait.
+import type { ConnectorError } from './errors.ts'
+import type { Appended } from './journal.ts'
+
+export const sourceStates = ['starting', 'reading', 'idle', 'waiting', 'paused', 'held', 'failing'] as const
+export type SourceState = (typeof sourceStates)[number]
+
+export const sinkStates = ['starting', 'idle', 'sending', 'held', 'failing'] as const
+export type SinkState = (typeof sinkStates)[number]
+
+/** Instants are epoch ms unless their name ends in Us. */
+export interface SourceWatch {
+  state(state: SourceState, error?: ConnectorError): void
+  /** `code`: the HTTP status, or our error code when there was none. */
+  request(code: string, durationMs: number): void
+  waited(durationMs: number): void
+  appended(appended: Appended): void
+  success(): void
+  caughtUp(): void
+  /** the newest entry's own time that we know of */
+  head(atUs: number): void
+  /** the own time of the last entry read in order */
+  cursor(atUs: number): void
+  gap(count: number): void
+  /** an entry of our own making, seen again: how long after its own time, by the server's clock */
+  ownFetch(latenessMs: number): void
+}
+
+export interface SinkWatch {
+  state(state: SinkState, error?: ConnectorError): void
+  request(durationMs: number): void
+  retry(reason: string): void
+  settled(counts: { accepted: number; deadLettered: number; filtered: number }): void
+  /** entry's own time to acceptance, ms, one call an entry sampled */
+  delivered(delayMs: number, entries: number): void
+  success(): void
+}

@@ -1,0 +1,52 @@
+// A growing run of bytes that formats and frames write lines into.
+
+export class ByteWriter {
+  bytes: Buffer
+  length = 0
+
+  constructor(capacityBytes = 64 * 1024) {
+    this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
+  }
+
+  /** Makes room for `more` bytes. */
+  reserve(more: number): void {
+    const needed = this.length + more
+    if (needed <= this.bytes.length) return
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2))
+    this.bytes.copy(grown, 0, 0, this.length)
+    this.bytes = grown
+  }
+
+  byte(value: number): void {
+    this.reserve(1)
+    this.bytes[this.length++] = value
+  }
+
+  /** Copies `source[start, end)`. */
+  copy(source: Uint8Array, start = 0, end = source.length): void {
+    const size = end - start
+    this.reserve(size)
+    // Below some 64 bytes a loop is faster than the call that a native copy costs.
+    if (size < 64) {
+      const { bytes, length } = this
+      for (let i = 0; i < size; i++) bytes[length + i] = source[start + i] as number
+    } else {
+      this.bytes.set(source.subarray(start, end), this.length)
+    }
+    this.length += size
+  }
+
+  text(value: string): void {
+    this.reserve(value.length * 3)
+    this.length += this.bytes.write(value, this.length)
+  }
+
+  /** What was written so far: a view that the next growth may abandon. */
+  view(): Buffer {
+    return this.bytes.subarray(0, this.length)
+  }
+
+  clear(): void {
+    this.length = 0
+  }
+}

@@ -1,0 +1,23 @@
+// Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers).
+import { defineConfig } from 'vitest/config'
+
+const suite = (name: string, folders: string[], testTimeout: number) => ({
+  test: {
+    name,
+    include: folders.map((folder) => `test/${folder}/**/*.test.ts`),
+    testTimeout,
+    hookTimeout: testTimeout,
+    environment: 'node' as const,
+  },
+})
+
+export default defineConfig({
+  test: {
+    projects: [
+      suite('unit', ['unit', 'contract'], 20_000),
+      suite('simulation', ['simulation'], 900_000),
+      suite('e2e', ['e2e'], 600_000),
+      suite('integration', ['integration'], 300_000),
+    ],
+  },
+})
