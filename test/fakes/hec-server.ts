@@ -1,0 +1,105 @@
+// The HEC fake behind a real socket, plain or TLS, for senders in another process.
+import { createServer as createPlain } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { createServer as createTls } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { HttpRequest } from '../../src/model/http.ts'
+import type { FakeHec, RawReply } from './hec.ts'
+
+export interface HecTls {
+  readonly key: string
+  readonly cert: string
+  /** When given, the sender must show a certificate that this authority signed. */
+  readonly clientCa?: string
+}
+
+export interface HecListener {
+  readonly url: string
+  readonly port: number
+  close(): Promise<void>
+}
+
+/** The pure function is handed in, so that this file needs nothing of hec.ts but its types. */
+type Answer = (fake: FakeHec, request: HttpRequest, clock: { now(): number }) => RawReply
+
+async function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for await (const chunk of incoming) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks)
+}
+
+function send(reply: RawReply, outgoing: ServerResponse): void {
+  if (reply.reset) {
+    outgoing.socket?.resetAndDestroy()
+    return
+  }
+  outgoing.writeHead(reply.status, reply.headers)
+  if (!reply.endless) {
+    outgoing.end(reply.body)
+    return
+  }
+  outgoing.write(reply.body)
+  const more = () => {
+    while (!outgoing.destroyed && outgoing.write(Buffer.alloc(16_384, 0x20)));
+  }
+  outgoing.on('drain', more)
+  more()
+}
+
+function listener(fake: FakeHec, answer: Answer, base: string): RequestListener {
+  return (incoming, outgoing) => {
+    readBody(incoming)
+      .then((body) => {
+        const headers: Record<string, string> = {}
+        for (const [name, value] of Object.entries(incoming.headers)) headers[name] = String(value)
+        const method = (incoming.method ?? 'GET') as HttpRequest['method']
+        const request: HttpRequest = { method, url: new URL(incoming.url ?? '/', base).href, headers, body }
+        const reply = answer(fake, request, Date)
+        if (reply.delayMs === 0) send(reply, outgoing)
+        else {
+          const timer = setTimeout(() => send(reply, outgoing), reply.delayMs)
+          outgoing.on('close', () => clearTimeout(timer))
+        }
+      })
+      // The sender went away in mid-body: nothing was asked, so nothing is answered.
+      .catch(() => outgoing.destroy())
+  }
+}
+
+/** Listens on the loopback; `port` 0 takes a free one. */
+export async function openHecServer(
+  fake: FakeHec,
+  answer: Answer,
+  options: { readonly port: number; readonly tls?: HecTls },
+): Promise<HecListener> {
+  const { tls } = options
+  const scheme = tls ? 'https' : 'http'
+  const base = `${scheme}://127.0.0.1`
+  const handler = listener(fake, answer, base)
+  const server: Server = tls
+    ? createTls(
+        {
+          key: tls.key,
+          cert: tls.cert,
+          ...(tls.clientCa === undefined
+            ? {}
+            : { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
+        },
+        handler,
+      )
+    : createPlain(handler)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    url: `${base}:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
