@@ -89,5 +89,16 @@ export class Entries {
     )
   }
 
+  /** The entries at `indices`, in that order, sharing the slab. */
+  pick(indices: readonly number[]): Entries {
+    const columns = new Uint32Array(indices.length * COLUMNS)
+    const times = new Float64Array(indices.length)
+    indices.forEach((index, position) => {
+      columns.set(this.columns.subarray(index * COLUMNS, (index + 1) * COLUMNS), position * COLUMNS)
+      times[position] = this.at(index)
+    })
+    return new Entries(this.bytes, indices.length, columns, times, this.types)
+  }
+
   static readonly none = new Entries(new Uint8Array(0), 0, new Uint32Array(0), new Float64Array(0), [])
 }

@@ -26,11 +26,23 @@ export class Room {
     if (this.#waiting.length > 0 || this.#heldBytes + wanted > this.#capacityBytes)
       await this.#turn(wanted, signal)
     else this.#heldBytes += wanted
+    return this.#wayOut(wanted)
+  }
+
+  /** The way out, or undefined where there is no room right now: for what can do without. */
+  tryEnter(bytes: number): (() => void) | undefined {
+    const wanted = Math.min(bytes, this.#capacityBytes)
+    if (this.#waiting.length > 0 || this.#heldBytes + wanted > this.#capacityBytes) return undefined
+    this.#heldBytes += wanted
+    return this.#wayOut(wanted)
+  }
+
+  #wayOut(bytes: number): () => void {
     let inside = true
     return () => {
       if (!inside) return
       inside = false
-      this.#heldBytes -= wanted
+      this.#heldBytes -= bytes
       this.#admit()
     }
   }

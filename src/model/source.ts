@@ -1,6 +1,7 @@
 // What a source of the API is to the rest: something that can be asked for the next page, and says when it wants to be asked.
 import type { Entries } from './entries.ts'
 import type { ConnectorError } from './errors.ts'
+import type { Appended } from './journal.ts'
 
 export const sourceNames = ['audit', 'history.usage', 'history.query', 'vault.projects', 'assistant'] as const
 export type SourceName = (typeof sourceNames)[number]
@@ -61,11 +62,11 @@ export interface Plan {
 
 /**
  * Never sleeps (but for its budget), retries or remembers: all that it knows between two reads stands in the cursor.
- * `read` makes at most a few requests. It throws ConnectorError when the other side did not answer; then nothing of the
- * current page may be taken as read.
+ * `read` makes one request, rarely two, and is told of each part what became of it. It throws ConnectorError when the other
+ * side did not answer; then nothing of the current page may be taken as read.
  */
 export interface Source {
   readonly origin: Origin
   plan(cursor: Cursor | undefined): Plan
-  read(cursor: Cursor | undefined, signal: AbortSignal): AsyncIterable<Part>
+  read(cursor: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void, Appended>
 }

@@ -8,6 +8,9 @@ export type SourceState = (typeof sourceStates)[number]
 export const sinkStates = ['starting', 'idle', 'sending', 'held', 'failing'] as const
 export type SinkState = (typeof sinkStates)[number]
 
+/** Bounds of `auditferry_delivery_seconds`: from seconds of a live feed to the weeks of a backlog. */
+export const deliveryBucketsSeconds = [1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800] as const
+
 /** Instants are epoch ms unless their name ends in Us. */
 export interface SourceWatch {
   state(state: SourceState, error?: ConnectorError): void
@@ -31,7 +34,7 @@ export interface SinkWatch {
   request(durationMs: number): void
   retry(reason: string): void
   settled(counts: { accepted: number; deadLettered: number; filtered: number }): void
-  /** entry's own time to acceptance, ms, one call an entry sampled */
+  /** entries whose delay from own time to acceptance falls into one bucket of `deliveryBucketsSeconds`: their mean, and how many */
   delivered(delayMs: number, entries: number): void
   success(): void
 }

@@ -1,0 +1,147 @@
+// The conductor of reading: asks a source for its next page, hands it to the journal, and decides what an error means. The loop only waits.
+import { backoffMs } from './model/backoff.ts'
+import type { Clock, Random } from './model/clock.ts'
+import { ConnectorError, isAbort } from './model/errors.ts'
+import type { Journal } from './model/journal.ts'
+import type { Log } from './model/log.ts'
+import type { Cursor, Part, Source } from './model/source.ts'
+import type { SourceWatch } from './model/watch.ts'
+
+const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
+/** The other side answers, only badly: what helps is another look, not a long wait. */
+const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
+const HELD = { baseMs: 15_000, capMs: 60_000 }
+/** While the journal is full its room is looked for this often. */
+const PAUSED_MS = 1_000
+
+export interface Collector {
+  readonly source: Source
+  readonly journal: Journal
+  readonly watch: SourceWatch
+  readonly log: Log
+  readonly clock: Clock
+  readonly random: Random
+  /** over `type`: what is not wanted is counted and not kept */
+  readonly wanted: (type: string) => boolean
+  /** stop when the source says that it has read all that was there */
+  readonly once: boolean
+}
+
+/**
+ * One step: reads once and keeps what came. Returns the cursor to go on from. Throws ConnectorError; then whatever of the
+ * page had landed is known already, and reading it again is free of duplicates.
+ */
+export async function collectOnce(
+  collector: Collector,
+  cursor: Cursor | undefined,
+  signal: AbortSignal,
+): Promise<Cursor | undefined> {
+  const parts = collector.source.read(cursor, signal)
+  let fault: ConnectorError | undefined
+  try {
+    for (let next = await parts.next(); !next.done;) {
+      const part = next.value
+      const appended = await append(collector, part)
+      cursor = part.cursor ?? cursor
+      fault ??= part.fault
+      next = await parts.next(appended)
+    }
+  } finally {
+    // Leaves the request of a page that we could not keep; its place in the budget comes back.
+    await parts.return(undefined)
+  }
+  if (fault) throw new FaultyPage(fault, cursor)
+  collector.watch.success()
+  return cursor
+}
+
+/** The page was bad, and the cursor that counts this has landed all the same. */
+class FaultyPage extends Error {
+  readonly fault: ConnectorError
+  readonly cursor: Cursor | undefined
+
+  constructor(fault: ConnectorError, cursor: Cursor | undefined) {
+    super(fault.message, { cause: fault })
+    this.fault = fault
+    this.cursor = cursor
+  }
+}
+
+async function append({ source, journal, watch, wanted }: Collector, part: Part) {
+  const { entries, quarantined, findings, headAt, cursor, gaps } = part
+  const appended = await journal.append({
+    origin: source.origin,
+    entries,
+    quarantined,
+    findings,
+    headAt,
+    cursor,
+    gaps,
+    wanted,
+  })
+  watch.appended(appended)
+  return appended
+}
+
+/** Reads until `signal` aborts, or, with `once`, until the source has read all. Throws only what must stop the process. */
+export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
+  const { source, journal, watch, clock, once } = collector
+  let cursor = await journal.cursor(source.origin)
+  let attempt = 0
+  const stopped = () => signal.aborted
+  while (!stopped()) {
+    const plan = source.plan(cursor)
+    if (once && plan.caughtUp) return
+    if (journal.stats().full) {
+      watch.state('paused')
+      await clock.sleep(PAUSED_MS, signal)
+      continue
+    }
+    const waitMs = plan.dueAt - clock.now()
+    if (waitMs > 0) {
+      watch.state('idle')
+      await clock.sleep(waitMs, signal)
+      continue
+    }
+    try {
+      cursor = await collectOnce(collector, cursor, signal)
+      attempt = 0
+    } catch (error) {
+      if (stopped()) return
+      if (error instanceof FaultyPage) cursor = error.cursor
+      await clock.sleep(delayAfter(collector, error, ++attempt), signal)
+    }
+  }
+}
+
+/** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
+function delayAfter({ watch, log, random }: Collector, error: unknown, attempt: number): number {
+  const cause = error instanceof FaultyPage ? error.fault : error
+  if (!(cause instanceof ConnectorError)) throw cause
+  if (isAbort(cause)) return 0
+  if (attempt === 1 || cause.action === 'hold') tell(log, cause, attempt)
+  switch (cause.action) {
+    case 'exit':
+      throw cause
+    case 'pause':
+      watch.state('paused', cause)
+      return PAUSED_MS
+    case 'hold':
+      watch.state('held', cause)
+      return cause.retryAfterMs ?? backoffMs(attempt, HELD, random)
+    default:
+      watch.state('failing', cause)
+      // The budget itself waits out a rate limit.
+      if (cause.code === 'rate_limited') return 0
+      return Math.max(
+        cause.retryAfterMs ?? 0,
+        backoffMs(attempt, cause.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
+      )
+  }
+}
+
+/** Once when it begins, then as the backoff grows: an operator must find it, not drown in it. */
+function tell(log: Log, cause: ConnectorError, attempt: number): void {
+  if ((attempt & (attempt - 1)) !== 0) return
+  log.warn('Reading failed and will be tried again', { code: cause.code, error: cause.message, attempt })
+}

@@ -1,0 +1,98 @@
+// A batch as lines: each entry through the sink's format and frame into one buffer, in journal order. Pure but for the buffer.
+import { RAW_END, RAW_START } from './model/entries.ts'
+import type { Batch, Run, Seq } from './model/journal.ts'
+import type { Format, Frame, Lines } from './model/sink.ts'
+import type { SinkWatch } from './model/watch.ts'
+import { deliveryBucketsSeconds } from './model/watch.ts'
+import type { ByteWriter } from './model/writer.ts'
+
+export interface Framing {
+  readonly sink: { readonly frame: Frame }
+  readonly format: Format
+  readonly wanted: (run: Run, index: number) => boolean
+  /** of framed lines; the first line stands in it however long it is */
+  readonly maxBytes: number
+}
+
+/** A batch with its lines. The lines live in `writer` until `leave` is called. */
+export interface Loaded {
+  readonly first: Seq
+  /** everything up to here stands in it, framed or filtered */
+  readonly last: Seq
+  readonly lines: Lines
+  /** own time of line i, µs */
+  readonly times: Float64Array
+  readonly writer: ByteWriter
+  readonly leave: () => void
+}
+
+/** Frames as many entries of the batch as `maxBytes` holds. */
+export function frameBatch(batch: Batch, framing: Framing, writer: ByteWriter, leave: () => void): Loaded {
+  writer.clear()
+  const ends = new Uint32Array(batch.count)
+  const seqs = new Float64Array(batch.count)
+  const times = new Float64Array(batch.count)
+  const { count, last } = frameRuns(batch, framing, writer, { ends, seqs, times })
+  const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
+  return { first: batch.first, last, lines, times: times.subarray(0, count), writer, leave }
+}
+
+interface Columns {
+  readonly ends: Uint32Array
+  readonly seqs: Float64Array
+  readonly times: Float64Array
+}
+
+function frameRuns(
+  batch: Batch,
+  { sink, format, wanted, maxBytes }: Framing,
+  writer: ByteWriter,
+  into: Columns,
+) {
+  let count = 0
+  let last = batch.first - 1
+  for (const run of batch.runs) {
+    const size = run.entries.count
+    for (let i = 0; i < size; i++) {
+      if (wanted(run, i)) {
+        const before = writer.length
+        sink.frame(run, i, writer, format)
+        if (writer.length > maxBytes && count > 0) {
+          writer.length = before
+          return { count, last }
+        }
+        into.seqs[count] = run.firstSeq + i
+        into.times[count] = run.entries.times[i] as number
+        into.ends[count++] = writer.length
+      }
+      last = run.firstSeq + i
+    }
+  }
+  return { count, last }
+}
+
+/** What a batch takes of the process's room: its raw bytes and its framed lines. */
+export function roomBytes(batch: Batch): number {
+  return 2 * batch.runs.reduce((sum, run) => sum + payloadBytes(run), 0)
+}
+
+function payloadBytes({ entries }: Run): number {
+  return entries.count === 0 ? 0 : entries.column(entries.count - 1, RAW_END) - entries.column(0, RAW_START)
+}
+
+/** Entries' own time to acceptance, grouped by the histogram's buckets: one call a bucket, not an entry. */
+export function tellDelays(watch: SinkWatch, nowMs: number, times: Float64Array): void {
+  const counts = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
+  const sums = new Array<number>(counts.length).fill(0)
+  for (const time of times) {
+    const delayMs = Math.max(0, nowMs - time / 1000)
+    let bucket: number = deliveryBucketsSeconds.length
+    while (bucket > 0 && delayMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
+    counts[bucket] = (counts[bucket] as number) + 1
+    sums[bucket] = (sums[bucket] as number) + delayMs
+  }
+  counts.forEach((count, bucket) => {
+    if (count > 0) watch.delivered((sums[bucket] as number) / count, count)
+  })
+  watch.success()
+}

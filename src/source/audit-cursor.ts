@@ -1,0 +1,151 @@
+// What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
+import type { Cursor } from '../model/source.ts'
+import type { Fetches } from './own-fetches.ts'
+import { freshFetches } from './own-fetches.ts'
+
+/** An entry's place in the feed. */
+export interface Position {
+  readonly id: string
+  /** its own time, µs */
+  readonly at: number
+}
+
+/** Paging forward from an entry: a drain of the head, or a sweep. */
+export interface Walk {
+  from: Position
+  /** `take` after narrowing around a bad page; null: the usual */
+  narrowTake: number | null
+  /** how often the page at `from` was bad in a row */
+  badTries: number
+  /** good pages since the last narrowing */
+  goodPages: number
+  /** the page at `from` stays unreadable even alone: go on by `search` from this instant, µs */
+  passFromUs: number | null
+  /** ids at which the last pages ended: one seen again is a feed that does not advance */
+  ends: string[]
+  stuckPages: number
+}
+
+/** One cycle of the head reader, from a due poll to its stop rule. */
+export interface Drain extends Walk {
+  /** Entries at or after this instant (µs) came after the drain began: the stop line of law 7. */
+  untilUs: number | null
+  /** false: the stop line is by our clock, since no Date came, and holds on short pages only */
+  untilByServer: boolean
+  /** the page reached the head, so that what follows is new */
+  passedHead: boolean
+  /** pages were full: take all that one page can give */
+  backlog: boolean
+  /** the empty head is being held against `latest` */
+  doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
+  /** re-anchored once in this drain already */
+  reanchored: boolean
+  entries: number
+}
+
+export interface Sweep {
+  /** null: none under way */
+  walk: Walk | null
+  /** where this one ends, µs */
+  untilUs: number
+  fullDueAt: number
+  quickDueAt: number
+}
+
+export interface AuditCursor {
+  readonly v: 1
+  /** Nothing before this instant (µs) is shipped. */
+  startUs: number | null
+  /** the last entry read in order; null: none yet */
+  head: Position | null
+  /** the newest own time read so far, µs */
+  headUs: number
+  /** the newest own time known of, µs, from `latest` too */
+  latestUs: number
+  drain: Drain | null
+  /** recent entries to begin a poll from, oldest first, so that its first page overlaps what is known */
+  trail: Position[]
+  /** epoch ms of the next poll */
+  dueAt: number
+  caughtUp: boolean
+  /** the cursor's entry is gone: a gap, unless it is met again before anything newer */
+  lost: Position | null
+  sweep: Sweep
+  /** An entry stays unreadable: the next poll goes on by `search` from this instant, µs. */
+  passFromUs: number | null
+  /** how far behind the head entries were lately found, µs; halves each day without one */
+  lateUs: number
+  lateSeenAt: number
+  /** entries an hour, smoothed: what `activity: auto` follows */
+  perHour: number
+  polledAt: number
+  fetches: Fetches
+}
+
+export function freshCursor(now: number): AuditCursor {
+  return {
+    v: 1,
+    startUs: null,
+    head: null,
+    headUs: 0,
+    latestUs: 0,
+    drain: null,
+    trail: [],
+    dueAt: now,
+    caughtUp: false,
+    lost: null,
+    passFromUs: null,
+    sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
+    lateUs: 0,
+    lateSeenAt: 0,
+    perHour: 0,
+    polledAt: 0,
+    fetches: freshFetches(now),
+  }
+}
+
+/** A copy that a step may change freely. */
+export function openCursor(cursor: Cursor | undefined, now: number): AuditCursor {
+  return cursor === undefined ? freshCursor(now) : (JSON.parse(cursor) as AuditCursor)
+}
+
+export function closeCursor(cursor: AuditCursor): Cursor {
+  return JSON.stringify(cursor)
+}
+
+export function walkFrom(from: Position): Walk {
+  return { from, narrowTake: null, badTries: 0, goodPages: 0, passFromUs: null, ends: [], stuckPages: 0 }
+}
+
+/** At least this much of what is known is read again at every poll. */
+const OVERLAP_MIN_US = 120_000_000
+const OVERLAP_MAX_US = 900_000_000
+const TRAIL_LENGTH = 24
+
+/**
+ * Where a poll begins: the oldest of the trail within the overlap, so that an entry that became visible a little late is
+ * found without a request of its own. The head itself where there is no trail.
+ */
+export function overlapStart(cursor: AuditCursor, head: Position): Position {
+  const overlapUs = Math.min(Math.max(OVERLAP_MIN_US, 2 * cursor.lateUs), OVERLAP_MAX_US)
+  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs) ?? head
+}
+
+/** Keeps a bounded number of places within reach of the longest overlap; never more than about half a page behind. */
+export function leaveTrail(cursor: AuditCursor, positions: readonly Position[]): void {
+  const all = [...cursor.trail, ...positions].filter(
+    (position) => position.at >= cursor.headUs - OVERLAP_MAX_US,
+  )
+  cursor.trail = all.slice(-TRAIL_LENGTH)
+}
+
+const DAY_MS = 86_400_000
+
+/** An entry was found this far behind the head. */
+export function noteLateness(cursor: AuditCursor, behindUs: number, now: number): void {
+  const days = Math.max(0, Math.floor((now - cursor.lateSeenAt) / DAY_MS))
+  const faded = cursor.lateUs / 2 ** Math.min(days, 40)
+  if (behindUs <= 0 && days === 0) return
+  cursor.lateUs = Math.max(behindUs, faded < 1_000_000 ? 0 : faded)
+  cursor.lateSeenAt = now
+}

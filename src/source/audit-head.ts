@@ -1,0 +1,259 @@
+// The head reader: drains what is new behind the last id, page by page, until one of law 7's stop rules says that this was all.
+import { ConnectorError } from '../model/errors.ts'
+import type { Part } from '../model/source.ts'
+import { anchorAt, readEntry } from './audit-anchor.ts'
+import type { Drain, Position } from './audit-cursor.ts'
+import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
+import type { PageView } from './audit-page.ts'
+import type { Step, Steps } from './audit-step.ts'
+import { currentPace, isGone, lastPart } from './audit-step.ts'
+import { isStuck, readPage } from './audit-walk.ts'
+import { MAX_TAKE, smoothRate } from './tiers.ts'
+
+const SECOND_US = 1_000_000
+/** A page that does not advance is asked for so often before the drain gives up until the next poll. */
+const STUCK_PAGES = 3
+
+/*
+ * A drain's states (`doubt`), and what one step does in each:
+ *
+ *   none         reads a page           → none (more may come), at rest (a stop rule), ask_latest (an empty page)
+ *   ask_latest   asks `latest`          → at rest (nothing newer), read_again (there is)
+ *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more)
+ *   cursor_gone  finds a place by time  → none, at rest (nothing there)
+ *
+ * `passFromUs` goes before all: an unreadable entry is passed by time.
+ */
+export function drainStep(step: Step): Steps {
+  const { cursor } = step
+  const drain = (cursor.drain ??= beginDrain(step, cursor.head as Position))
+  cursor.caughtUp = false
+  if (drain.passFromUs !== null) return pass(step, drain, drain.passFromUs)
+  if (drain.doubt === 'ask_latest') return askLatest(step, drain)
+  if (drain.doubt === 'cursor_gone') return reanchor(step, drain)
+  return drainPage(step, drain)
+}
+
+function beginDrain({ options, cursor }: Step, head: Position): Drain {
+  const from = options.once ? head : overlapStart(cursor, head)
+  return {
+    ...walkFrom(from),
+    passFromUs: cursor.passFromUs,
+    untilUs: null,
+    untilByServer: false,
+    passedHead: from.id === head.id,
+    backlog: options.once,
+    doubt: 'none',
+    reanchored: false,
+    entries: 0,
+  }
+}
+
+async function* drainPage(step: Step, drain: Drain): Steps {
+  const { cursor } = step
+  const usual = drain.backlog ? MAX_TAKE : currentPace(step).take
+  const take = Math.min(drain.narrowTake ?? usual, MAX_TAKE)
+  try {
+    yield* readPage(step, {
+      walk: drain,
+      lane: 'live',
+      take,
+      stopUs: drain.untilUs,
+      passedHead: drain.passedHead,
+      answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
+      whole: (view) => advance(step, drain, view, take),
+      bad: (sample) => {
+        // Only a gap can follow: the next second is as near as `search` can be told to go.
+        drain.passFromUs = (Math.floor(drain.from.at / SECOND_US) + 1) * SECOND_US
+        cursor.trail = []
+        return { gaps: 1, quarantined: [sample.quarantined()] }
+      },
+    })
+  } catch (error) {
+    if (!isGone(error)) throw error
+    yield* leaveEntry(step, drain, error as ConnectorError)
+  }
+}
+
+/** The end of the second of the first answer's `Date`: what is newer was made after the drain began (law 7). */
+function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
+  if (drain.untilUs !== null) return
+  drain.untilByServer = serverAt !== undefined
+  drain.untilUs = (Math.floor((serverAt ?? sentAt) / 1000) + 1) * SECOND_US
+}
+
+/** The entry that the page was to begin at is gone: an older place of the trail falls back to the head, the head to time. */
+async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Steps {
+  const { cursor, options } = step
+  const head = cursor.head as Position
+  if (drain.from.id !== head.id) {
+    cursor.trail = []
+    drain.from = head
+    drain.passedHead = true
+  } else {
+    options.log.warn('The entry that the cursor names is gone, finding the place by time', {
+      code: error.code,
+    })
+    drain.doubt = 'cursor_gone'
+  }
+  yield lastPart(step, undefined)
+}
+
+/** A whole page: moves the cursor, and decides whether this was all. */
+function advance(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
+  const { cursor } = step
+  const gaps = settleLost(step, view)
+  if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
+  drain.passedHead ||= view.passedHead
+  if (view.last && drain.passedHead) {
+    drain.from = view.last
+    cursor.head = view.last
+    cursor.headUs = Math.max(cursor.headUs, view.newestUs)
+    drain.entries += view.beyond - view.own
+    leaveTrail(cursor, view.marks)
+  } else if (view.last) {
+    drain.from = view.last
+  }
+  if (view.count >= take && drain.narrowTake === null && !drain.backlog) drain.backlog = true
+  if (isEmpty(drain, view)) emptyPage(step, drain)
+  else if (isEnd(drain, view, take)) rest(step, drain)
+  else drain.doubt = 'none'
+  return { gaps }
+}
+
+/** Nothing behind the head: an inclusive server answers with the head itself. */
+function isEmpty(drain: Drain, view: PageView): boolean {
+  return view.count === 0 || (drain.passedHead && view.beyond === 0 && view.count === 1)
+}
+
+function isEnd(drain: Drain, view: PageView, take: number): boolean {
+  if (!drain.passedHead || view.beyond === 0) return false
+  if (view.own === view.beyond) return true
+  return view.pastStop && (drain.untilByServer || view.count < take)
+}
+
+/** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (law 6). */
+function emptyPage(step: Step, drain: Drain): void {
+  const head = step.cursor.head as Position
+  if (drain.from.id !== head.id && !drain.passedHead) {
+    step.cursor.trail = []
+    drain.from = head
+    drain.passedHead = true
+  } else if (drain.doubt === 'read_again') {
+    step.options.log.warn(
+      'The page behind the cursor stays empty although there are newer entries, finding the place by time',
+    )
+    drain.doubt = 'cursor_gone'
+  } else {
+    drain.doubt = 'ask_latest'
+  }
+}
+
+async function* askLatest(step: Step, drain: Drain): Steps {
+  const { cursor } = step
+  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  const latest = found.position
+  if (latest) cursor.latestUs = Math.max(cursor.latestUs, latest.at)
+  if (!latest || latest.id === cursor.head?.id || latest.at <= cursor.headUs) rest(step, drain)
+  else drain.doubt = 'read_again'
+  yield lastPart(step, undefined)
+}
+
+/** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
+async function* reanchor(step: Step, drain: Drain): Steps {
+  const { cursor } = step
+  const head = cursor.head as Position
+  if (drain.reanchored) {
+    rest(step, drain)
+    const message =
+      'No page leads on from the last entry although there are newer ones; trying again at the next poll'
+    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  drain.reanchored = true
+  let found = await anchorAt(step, head.at, 'live')
+  // The same dead entry again leads nowhere: on to the next second.
+  if (found.position?.id === head.id) found = await anchorAt(step, head.at + SECOND_US, 'live')
+  cursor.trail = []
+  cursor.lost ??= head
+  if (!found.position) rest(step, drain)
+  else stepOver(step, drain, found.position)
+  yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
+}
+
+/** Goes on at an entry found by time; the head stays where it is until something newer is read. */
+function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
+  drain.doubt = 'none'
+  drain.passFromUs = null
+  drain.narrowTake = null
+  drain.ends = []
+  drain.from = position
+  drain.passedHead = true
+  cursor.head = position
+  cursor.headUs = Math.max(cursor.headUs, position.at)
+}
+
+/** The lost entry is no gap when it is met again before anything newer. */
+function gapAfter(step: Step, position: Position): number {
+  const { cursor, options } = step
+  if (!cursor.lost || position.at <= cursor.lost.at) return 0
+  cursor.lost = null
+  options.watch.gap(1)
+  options.log.error(
+    'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
+  )
+  return 1
+}
+
+function settleLost(step: Step, view: PageView): number {
+  const { cursor } = step
+  if (!cursor.lost) return 0
+  if (view.metLost) cursor.lost = null
+  else if (view.pastLost && view.last) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
+  return 0
+}
+
+/** On from the next second by `search`, past an entry that stays unreadable. */
+async function* pass(step: Step, drain: Drain, fromUs: number): Steps {
+  const { options } = step
+  options.log.error('An entry stays unreadable and is passed: its bytes are quarantined, counted as a gap')
+  try {
+    const found = await anchorAt(step, fromUs, 'live')
+    if (found.position) stepOver(step, drain, found.position)
+    else rest(step, drain)
+    yield lastPart(step, found.group)
+  } catch (error) {
+    if (!(error instanceof ConnectorError) || error.code !== 'bad_reply') throw error
+    // That entry is the unreadable one, or the next: further on, by ever larger steps.
+    drain.badTries++
+    drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 16)
+    yield lastPart(step, undefined, { fault: error })
+  }
+}
+
+function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
+  const message = 'A page does not advance: it ends where an earlier one did'
+  if (drain.stuckPages >= STUCK_PAGES) {
+    step.options.log.error(`${message}; trying again at the next poll`)
+    rest(step, drain)
+    step.cursor.caughtUp = false
+  }
+  return { fault: new ConnectorError('bad_reply', message) }
+}
+
+/** The drain is over: everything that was there when it began has been read. */
+function rest(step: Step, drain: Drain): void {
+  const { cursor, options } = step
+  const now = options.clock.now()
+  cursor.perHour = smoothRate(
+    cursor.perHour,
+    drain.entries,
+    cursor.polledAt === 0 ? 0 : now - cursor.polledAt,
+  )
+  cursor.polledAt = now
+  cursor.dueAt = now + currentPace(step).intervalMs
+  cursor.caughtUp = true
+  cursor.passFromUs = drain.passFromUs
+  cursor.drain = null
+  options.watch.caughtUp()
+}

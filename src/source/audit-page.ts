@@ -1,0 +1,176 @@
+// One page of the audit log: its bytes as groups of entries, and what the reader needs to know of it to decide where to go next.
+import { createHash } from 'node:crypto'
+import type { Entries } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Finding, Quarantined } from '../model/source.ts'
+import type { AuditCursor, Position } from './audit-cursor.ts'
+import type { Answer } from './client.ts'
+import { WHOLE_BYTES } from './client.ts'
+import type { Kind } from './own-fetches.ts'
+import type { Group, SplitterOptions } from './splitter.ts'
+import { openSplitter } from './splitter.ts'
+
+const QUARANTINE_BYTES = 1024 * 1024
+
+/** What passed of a body, for the case that it stays unreadable: its first MiB, length and hash. */
+export class BodySample {
+  readonly #hash = createHash('sha256')
+  readonly #head: Uint8Array[] = []
+  #headBytes = 0
+  #totalBytes = 0
+
+  add(chunk: Uint8Array): void {
+    this.#hash.update(chunk)
+    this.#totalBytes += chunk.length
+    const room = QUARANTINE_BYTES - this.#headBytes
+    if (room <= 0) return
+    const piece = chunk.subarray(0, room)
+    this.#head.push(piece)
+    this.#headBytes += piece.length
+  }
+
+  quarantined(): Quarantined {
+    const bytes = Buffer.concat(this.#head)
+    return {
+      reason: 'unreadable_page',
+      bytes,
+      totalBytes: this.#totalBytes,
+      sha256: this.#hash.digest('hex'),
+    }
+  }
+}
+
+/**
+ * A body up to 4 MB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
+ * are complete (law 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
+ */
+export async function* readGroups(
+  answer: Answer,
+  options: SplitterOptions,
+  sample: BodySample | undefined,
+): AsyncGenerator<Group> {
+  const splitter = openSplitter(options)
+  let held: Uint8Array[] | undefined = []
+  let heldBytes = 0
+  for await (const chunk of answer.body) {
+    sample?.add(chunk)
+    if (held) {
+      held.push(chunk)
+      heldBytes += chunk.length
+      if (heldBytes <= WHOLE_BYTES) continue
+      for (const piece of held) splitter.push(piece)
+      held = undefined
+    } else {
+      splitter.push(chunk)
+    }
+    for (let group = splitter.take(); group; group = splitter.take()) yield group
+  }
+  if (held) splitter.push(held.length === 1 && held[0] ? held[0] : Buffer.concat(held, heldBytes))
+  // Throws before anything of a held page is out.
+  splitter.end()
+  for (let group = splitter.take(); group; group = splitter.take()) yield group
+}
+
+export interface PageView {
+  /** elements, the malformed ones too */
+  count: number
+  first: Position | null
+  last: Position | null
+  newestUs: number
+  /** the page holds the head, or goes past it */
+  passedHead: boolean
+  /** entries behind the head: what a poll is for */
+  beyond: number
+  /** of these, fetches of our own */
+  own: number
+  /** an entry at or after the stop line */
+  pastStop: boolean
+  metLost: boolean
+  pastLost: boolean
+  /** places for the trail, oldest first */
+  marks: Position[]
+}
+
+export function freshView(passedHead: boolean): PageView {
+  return {
+    count: 0,
+    first: null,
+    last: null,
+    newestUs: 0,
+    passedHead,
+    beyond: 0,
+    own: 0,
+    pastStop: false,
+    metLost: false,
+    pastLost: false,
+    marks: [],
+  }
+}
+
+export interface Looker {
+  readonly cursor: AuditCursor
+  readonly stopUs: number | null
+  classify(entries: Entries, index: number): Kind
+  /** an own fetch behind the head: met for the first time */
+  ownFetch(atUs: number): void
+}
+
+/** Goes over a group in order and adds it to the view. Returns what a person should know of. */
+export function lookOver(view: PageView, { entries, quarantined }: Group, by: Looker): readonly Finding[] {
+  const findings: Finding[] = []
+  const { head, lost } = by.cursor
+  view.count += entries.count + quarantined.length
+  view.beyond += quarantined.length
+  const stride = Math.max(1, Math.floor(entries.count / 8))
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.times[i] as number
+    if (at > view.newestUs) view.newestUs = at
+    if (by.stopUs !== null && at >= by.stopUs) view.pastStop = true
+    if (lost !== null && at >= lost.at) {
+      if (at === lost.at && entries.id(i) === lost.id) view.metLost = true
+      else if (at > lost.at && !view.metLost) view.pastLost = true
+    }
+    const kind = by.classify(entries, i)
+    if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
+    if (head !== null && at === head.at && entries.id(i) === head.id) {
+      view.passedHead = true
+      view.beyond = 0
+      view.own = 0
+      continue
+    }
+    view.beyond++
+    if (kind === 'own') {
+      view.own++
+      if (view.passedHead) by.ownFetch(at)
+    }
+    if ((entries.count - 1 - i) % stride === 0) view.marks.push({ id: entries.id(i), at })
+  }
+  const lastIndex = entries.count - 1
+  if (lastIndex >= 0) {
+    view.first ??= { id: entries.id(0), at: entries.at(0) }
+    view.last = { id: entries.id(lastIndex), at: entries.at(lastIndex) }
+    if (head === null || view.last.at > head.at) view.passedHead = true
+  }
+  return findings
+}
+
+/** The entries at or after `startUs`; the same object where that is all of them. */
+export function atOrAfter(entries: Entries, startUs: number | null): Entries {
+  if (startUs === null) return entries
+  const kept: number[] = []
+  for (let i = 0; i < entries.count; i++) if ((entries.times[i] as number) >= startUs) kept.push(i)
+  return kept.length === entries.count ? entries : entries.pick(kept)
+}
+
+/** One entry as `earliest`, `latest` and `search` answer it. */
+export async function readWhole(answer: Answer): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of answer.body) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > 2 * 16 * 1024 * 1024)
+      throw new ConnectorError('bad_reply', 'The API answered one entry with more than 32 MiB')
+  }
+  return Buffer.concat(chunks, bytes)
+}

@@ -1,0 +1,87 @@
+// What the audit readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
+import type { Clock } from '../model/clock.ts'
+import { Entries } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Appended } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Origin, Part } from '../model/source.ts'
+import type { SourceWatch } from '../model/watch.ts'
+import type { AuditCursor } from './audit-cursor.ts'
+import { closeCursor } from './audit-cursor.ts'
+import type { Client } from './client.ts'
+import type { Group } from './splitter.ts'
+import type { Activity, Pace } from './tiers.ts'
+import { paceOf } from './tiers.ts'
+
+/** Where reading begins in a journal that knows nothing yet. */
+export type Start =
+  | { readonly kind: 'earliest' }
+  | { readonly kind: 'latest' }
+  | { readonly kind: 'span'; readonly ms: number }
+  | { readonly kind: 'time'; readonly atUs: number }
+
+export interface AuditOptions {
+  readonly origin: Origin
+  readonly client: Client
+  readonly clock: Clock
+  readonly watch: SourceWatch
+  readonly log: Log
+  readonly activity: Activity
+  /** over the tier's */
+  readonly intervalMs: number | undefined
+  readonly start: Start
+  /** 0: no sweep */
+  readonly sweepMs: number
+  /** read what is there now, without overlap, sweep or interval, and be done */
+  readonly once: boolean
+  /** found again in the User-Agent of own fetches */
+  readonly instance: string
+  readonly expectedUserAgent: (userAgent: string) => boolean
+  readonly maxEntryBytes: number
+  readonly maxDepth: number
+}
+
+/** What every step of a reader works with: the options, and a cursor that it may change. */
+export interface Step {
+  readonly options: AuditOptions
+  readonly cursor: AuditCursor
+  /** the newest own time read before this step: new entries behind it are late */
+  readonly headUs: number
+  readonly signal: AbortSignal
+}
+
+/** How a step hands a part out and learns what became of it. */
+export type Steps = AsyncGenerator<Part, void, Appended>
+
+export function currentPace({ options, cursor }: Step): Pace {
+  return paceOf(options.activity, options.intervalMs, cursor.perHour)
+}
+
+/** A part with the cursor as it stands now: the last of its page. */
+export function lastPart(step: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
+  return { ...midPart(step, group, more), cursor: closeCursor(step.cursor) }
+}
+
+/** A part of a page that is not whole yet. */
+export function midPart({ headUs }: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
+  return {
+    entries: group?.entries ?? Entries.none,
+    quarantined: group?.quarantined ?? [],
+    findings: [],
+    headAt: headUs === 0 ? undefined : headUs,
+    cursor: undefined,
+    gaps: 0,
+    fault: undefined,
+    ...more,
+  }
+}
+
+/** True for an answer that says: what you name is not there. */
+export function isGone(error: unknown): boolean {
+  return error instanceof ConnectorError && (error.code === 'not_found' || error.code === 'bad_request')
+}
+
+/** True when the other side answered, but not with what can be read. */
+export function isUnreadable(error: unknown): error is ConnectorError {
+  return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
+}

@@ -1,0 +1,84 @@
+// The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
+import { anchorAt } from './audit-anchor.ts'
+import type { AuditCursor, Walk } from './audit-cursor.ts'
+import { walkFrom } from './audit-cursor.ts'
+import type { AuditOptions, Step, Steps } from './audit-step.ts'
+import { isGone, isUnreadable, lastPart } from './audit-step.ts'
+import { isStuck, readPage } from './audit-walk.ts'
+import { MAX_TAKE } from './tiers.ts'
+
+const MINUTE_MS = 60_000
+/** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
+const FULL_PER_SPAN = 4
+const FULL_MAX_MS = 6 * 60 * MINUTE_MS
+const QUICK_MIN_MS = 5 * MINUTE_MS
+
+/** When the sweep would read next, epoch ms; never, when it is off or the head has not begun. */
+export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
+  if (options.sweepMs === 0 || cursor.head === null) return Infinity
+  const { walk, fullDueAt, quickDueAt } = cursor.sweep
+  const dueAt = walk ? 0 : Math.min(fullDueAt, cursor.lateUs > 0 ? quickDueAt : Infinity)
+  return Math.max(dueAt, options.client.freeAt('sweep'))
+}
+
+export function sweepStep(step: Step): Steps {
+  const { walk } = step.cursor.sweep
+  if (walk && walk.passFromUs !== null) return beginSweep(step, walk.passFromUs)
+  return walk ? sweepPage(step, walk) : beginSweep(step, startOf(step))
+}
+
+/** The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. */
+function startOf({ options, cursor }: Step): number {
+  const now = options.clock.now()
+  const { sweep } = cursor
+  const full = sweep.fullDueAt <= now || cursor.lateUs === 0
+  const lateMs = cursor.lateUs / 1000
+  if (full) sweep.fullDueAt = now + Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS)
+  sweep.quickDueAt = now + Math.max(QUICK_MIN_MS, lateMs / 2)
+  const spanMs = full ? options.sweepMs : Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
+  sweep.untilUs = cursor.headUs
+  return Math.max(now * 1000 - spanMs * 1000, cursor.startUs ?? 0)
+}
+
+async function* beginSweep(step: Step, fromUs: number): Steps {
+  const { sweep } = step.cursor
+  try {
+    const found = await anchorAt(step, fromUs, 'sweep')
+    sweep.walk = found.position && found.position.at < sweep.untilUs ? walkFrom(found.position) : null
+    yield lastPart(step, sweep.walk ? found.group : undefined)
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    // The next sweep begins elsewhere; live reading does not wait for this one.
+    sweep.walk = null
+    yield lastPart(step, undefined)
+  }
+}
+
+async function* sweepPage(step: Step, walk: Walk): Steps {
+  const { sweep } = step.cursor
+  try {
+    yield* readPage(step, {
+      walk,
+      lane: 'sweep',
+      take: walk.narrowTake ?? MAX_TAKE,
+      stopUs: null,
+      passedHead: false,
+      whole: (view) => {
+        const over = view.last === null || view.newestUs >= sweep.untilUs || isStuck(walk, view)
+        if (over || view.last === null) sweep.walk = null
+        else walk.from = view.last
+        return {}
+      },
+      // The head has quarantined it, or will: here it is only passed.
+      bad: () => {
+        walk.passFromUs = (Math.floor(walk.from.at / 1_000_000) + 1) * 1_000_000
+        return {}
+      },
+    })
+  } catch (error) {
+    if (!isGone(error)) throw error
+    // Purged under our feet: the next sweep finds its own place.
+    sweep.walk = null
+    yield lastPart(step, undefined)
+  }
+}

@@ -1,0 +1,123 @@
+// Paging forward from an entry, as the drain and the sweep both do it: the request, the narrowing around a bad page, and the alarm when a page does not advance.
+import type { Finding, Lane, Part } from '../model/source.ts'
+import type { Walk } from './audit-cursor.ts'
+import type { Looker, PageView } from './audit-page.ts'
+import { BodySample, atOrAfter, freshView, lookOver, readGroups } from './audit-page.ts'
+import type { Step, Steps } from './audit-step.ts'
+import { isUnreadable, lastPart, midPart } from './audit-step.ts'
+import { classify, noteSent } from './own-fetches.ts'
+import type { Group, SplitterOptions } from './splitter.ts'
+
+/** A page is asked for so often before it counts as bad. */
+const BAD_TRIES = 3
+/** A page that holds one entry, or `from` itself and one entry. */
+const ALONE_TAKE = 2
+/** After so many good narrowed pages the usual `take` is tried again. */
+const GOOD_PAGES = 20
+/** Page ends that are remembered, to see a feed that goes in circles. */
+const ENDS_LENGTH = 8
+
+export function splitterOptions({ options }: Step): SplitterOptions {
+  return {
+    idKey: 'id',
+    timeKey: 'timestamp',
+    typeKey: 'type',
+    maxDepth: options.maxDepth,
+    maxEntryBytes: options.maxEntryBytes,
+  }
+}
+
+export interface PageRequest {
+  readonly walk: Walk
+  readonly lane: Lane
+  readonly take: number
+  /** entries at or after this instant (µs) end a drain */
+  readonly stopUs: number | null
+  /** false for a walk that begins behind the head */
+  readonly passedHead: boolean
+  /** told when the answer's head is in, before its body is read */
+  answered?(serverAt: number | undefined, sentAt: number): void
+  /** The page is whole: changes the cursor, which then goes out with the page's last part. */
+  whole(view: PageView): Partial<Part>
+  /** The page stays unreadable even alone: `sample` is all that there is of it. */
+  bad(sample: BodySample): Partial<Part>
+}
+
+/** Reads one page from `walk.from`. What it throws is not about this page's content. */
+export async function* readPage(step: Step, request: PageRequest): Steps {
+  const { options, cursor, signal } = step
+  const { walk } = request
+  const sample = new BodySample()
+  const view = freshView(request.passedHead)
+  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
+  const looker: Looker = {
+    cursor,
+    stopUs: request.stopUs,
+    classify: (entries, index) =>
+      classify(cursor.fetches, entries, index, {
+        instance: options.instance,
+        expected: options.expectedUserAgent,
+      }),
+    ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
+  }
+  let pending: Group | undefined
+  try {
+    const groups = options.client.get(path, request.lane, signal, (answer) => {
+      noteSent(cursor.fetches, answer.serverAt ?? answer.sentAt)
+      request.answered?.(answer.serverAt, answer.sentAt)
+      // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
+      return readGroups(answer, splitterOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
+    })
+    for await (const group of groups) {
+      if (pending) yield midPart(step, ...shippable(step, pending, lookOver(view, pending, looker)))
+      pending = group
+    }
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    const outcome = isHopeless(request) ? request.bad(sample) : {}
+    yield lastPart(step, undefined, { fault: error, ...outcome })
+    return
+  }
+  const findings = pending ? lookOver(view, pending, looker) : []
+  noteGoodPage(request, view)
+  const outcome = request.whole(view)
+  const [group, more] = pending ? shippable(step, pending, findings) : [undefined, {}]
+  yield lastPart(step, group, { ...more, ...outcome })
+}
+
+/** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
+function shippable({ cursor }: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
+  const entries = atOrAfter(group.entries, cursor.startUs)
+  return entries === group.entries ? [group, { findings }] : [{ ...group, entries }, {}]
+}
+
+function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {
+  walk.badTries = 0
+  if (walk.narrowTake === null) return
+  // Where `from` includes its own entry, one alone is no step forward.
+  if (take === 1 && view.count === 1 && view.last?.id === walk.from.id) walk.narrowTake = ALONE_TAKE
+  walk.goodPages++
+  if (walk.goodPages < GOOD_PAGES) return
+  walk.goodPages = 0
+  walk.narrowTake = take >= 100 ? null : take < 10 ? 10 : 100
+}
+
+/** After three tries the page is asked for in smaller pieces; true when there is none smaller. */
+function isHopeless({ walk, take }: PageRequest): boolean {
+  walk.badTries++
+  if (walk.badTries < BAD_TRIES) return false
+  walk.badTries = 0
+  walk.goodPages = 0
+  walk.narrowTake = take > 100 ? 100 : take > 10 ? 10 : take > ALONE_TAKE ? 1 : null
+  return take <= ALONE_TAKE
+}
+
+/** True when the feed goes in circles: the page ends where one of the last ones did. The caller raises the alarm. */
+export function isStuck(walk: Walk, view: PageView): boolean {
+  const last = view.last
+  if (!last) return false
+  const circling = walk.ends.includes(last.id) || (last.id === walk.from.id && view.count > 1)
+  walk.stuckPages = circling ? walk.stuckPages + 1 : 0
+  if (!circling) walk.ends = [...walk.ends, last.id].slice(-ENDS_LENGTH)
+  return circling
+}

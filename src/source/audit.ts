@@ -1,0 +1,60 @@
+// The audit log as a source: which of its readers reads next, and when. The head drains, the sweep re-reads, anchors find a place by time.
+import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
+import { anchor } from './audit-anchor.ts'
+import { noteLateness, openCursor } from './audit-cursor.ts'
+import { drainStep } from './audit-head.ts'
+import type { AuditOptions, Step, Steps } from './audit-step.ts'
+import { sweepDueAt, sweepStep } from './audit-sweep.ts'
+
+export class AuditSource implements Source {
+  readonly origin: Origin
+  readonly #options: AuditOptions
+  /** of `once`: a drain of this process came to its end */
+  #drained = false
+  /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
+  #behindUs = 0
+
+  constructor(options: AuditOptions) {
+    this.#options = options
+    this.origin = options.origin
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const { clock, once } = this.#options
+    const now = clock.now()
+    if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
+    const cursor = openCursor(text, now)
+    const live = cursor.drain ? now : cursor.dueAt
+    const sweep = sweepDueAt(this.#options, cursor)
+    if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
+    return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
+    const { clock, once, watch } = this.#options
+    const now = clock.now()
+    const cursor = openCursor(text, now)
+    noteLateness(cursor, this.#behindUs, now)
+    this.#behindUs = 0
+    const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
+    const steps = this.#choose(step, now)
+    let next = await steps.next()
+    while (!next.done) {
+      const appended = yield next.value
+      this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+      next = await steps.next(appended)
+    }
+    if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
+    if (cursor.head) {
+      watch.cursor(cursor.headUs)
+      watch.head(Math.max(cursor.headUs, cursor.latestUs))
+    }
+  }
+
+  #choose(step: Step, now: number): Steps {
+    const { cursor } = step
+    if (cursor.head === null) return anchor(step)
+    if (cursor.drain !== null || this.#options.once || cursor.dueAt <= now) return drainStep(step)
+    return sweepStep(step)
+  }
+}

@@ -1,0 +1,142 @@
+// A reply's body under its limits: decompressed, capped, and never slower than it may be. Knows nothing of what is inside.
+import { Readable } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { HttpReply } from '../model/http.ts'
+
+export interface BodyLimits {
+  /** after decompression */
+  readonly capBytes: number
+  /** from the request's start to the end of a body that stays below `wholeBytes` */
+  readonly totalMs: number
+  /** up to here a body must be complete within `totalMs`; a larger one is streamed under the two limits below */
+  readonly wholeBytes: number
+  /** the longest gap between two chunks */
+  readonly idleMs: number
+  /** of a streamed body, measured from its start */
+  readonly minBytesPerSecond: number
+}
+
+const decoders = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+}
+
+/** We ask for identity; a server or proxy that compresses all the same is understood. */
+function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
+  const encoding = reply.headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
+  if (encoding === 'identity' || encoding === '') return reply.body
+  const open = decoders[encoding as keyof typeof decoders] as
+    (() => ReturnType<typeof createGunzip>) | undefined
+  if (!open) throw new ConnectorError('bad_reply', 'The API answered in a compression that was not asked for')
+  const decoder = open()
+  const input = Readable.from(reply.body)
+  input.on('error', (error) => decoder.destroy(error))
+  return input.pipe(decoder)
+}
+
+/**
+ * Watches a request from its start: `signal` aborts when it takes too long, and says so as its reason
+ * (ConnectorError `timeout`). `close` must be called when the request is over.
+ */
+export class Deadline {
+  readonly signal: AbortSignal
+  readonly #clock: Clock
+  readonly #limits: BodyLimits
+  readonly #over = new AbortController()
+  readonly #expired = new AbortController()
+  readonly #startedAt: number
+  #progressAt: number
+  #bytes = 0
+
+  constructor(clock: Clock, limits: BodyLimits, outer: AbortSignal) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#startedAt = clock.elapsed()
+    this.#progressAt = this.#startedAt
+    this.signal = AbortSignal.any([outer, this.#expired.signal])
+    void this.#watch()
+  }
+
+  get expired(): boolean {
+    return this.#expired.signal.aborted
+  }
+
+  progress(bytes: number): void {
+    this.#bytes += bytes
+    this.#progressAt = this.#clock.elapsed()
+  }
+
+  close(): void {
+    this.#over.abort()
+  }
+
+  /** Milliseconds until the first limit that is breached if nothing more comes. */
+  #leftMs(): number {
+    const now = this.#clock.elapsed()
+    const { idleMs, totalMs, wholeBytes, minBytesPerSecond } = this.#limits
+    const sinceStartMs = now - this.#startedAt
+    const idleLeft = idleMs - (now - this.#progressAt)
+    if (this.#bytes < wholeBytes) return Math.min(idleLeft, totalMs - sinceStartMs)
+    return Math.min(idleLeft, totalMs + (this.#bytes / minBytesPerSecond) * 1000 - sinceStartMs)
+  }
+
+  async #watch(): Promise<void> {
+    for (let left = this.#leftMs(); !this.#over.signal.aborted; left = this.#leftMs()) {
+      if (left <= 0) {
+        this.#expired.abort(
+          new ConnectorError('timeout', 'The API took too long to answer or to send its answer'),
+        )
+        return
+      }
+      await this.#clock.sleep(left, this.#over.signal)
+    }
+  }
+}
+
+/** Rejects as soon as `signal` aborts, whatever the other side does meanwhile. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) {
+    work.catch(() => undefined)
+    return Promise.reject(signal.reason as Error)
+  }
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+/**
+ * The body's bytes, chunk by chunk. Throws ConnectorError `too_large` past the cap, `timeout` past a deadline, `bad_reply`
+ * when it does not decompress, and what the transport throws when the connection breaks.
+ */
+export async function* readBody(
+  reply: HttpReply,
+  limits: BodyLimits,
+  deadline: Deadline,
+): AsyncGenerator<Uint8Array> {
+  const chunks = decoded(reply)[Symbol.asyncIterator]()
+  let total = 0
+  try {
+    for (;;) {
+      const step = await orAborted(chunks.next(), deadline.signal)
+      if (step.done) return
+      deadline.progress(step.value.length)
+      total += step.value.length
+      if (total > limits.capBytes)
+        throw new ConnectorError('too_large', `The API's answer is over the cap of ${limits.capBytes} bytes`)
+      yield step.value
+    }
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && String(error.code).startsWith('Z_'))
+      throw new ConnectorError('bad_reply', "The API's answer does not decompress", { cause: error })
+    throw error
+  } finally {
+    // Closes the connection of a body that is left; a stream that hangs must not hang us.
+    void chunks.return?.().catch(() => undefined)
+  }
+}

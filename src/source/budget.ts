@@ -1,0 +1,241 @@
+// The budgeter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
+import type { Clock, Random } from '../model/clock.ts'
+import type { Lane } from '../model/source.ts'
+
+const MINUTE_MS = 60_000
+/** A place comes back a little after its minute, so that a server that counts the boundary in is not crossed. */
+const MARGIN_MS = 50
+/** Answers are remembered in steps of this width, rounded up: bounded memory at any limit. */
+const STEP_MS = 50
+/** After a 429 without a hint: past a full minute, and not all clients at once. */
+const BLIND_WAIT_MS = 61_000
+const BLIND_SPREAD_MS = 4_000
+/** So long without a 429, and the limit that we allow ourselves grows back by a tenth. */
+const RECOVERY_MS = 5 * MINUTE_MS
+
+/** What share of the limit a lane leaves untouched for those before it. */
+const reserved: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, backfill: 0.4 }
+const order: Readonly<Record<Lane, number>> = { live: 0, sweep: 1, backfill: 2 }
+
+/** Where the window survives a restart: two small facts in the journal. */
+export interface BudgetStore {
+  load(): Promise<string | undefined>
+  save(state: string): Promise<void>
+}
+
+export interface BudgetOptions {
+  /** requests in any rolling minute */
+  readonly limit: number
+  readonly clock: Clock
+  readonly random: Random
+  readonly store: BudgetStore
+}
+
+interface Waiter {
+  readonly lane: Lane
+  admit(): void
+}
+
+interface Stored {
+  /** [epoch ms of the answer, how many] */
+  readonly answered: readonly (readonly [number, number])[]
+  /** requests that may have been sent since this was written */
+  readonly ahead: number
+  readonly blockedUntil: number
+  readonly allowed: number
+}
+
+/**
+ * A place is taken before a request is sent and given back 60 s after its answer came: whenever between the two the
+ * server counted it, it still counts here. Places are written to the store in blocks before they are used, so that a
+ * crash forgets none; a restart counts a whole block as used.
+ */
+export class Budget {
+  readonly #options: BudgetOptions
+  readonly #answered: [at: number, count: number][] = []
+  readonly #waiting: Waiter[] = []
+  /** places in #answered */
+  #resting = 0
+  #inFlight = 0
+  /** places that the store already counts as used */
+  #ahead = 0
+  #blockedUntil = 0
+  #allowed: number
+  #raisedAt = 0
+  #loaded: Promise<void> | undefined
+  #saving: Promise<void> | undefined
+  #wake: AbortController | undefined
+
+  constructor(options: BudgetOptions) {
+    this.#options = options
+    this.#allowed = options.limit
+  }
+
+  /** Places used in the current minute, and the limit that we allow ourselves now. */
+  get used(): { places: number; allowed: number } {
+    this.#expire()
+    return { places: this.#inFlight + this.#resting, allowed: this.#allowed }
+  }
+
+  /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */
+  freeAt(lane: Lane): number {
+    this.#expire()
+    const now = this.#options.clock.now()
+    if (this.#blockedUntil > now) return this.#blockedUntil
+    let excess = this.#inFlight + this.#resting - this.#roomFor(lane) + 1
+    if (excess <= 0) return now
+    for (const [at, count] of this.#answered) {
+      excess -= count
+      if (excess <= 0) return at + MINUTE_MS + MARGIN_MS
+    }
+    return now + MINUTE_MS
+  }
+
+  /**
+   * Waits for a place; resolves with the way to say that the answer came, or that none will. Rejects when `signal` aborts.
+   */
+  async enter(lane: Lane, signal: AbortSignal): Promise<() => void> {
+    this.#loaded ??= this.#load()
+    await this.#loaded
+    signal.throwIfAborted()
+    if (this.#waiting.length > 0 || this.freeAt(lane) > this.#options.clock.now())
+      await this.#turn(lane, signal)
+    else this.#inFlight++
+    try {
+      await this.#record()
+      signal.throwIfAborted()
+    } catch (error) {
+      this.#answer()
+      throw error
+    }
+    let open = true
+    return () => {
+      if (!open) return
+      open = false
+      this.#answer()
+    }
+  }
+
+  /** The server said 429: obey its hint, or wait past a full minute; and allow ourselves less from now on. */
+  limited(retryAfterMs: number | undefined): void {
+    const { clock, random } = this.#options
+    const waitMs = retryAfterMs ?? BLIND_WAIT_MS + random() * BLIND_SPREAD_MS
+    this.#blockedUntil = Math.max(this.#blockedUntil, clock.now() + waitMs)
+    this.#allowed = Math.max(1, Math.floor(this.#allowed * 0.75))
+    this.#raisedAt = clock.now()
+    this.#ahead = 0
+  }
+
+  /** Writes the exact window: what was reserved and not used is free again after a clean restart. */
+  async close(): Promise<void> {
+    this.#wake?.abort()
+    await this.#saving
+    if (this.#loaded) await this.#save(0)
+  }
+
+  #roomFor(lane: Lane): number {
+    return Math.max(1, this.#allowed - Math.floor(this.#allowed * reserved[lane]))
+  }
+
+  #expire(): void {
+    const { clock, limit } = this.#options
+    const now = clock.now()
+    for (let first = this.#answered[0]; first; first = this.#answered[0]) {
+      // A wall clock that jumped back must not keep a place for longer than its minute.
+      if (first[0] > now + STEP_MS) first[0] = now
+      if (first[0] + MINUTE_MS + MARGIN_MS > now) break
+      this.#resting -= first[1]
+      this.#answered.shift()
+    }
+    while (this.#allowed < limit && now - this.#raisedAt >= RECOVERY_MS) {
+      this.#allowed = Math.min(limit, this.#allowed + Math.ceil(limit / 10))
+      this.#raisedAt += RECOVERY_MS
+    }
+  }
+
+  #answer(): void {
+    const at = Math.ceil(this.#options.clock.now() / STEP_MS) * STEP_MS
+    const last = this.#answered[this.#answered.length - 1]
+    if (last && last[0] >= at) last[1]++
+    else this.#answered.push([at, 1])
+    this.#resting++
+    this.#inFlight--
+  }
+
+  #turn(lane: Lane, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
+        reject(signal.reason as Error)
+        this.#wake?.abort()
+      }
+      const waiter: Waiter = {
+        lane,
+        admit: () => {
+          signal.removeEventListener('abort', leave)
+          resolve()
+        },
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      const before = this.#waiting.findIndex((other) => order[other.lane] > order[lane])
+      this.#waiting.splice(before < 0 ? this.#waiting.length : before, 0, waiter)
+      if (this.#wake) this.#wake.abort()
+      else void this.#admitInTurn()
+    })
+  }
+
+  /** Runs while anybody waits; each newcomer wakes it, since it may come before the others. */
+  async #admitInTurn(): Promise<void> {
+    const { clock } = this.#options
+    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
+      const freeAt = this.freeAt(first.lane)
+      if (freeAt <= clock.now()) {
+        this.#inFlight++
+        this.#waiting.shift()
+        first.admit()
+        continue
+      }
+      this.#wake = new AbortController()
+      await clock.sleep(freeAt - clock.now(), this.#wake.signal)
+    }
+    this.#wake = undefined
+  }
+
+  /** Takes one of the places that the store already counts, or writes the next block first. */
+  async #record(): Promise<void> {
+    while (this.#ahead <= 0) {
+      this.#saving ??= this.#save(Math.max(1, Math.ceil(this.#options.limit / 6))).finally(() => {
+        this.#saving = undefined
+      })
+      await this.#saving
+    }
+    this.#ahead--
+  }
+
+  async #save(ahead: number): Promise<void> {
+    const now = this.#options.clock.now()
+    this.#expire()
+    const answered: (readonly [number, number])[] = [...this.#answered]
+    if (this.#inFlight > 0) answered.push([now, this.#inFlight])
+    const stored: Stored = { answered, ahead, blockedUntil: this.#blockedUntil, allowed: this.#allowed }
+    await this.#options.store.save(JSON.stringify(stored))
+    this.#ahead = ahead
+  }
+
+  async #load(): Promise<void> {
+    const { clock, limit, store } = this.#options
+    const text = await store.load()
+    const now = clock.now()
+    this.#raisedAt = now
+    if (text === undefined) return
+    const stored = JSON.parse(text) as Stored
+    const places = [...stored.answered, [now, stored.ahead] as const].filter(([, count]) => count > 0)
+    for (const [at, count] of places) {
+      this.#answered.push([Math.min(at, now), count])
+      this.#resting += count
+    }
+    this.#blockedUntil = Math.min(stored.blockedUntil, now + 60 * MINUTE_MS)
+    this.#allowed = Math.min(limit, stored.allowed)
+    this.#expire()
+  }
+}

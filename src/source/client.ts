@@ -1,0 +1,201 @@
+// The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError, isAbort } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
+import type { HttpReply, Transport } from '../model/http.ts'
+import type { Room } from '../model/room.ts'
+import type { Secret } from '../model/secret.ts'
+import type { Lane } from '../model/source.ts'
+import type { SourceWatch } from '../model/watch.ts'
+import type { BodyLimits } from './body.ts'
+import { Deadline, orAborted, readBody } from './body.ts'
+import type { Budget } from './budget.ts'
+
+/** A body below this is held and checked whole before any of it is kept (law 4). */
+export const WHOLE_BYTES = 4 * 1024 * 1024
+
+const pageLimits: BodyLimits = {
+  capBytes: 2 * 1024 ** 3,
+  totalMs: 60_000,
+  wholeBytes: WHOLE_BYTES,
+  idleMs: 30_000,
+  minBytesPerSecond: 32 * 1024,
+}
+
+/** A key's file is looked at again this often, since keys rotate (spec §2.2 `api:token_mgmt_rotate`). */
+const KEY_LOOK_MS = 1000
+
+export interface ClientOptions {
+  /** without a slash at its end */
+  readonly baseUrl: string
+  readonly apiKey: Secret
+  readonly transport: Transport
+  readonly clock: Clock
+  readonly budget: Budget
+  readonly room: Room
+  readonly watch: SourceWatch
+  /** Carries the instance's id, by which own fetches are found again (law 7). */
+  readonly userAgent: string
+}
+
+export interface Answer {
+  /** the server's clock as its `Date` header tells it, epoch ms; whole seconds */
+  readonly serverAt: number | undefined
+  /** our clock when the request left */
+  readonly sentAt: number
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/** Spec §7. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
+const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
+  400: 'bad_request',
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not_found',
+  408: 'timeout',
+  429: 'rate_limited',
+}
+
+const advice: Partial<Record<ErrorCode, string>> = {
+  bad_request: 'the request was refused as invalid',
+  unauthorized: 'the API key was refused: put a valid key into its file, it is read again by itself',
+  forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
+  not_found: 'there is no such path or entry: check base_url',
+  redirected: 'it redirects, which is never followed: set base_url to where the API really is',
+  rate_limited: 'the rate limit is exceeded',
+  server_error: 'it failed to answer',
+}
+
+export class Client {
+  readonly #options: ClientOptions
+  #keyLookedAt = -Infinity
+
+  constructor(options: ClientOptions) {
+    this.#options = options
+  }
+
+  /** When a request of this lane could leave, epoch ms. */
+  freeAt(lane: Lane): number {
+    return this.#options.budget.freeAt(lane)
+  }
+
+  /**
+   * GETs `path` under the budget and hands the answer to `use`; the connection, its place in memory and its deadline end
+   * with it. Throws ConnectorError by the status, the transport or the body.
+   */
+  async *get<T>(
+    path: string,
+    lane: Lane,
+    signal: AbortSignal,
+    use: (answer: Answer) => AsyncIterable<T>,
+  ): AsyncGenerator<T> {
+    const { budget, room, clock, watch } = this.#options
+    const waitedFrom = clock.elapsed()
+    if (budget.freeAt(lane) > clock.now()) watch.state('waiting')
+    const answered = await budget.enter(lane, signal)
+    const waitedMs = clock.elapsed() - waitedFrom
+    if (waitedMs > 0) watch.waited(waitedMs)
+    watch.state('reading')
+    let leave: (() => void) | undefined
+    const startedAt = clock.elapsed()
+    let code = 'aborted'
+    try {
+      leave = await room.enter(WHOLE_BYTES, signal)
+      const deadline = new Deadline(clock, pageLimits, signal)
+      try {
+        const sentAt = clock.now()
+        const reply = await orAborted(this.#send(path, deadline.signal), deadline.signal)
+        code = String(reply.status)
+        if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(path, reply)
+        checkType(path, reply)
+        const body = readBody(reply, pageLimits, deadline)
+        yield* use({ serverAt: serverTime(reply), sentAt, body: finishing(body, answered) })
+      } finally {
+        deadline.close()
+      }
+    } catch (error) {
+      if (code === 'aborted') code = error instanceof ConnectorError ? error.code : 'aborted'
+      throw isAbort(error) ? new ConnectorError('aborted', 'Stopped') : error
+    } finally {
+      answered()
+      leave?.()
+      watch.request(code, clock.elapsed() - startedAt)
+    }
+  }
+
+  #send(path: string, signal: AbortSignal): Promise<HttpReply> {
+    const { apiKey, baseUrl, clock, transport, userAgent } = this.#options
+    if (clock.elapsed() - this.#keyLookedAt >= KEY_LOOK_MS) {
+      this.#keyLookedAt = clock.elapsed()
+      apiKey.refresh()
+    }
+    const headers = {
+      authorization: `Bearer ${apiKey.reveal()}`,
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+      'user-agent': userAgent,
+    }
+    return transport({ method: 'GET', url: baseUrl + path, headers }, signal)
+  }
+
+  /** Its body is not read: it could hold anything. The status says all that we act on. */
+  async #refusal(path: string, reply: HttpReply): Promise<ConnectorError> {
+    void reply.body[Symbol.asyncIterator]().return?.()
+    const { status } = reply
+    const code =
+      codeOfStatus[status] ??
+      (status >= 500 ? 'server_error' : status >= 300 && status < 400 ? 'redirected' : 'bad_reply')
+    // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.
+    const where = `GET ${path.split('?')[0] ?? path} answered ${status}`
+    if (code === 'not_found' && !isJson(reply))
+      return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
+    const retryAfterMs = retryAfter(reply, this.#options.clock.now())
+    if (code === 'rate_limited') this.#options.budget.limited(retryAfterMs)
+    // A key that was changed meanwhile is tried at once.
+    if (code === 'unauthorized' && this.#options.apiKey.refresh())
+      return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
+        retryAfterMs: 0,
+      })
+    return new ConnectorError(
+      code,
+      `${where}: ${advice[code] ?? 'no answer of this API'}`,
+      retryAfterMs === undefined ? {} : { retryAfterMs },
+    )
+  }
+}
+
+/** The place in the budget starts its minute when the answer is whole, or left. */
+async function* finishing(body: AsyncIterable<Uint8Array>, answered: () => void): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body
+  } finally {
+    answered()
+  }
+}
+
+function isJson(reply: HttpReply): boolean {
+  const type = reply.headers['content-type']?.split(';')[0]?.trim().toLowerCase()
+  return type === undefined || type === 'application/json' || type.endsWith('+json')
+}
+
+function checkType(path: string, reply: HttpReply): void {
+  if (isJson(reply)) return
+  void reply.body[Symbol.asyncIterator]().return?.()
+  throw new ConnectorError(
+    'bad_reply',
+    `GET ${path.split('?')[0] ?? path} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
+  )
+}
+
+function serverTime(reply: HttpReply): number | undefined {
+  const at = Date.parse(reply.headers['date'] ?? '')
+  return Number.isNaN(at) ? undefined : at
+}
+
+/** Seconds, or an HTTP date (RFC 9110 §10.2.3); capped at an hour, so that a wrong hint cannot stop us for a day. */
+function retryAfter(reply: HttpReply, now: number): number | undefined {
+  const text = reply.headers['retry-after']?.trim()
+  if (text === undefined || text === '') return undefined
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), 3_600_000)
+}

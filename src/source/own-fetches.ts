@@ -1,0 +1,74 @@
+// Reading writes (law 7): each audit fetch is itself an entry. Here own fetches are told from others', and others' under the same user become findings.
+import type { Entries } from '../model/entries.ts'
+
+const FETCH_TYPE = 'api:audit_log_fetch'
+/** Requests whose time is remembered, for servers that do not record the User-Agent. */
+const SENT_LENGTH = 128
+/** How far an entry's own time may lie from the request that made it: whole seconds of `Date`, and a slow server. */
+const MATCH_MS = 5_000
+/** So many fetches at the very times of our requests, and none with our User-Agent: it is not recorded as sent. */
+const MATCHES_TO_BELIEVE = 3
+
+/** Part of the audit cursor. */
+export interface Fetches {
+  /** findings are told from here on, µs: before it, other tools were the rule */
+  readonly sinceUs: number
+  /** who our key is to the audit log, once an own fetch was met */
+  user: string | null
+  /** told by time, since the User-Agent is not recorded: the address that our fetches come from */
+  byTimeIp: string | null
+  /** fetches that stood at the times of our requests without our User-Agent */
+  matches: number
+  /** epoch ms by the server's clock, newest last */
+  sent: number[]
+}
+
+export function freshFetches(now: number): Fetches {
+  return { sinceUs: now * 1000, user: null, byTimeIp: null, matches: 0, sent: [] }
+}
+
+export interface Recogniser {
+  readonly instance: string
+  /** User-Agents of tools that are known */
+  readonly expected: (userAgent: string) => boolean
+}
+
+/** `other` is everything that is no audit fetch, or somebody else's business. */
+export type Kind = 'own' | 'foreign' | 'other'
+
+interface FetchEntry {
+  readonly user?: unknown
+  readonly ip?: unknown
+  readonly user_agent?: unknown
+}
+
+export function noteSent(fetches: Fetches, at: number): void {
+  fetches.sent.push(at)
+  if (fetches.sent.length > SENT_LENGTH) fetches.sent.splice(0, fetches.sent.length - SENT_LENGTH)
+}
+
+/** What an entry is to us. Learns who we are from the first own fetch it meets. */
+export function classify(fetches: Fetches, entries: Entries, index: number, by: Recogniser): Kind {
+  if (entries.type(index) !== FETCH_TYPE) return 'other'
+  const entry = JSON.parse(Buffer.from(entries.raw(index)).toString()) as FetchEntry
+  const user = String(entry.user)
+  const agent = String(entry.user_agent)
+  const at = entries.at(index)
+  if (agent.includes(by.instance)) {
+    fetches.user = user
+    fetches.byTimeIp = null
+    fetches.matches = 0
+    return 'own'
+  }
+  const atOurTime = fetches.sent.some((sent) => Math.abs(sent - at / 1000) <= MATCH_MS)
+  if (fetches.user === null && atOurTime) {
+    // Not believed at once: another tool may poll at the same second.
+    if (++fetches.matches < MATCHES_TO_BELIEVE) return 'own'
+    fetches.user = user
+    fetches.byTimeIp = String(entry.ip)
+  }
+  if (fetches.byTimeIp !== null && atOurTime && user === fetches.user && entry.ip === fetches.byTimeIp)
+    return 'own'
+  if (user !== fetches.user || at < fetches.sinceUs) return 'other'
+  return by.expected(agent) ? 'other' : 'foreign'
+}
