@@ -1,0 +1,111 @@
+// The log: JSON lines of constant sentences with plain facts beside them. What is no plain fact does not get through.
+import { pino } from 'pino'
+import type { DestinationStream, Logger } from 'pino'
+import { ConnectorError } from '../model/errors.ts'
+import type { Log, LogFields } from '../model/log.ts'
+import type { Secret } from '../model/secret.ts'
+
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+const MAX_TEXT = 500
+/** What stands in place of a value that may not be told. */
+const OMITTED = '[omitted]'
+const MASK = '***'
+/** A shorter secret would be found by chance in honest words. */
+const MIN_SECRET = 6
+const reserved = new Set(['level', 'time', 'msg'])
+
+export interface LogOptions {
+  readonly level: LogLevel
+  /** Standard error unless given. */
+  readonly to?: DestinationStream
+  /** Secrets that no string may contain, wherever it came from: asked for each line, since files are read again. */
+  readonly secrets?: () => readonly Secret[]
+}
+
+function clip(text: string): string {
+  if (text.length <= MAX_TEXT) return text
+  const cut = text.slice(0, MAX_TEXT)
+  // Half a surrogate pair at the end would come out as a broken character.
+  return `${cut.isWellFormed() || !text.isWellFormed() ? cut : cut.slice(0, -1)}…`
+}
+
+/**
+ * A thrown thing as fields. Of our own errors the code and the message; of any other its name and where it was
+ * thrown: its message may hold content, as that of JSON.parse does.
+ */
+export function errorFields(error: unknown): LogFields {
+  if (error instanceof ConnectorError) return { code: error.code, reason: error.message }
+  if (!(error instanceof Error)) return { code: 'bug', error: typeof error }
+  return { code: 'bug', error: error.constructor.name, thrownAt: placeOf(error) }
+}
+
+/** The innermost frames. A message of many lines could look like one, so they are read behind it. */
+function placeOf({ message, stack = '' }: Error): string {
+  const at = stack.indexOf(message)
+  if (at < 0) return 'unknown'
+  const frames = stack.slice(at + message.length).split('\n')
+  return frames
+    .filter((line) => /^ {4}at \S/.test(line))
+    .slice(0, 4)
+    .map((line) => line.trim())
+    .join(' < ')
+}
+
+type Mask = (text: string) => string
+
+function masker(secrets: (() => readonly Secret[]) | undefined): Mask {
+  return (text) => {
+    let masked = text
+    for (const secret of secrets?.() ?? []) {
+      const value = secret.reveal()
+      if (value.length >= MIN_SECRET) masked = masked.replaceAll(value, MASK)
+    }
+    return masked
+  }
+}
+
+/** Types hold at compile time only: whatever slipped by them is stopped here. */
+function plainFields(fields: unknown, mask: Mask): Record<string, string | number | boolean | null> {
+  const plain: Record<string, string | number | boolean | null> = {}
+  if (fields === undefined || fields === null) return plain
+  const source = fields instanceof Error ? errorFields(fields) : fields
+  for (const [key, value] of Object.entries(source) as [string, unknown][]) {
+    const name = reserved.has(key) ? `${key}_` : key
+    // Masked before it is cut, lest the cut go through a secret and leave its head.
+    if (typeof value === 'string') plain[name] = clip(mask(value))
+    else if (typeof value === 'number') plain[name] = Number.isFinite(value) ? value : String(value)
+    else if (typeof value === 'boolean' || value === null) plain[name] = value
+    else if (value instanceof ConnectorError) plain[name] = clip(mask(`${value.code}: ${value.message}`))
+    else if (value !== undefined) plain[name] = OMITTED
+  }
+  return plain
+}
+
+function over(logger: Logger, mask: Mask): Log {
+  const at = (level: LogLevel) => (sentence: string, fields?: LogFields) => {
+    if (logger.isLevelEnabled(level)) logger[level](plainFields(fields, mask), clip(mask(sentence)))
+  }
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    with: (fields) => over(logger.child(plainFields(fields, mask)), mask),
+  }
+}
+
+export function openLog({ level, to, secrets }: LogOptions): Log {
+  const logger = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    // Synchronous: the last lines before a crash are the ones that matter.
+    to ?? pino.destination({ fd: 2, sync: true }),
+  )
+  return over(logger, masker(secrets))
+}
