@@ -1,0 +1,94 @@
+// One sink as the board knows it: what its shipper told, as metrics and as a line of /status.
+import type { Clock } from '../model/clock.ts'
+import { actionOf, errorCodes } from '../model/errors.ts'
+import type { JournalStats } from '../model/journal.ts'
+import type { Assurance } from '../model/sink.ts'
+import type { SinkWatch } from '../model/watch.ts'
+import { isoOrNull } from './board-source.ts'
+import { Condition } from './condition.ts'
+import { reasonLabel, sinkOutcomes } from './metrics.ts'
+import type { SinkMetrics } from './metrics.ts'
+import type { SinkStatus } from './status.ts'
+
+export interface BoardSink {
+  readonly name: string
+  readonly watch: SinkWatch
+  status(stats: JournalStats): SinkStatus
+  /** Brings the gauges that follow from the journal up to date. */
+  refresh(stats: JournalStats): void
+}
+
+export interface SinkFacts {
+  readonly name: string
+  readonly type: string
+  readonly assurance: Assurance
+}
+
+function prepareSeries(metrics: SinkMetrics, sink: string): void {
+  for (const gauge of [metrics.owed, metrics.lag, metrics.lastSuccess, metrics.deadLetters])
+    gauge.set({ sink }, 0)
+  for (const outcome of sinkOutcomes) metrics.entries.inc({ sink, outcome }, 0)
+  for (const reason of errorCodes) if (actionOf(reason) === 'retry') metrics.retries.inc({ sink, reason }, 0)
+  metrics.requestDuration.zero({ sink })
+}
+
+export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
+  const { name, type, assurance } = facts
+  const sink = name
+  const condition = new Condition<SinkStatus['state']>('starting')
+  const delivery = metrics.delivery.labels({ sink })
+  let lastSuccessAt = 0
+  prepareSeries(metrics, sink)
+
+  const owed = (stats: JournalStats) => {
+    const position = stats.sinks.find((candidate) => candidate.sink === name)
+    const oldestAt = position?.oldestOwedAt
+    return {
+      entries: position?.owedEntries ?? 0,
+      lagSeconds: oldestAt === undefined ? 0 : Math.max(0, (clock.now() - oldestAt) / 1000),
+      deadLetters: position?.deadLetters ?? 0,
+    }
+  }
+
+  const watch: SinkWatch = {
+    state: (state, error) => condition.become(state, error, clock.now()),
+    request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
+    retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
+    settled({ accepted, deadLettered, filtered }) {
+      const counts = { accepted, dead_lettered: deadLettered, filtered }
+      for (const outcome of sinkOutcomes)
+        if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
+    },
+    delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
+    success() {
+      lastSuccessAt = clock.now()
+      metrics.lastSuccess.set({ sink }, lastSuccessAt / 1000)
+      condition.succeed()
+    },
+  }
+
+  return {
+    name,
+    watch,
+    status(stats) {
+      const { entries, lagSeconds, deadLetters } = owed(stats)
+      return {
+        name,
+        type,
+        assurance,
+        state: condition.state,
+        owed_entries: entries,
+        lag_seconds: lagSeconds,
+        last_success_at: isoOrNull(lastSuccessAt),
+        dead_letters: deadLetters,
+        error: condition.error,
+      }
+    },
+    refresh(stats) {
+      const { entries, lagSeconds, deadLetters } = owed(stats)
+      metrics.owed.set({ sink }, entries)
+      metrics.lag.set({ sink }, lagSeconds)
+      metrics.deadLetters.set({ sink }, deadLetters)
+    },
+  }
+}

@@ -1,0 +1,185 @@
+// One source as the board knows it: what its reader told, as metrics and as a line of /status.
+import type { Clock } from '../model/clock.ts'
+import type { Origin } from '../model/source.ts'
+import { isoFromUs } from '../model/time.ts'
+import type { SourceWatch } from '../model/watch.ts'
+import { Condition } from './condition.ts'
+import { codeLabel, sourceOutcomes } from './metrics.ts'
+import type { SourceMetrics } from './metrics.ts'
+import type { SourceStatus } from './status.ts'
+import { spanText } from './status.ts'
+
+/** On top of two whole intervals: no sign of life for longer means that nobody reads any more. */
+const STALL_SLACK_MS = 60_000
+
+export interface BoardSource {
+  readonly origin: Origin
+  readonly watch: SourceWatch
+  status(): SourceStatus
+}
+
+export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
+
+interface Memory {
+  lastSuccessAt: number
+  caughtUpAt: number
+  caughtUp: boolean
+  headUs: number
+  cursorUs: number
+  gaps: number
+  findings: number
+  aliveAt: number
+}
+
+function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
+  if (caughtUp || headUs === 0 || cursorUs === 0) return 0
+  return Math.max(0, (headUs - cursorUs) / 1e6)
+}
+
+function prepareSeries(metrics: SourceMetrics, own: Own): void {
+  for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
+    gauge.set(own, 0)
+  for (const counter of [metrics.waited, metrics.gaps, metrics.ownFetches]) counter.inc(own, 0)
+  for (const outcome of sourceOutcomes) metrics.entries.inc({ ...own, outcome }, 0)
+  metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, 0)
+  metrics.requests.inc({ ...own, code: '200' }, 0)
+  metrics.requestDuration.zero(own)
+  metrics.ownFetchLateness.zero(own)
+}
+
+/** A loop that has silently died fails as loudly as one that says so. */
+function stalled(memory: Memory, intervalMs: number | undefined, now: number): SourceStatus['error'] {
+  if (intervalMs === undefined || now - memory.aliveAt <= 2 * intervalMs + STALL_SLACK_MS) return null
+  const silence = spanText((now - memory.aliveAt) / 1000)
+  const due = spanText(intervalMs / 1000)
+  return {
+    code: 'timeout',
+    message: `nothing was read for ${silence} although a read is due every ${due}: restart the daemon and report it`,
+    since: new Date(memory.aliveAt).toISOString(),
+  }
+}
+
+type Own = Readonly<Record<string, string>>
+type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
+type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'head' | 'cursor'>
+
+/** How much. */
+function counting(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => number): Counting {
+  return {
+    request(code, durationMs) {
+      alive()
+      metrics.requests.inc({ ...own, code: codeLabel(code) })
+      metrics.requestDuration.observe(own, durationMs / 1000)
+    },
+    waited: (durationMs) => metrics.waited.inc(own, Math.max(0, durationMs) / 1000),
+    appended({ added, known, late, quarantined, filtered, findings }) {
+      alive()
+      const counts = { new: added, known, late, quarantined, filtered }
+      for (const outcome of sourceOutcomes)
+        if (counts[outcome] > 0) metrics.entries.inc({ ...own, outcome }, counts[outcome])
+      if (findings > 0) metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, findings)
+      memory.findings += findings
+    },
+    gap(count) {
+      memory.gaps += count
+      metrics.gaps.inc(own, count)
+    },
+    ownFetch(latenessMs) {
+      metrics.ownFetches.inc(own)
+      metrics.ownFetchLateness.observe(own, Math.max(0, latenessMs) / 1000)
+    },
+  }
+}
+
+/** How far. */
+function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
+  const updateLag = () => metrics.lag.set(own, lagSeconds(memory))
+  return {
+    success() {
+      memory.lastSuccessAt = alive()
+      metrics.lastSuccess.set(own, memory.lastSuccessAt / 1000)
+    },
+    caughtUp() {
+      memory.caughtUpAt = alive()
+      memory.caughtUp = true
+      metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
+      updateLag()
+    },
+    head(atUs) {
+      if (!(atUs > memory.headUs)) return
+      memory.headUs = atUs
+      // Something newer than what was all there was: no longer known to be caught up.
+      if (atUs > memory.cursorUs) memory.caughtUp = false
+      metrics.head.set(own, atUs / 1e6)
+      updateLag()
+    },
+    cursor(atUs) {
+      if (!(atUs > 0)) return
+      memory.cursorUs = atUs
+      metrics.cursor.set(own, atUs / 1e6)
+      updateLag()
+    },
+  }
+}
+
+function watchOver(
+  memory: Memory,
+  condition: Condition<SourceStatus['state']>,
+  metrics: SourceMetrics,
+  own: Own,
+  clock: Clock,
+): SourceWatch {
+  const alive = () => (memory.aliveAt = clock.now())
+  const places = placing(memory, metrics, own, alive)
+  return {
+    ...counting(memory, metrics, own, alive),
+    ...places,
+    state: (state, error) => condition.become(state, error, alive()),
+    success() {
+      places.success()
+      condition.succeed()
+    },
+  }
+}
+
+export function openBoardSource(
+  origin: Origin,
+  intervalMs: number | undefined,
+  metrics: SourceMetrics,
+  clock: Clock,
+): BoardSource {
+  const own = { workspace: origin.workspace, source: origin.source }
+  const condition = new Condition<SourceStatus['state']>('starting')
+  const memory: Memory = {
+    lastSuccessAt: 0,
+    caughtUpAt: 0,
+    caughtUp: false,
+    headUs: 0,
+    cursorUs: 0,
+    gaps: 0,
+    findings: 0,
+    aliveAt: clock.now(),
+  }
+  prepareSeries(metrics, own)
+  return {
+    origin,
+    watch: watchOver(memory, condition, metrics, own, clock),
+    status() {
+      const { state } = condition
+      const steady = state === 'idle' || state === 'reading' || state === 'starting'
+      const stall = steady ? stalled(memory, intervalMs, clock.now()) : null
+      return {
+        name: origin.source,
+        state: stall ? 'failing' : state,
+        last_success_at: isoOrNull(memory.lastSuccessAt),
+        caught_up_at: isoOrNull(memory.caughtUpAt),
+        head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
+        cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
+        lag_seconds: lagSeconds(memory),
+        gaps: memory.gaps,
+        findings: memory.findings,
+        error: stall ?? condition.error,
+      }
+    },
+  }
+}

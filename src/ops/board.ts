@@ -1,0 +1,126 @@
+// The board: what every reader and shipper last told, kept for /status and counted for /metrics.
+import type { Clock } from '../model/clock.ts'
+import type { JournalStats } from '../model/journal.ts'
+import type { Assurance } from '../model/sink.ts'
+import type { Origin } from '../model/source.ts'
+import type { SinkWatch, SourceWatch } from '../model/watch.ts'
+import { openBoardSink } from './board-sink.ts'
+import type { BoardSink } from './board-sink.ts'
+import { openBoardSource } from './board-source.ts'
+import type { BoardSource } from './board-source.ts'
+import type { Metrics } from './metrics.ts'
+import { sentenceOf } from './status.ts'
+import type { BudgetStatus, JournalStatus, StatusReport, WorkspaceStatus } from './status.ts'
+
+export interface BoardOptions {
+  readonly clock: Clock
+  readonly metrics: Metrics
+  /** May throw once the journal is closed: then the last word counts. */
+  readonly journalStats: () => JournalStats
+  readonly version: string
+  /** Requests used of each area's budget, for one workspace. */
+  readonly budget?: (workspace: string) => readonly BudgetStatus[]
+}
+
+export interface Board {
+  /** `intervalMs`: how often a read is due; a source silent for more than two of them, and a minute, is told as failing. */
+  source(origin: Origin, intervalMs?: number): SourceWatch
+  sink(name: string, type: string, assurance: Assurance): SinkWatch
+  status(): StatusReport
+}
+
+const nothing: JournalStats = {
+  entries: 0,
+  bytes: 0,
+  capacityBytes: 0,
+  full: false,
+  sinks: [],
+  strangers: [],
+  quarantined: 0,
+  gaps: 0,
+  findings: 0,
+}
+
+function workspacesOf(sources: readonly BoardSource[], budget: BoardOptions['budget']): WorkspaceStatus[] {
+  const byName = Map.groupBy(sources, ({ origin }) => origin.workspace)
+  return [...byName].map(([name, own]) => ({
+    name,
+    sources: own.map((source) => source.status()),
+    ...(budget ? { budget: budget(name) } : {}),
+  }))
+}
+
+function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): boolean {
+  return stats.full || workspaces.some(({ sources }) => sources.some(({ state }) => state === 'paused'))
+}
+
+/** The journal's own word; its last one once it is closed. */
+function lastKnown(journalStats: () => JournalStats): () => JournalStats {
+  let last = nothing
+  return () => {
+    try {
+      last = journalStats()
+    } catch {
+      // A journal that is being closed answers nobody; what it said last is still the best there is.
+    }
+    return last
+  }
+}
+
+function journalStatus(stats: JournalStats, paused: boolean): JournalStatus {
+  const { entries, bytes, capacityBytes, quarantined, gaps, findings, strangers } = stats
+  return { entries, bytes, capacity_bytes: capacityBytes, paused, quarantined, gaps, findings, strangers }
+}
+
+function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
+  journal.entries.set(status.entries)
+  journal.bytes.set(status.bytes)
+  journal.capacity.set(status.capacity_bytes)
+  journal.paused.set(status.paused ? 1 : 0)
+  journal.quarantined.set(status.quarantined)
+}
+
+export function openBoard({ clock, metrics, journalStats, version, budget }: BoardOptions): Board {
+  const startedAt = clock.now()
+  const sources: BoardSource[] = []
+  const sinks: BoardSink[] = []
+  const currentStats = lastKnown(journalStats)
+
+  const look = () => {
+    const stats = currentStats()
+    const workspaces = workspacesOf(sources, budget)
+    const journal = journalStatus(stats, isPaused(stats, workspaces))
+    return { stats, workspaces, journal, sinks: sinks.map((sink) => sink.status(stats)) }
+  }
+
+  metrics.onScrape(() => {
+    const { stats, journal } = look()
+    setJournalGauges(metrics, journal)
+    for (const sink of sinks) sink.refresh(stats)
+  })
+
+  return {
+    source(origin, intervalMs) {
+      const source = openBoardSource(origin, intervalMs, metrics.source, clock)
+      sources.push(source)
+      return source.watch
+    },
+    sink(name, type, assurance) {
+      const sink = openBoardSink({ name, type, assurance }, metrics.sink, clock)
+      sinks.push(sink)
+      return sink.watch
+    },
+    status() {
+      const { workspaces, journal, sinks: sinkStatuses } = look()
+      const states = [...workspaces.flatMap((workspace) => workspace.sources), ...sinkStatuses]
+      const head = {
+        version,
+        started_at: new Date(startedAt).toISOString(),
+        reported_at: new Date(clock.now()).toISOString(),
+        ok: !journal.paused && states.every(({ state }) => state !== 'failing' && state !== 'held'),
+      }
+      const parts = { workspaces, sinks: sinkStatuses, journal }
+      return { ...head, sentence: sentenceOf({ ...head, ...parts }), ...parts }
+    },
+  }
+}

@@ -1,0 +1,196 @@
+// Every metric there is, declared once, and the closed sets that its labels come from. Event data never makes a series.
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { errorCodes } from '../model/errors.ts'
+import { WeightedHistogram } from './weighted-histogram.ts'
+
+export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
+export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
+
+const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
+const deliveryBuckets = [0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 1800, 3600, 21_600, 86_400]
+
+const statuses = [
+  200, 201, 202, 204, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
+  500, 501, 502, 503, 504,
+]
+const knownCodes: ReadonlySet<string> = new Set([...errorCodes, ...statuses.map(String)])
+const knownReasons: ReadonlySet<string> = new Set(errorCodes)
+
+/** A server may answer any number: a rare status counts under its hundred, anything else under `other`. */
+export function codeLabel(code: string): string {
+  if (knownCodes.has(code)) return code
+  return /^[1-5]\d\d$/.test(code) ? `${code.charAt(0)}xx` : 'other'
+}
+
+export function reasonLabel(reason: string): string {
+  return knownReasons.has(reason) ? reason : 'other'
+}
+
+function makers(registry: Registry) {
+  const registers = [registry]
+  return {
+    counter: (name: string, help: string, ...labelNames: string[]) =>
+      new Counter({ name: `auditferry_${name}`, help, labelNames, registers }),
+    gauge: (name: string, help: string, ...labelNames: string[]) =>
+      new Gauge({ name: `auditferry_${name}`, help, labelNames, registers }),
+    histogram: (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
+      new Histogram({ name: `auditferry_${name}`, help, buckets, labelNames, registers }),
+  }
+}
+
+type Makers = ReturnType<typeof makers>
+
+function sourceMetrics({ counter, gauge, histogram }: Makers) {
+  const own = ['workspace', 'source']
+  return {
+    lastSuccess: gauge(
+      'source_last_success_timestamp_seconds',
+      'When a read last succeeded; 0: never',
+      ...own,
+    ),
+    caughtUp: gauge(
+      'source_caught_up_timestamp_seconds',
+      'When it last knew that it had read everything; 0: never',
+      ...own,
+    ),
+    head: gauge('source_head_timestamp_seconds', 'Own time of the newest entry known; 0: none', ...own),
+    cursor: gauge(
+      'source_cursor_timestamp_seconds',
+      'Own time of the last entry read in order; 0: none',
+      ...own,
+    ),
+    lag: gauge('source_lag_seconds', 'Head minus cursor; 0 when caught up', ...own),
+    requests: counter(
+      'source_requests_total',
+      'Requests by HTTP status, or by error code where there was none',
+      ...own,
+      'code',
+    ),
+    requestDuration: histogram(
+      'source_request_duration_seconds',
+      'How long a request took, body included',
+      requestBuckets,
+      ...own,
+    ),
+    entries: counter(
+      'source_entries_total',
+      'Entries by what became of them; late: new, behind the head',
+      ...own,
+      'outcome',
+    ),
+    waited: counter(
+      'source_rate_limit_wait_seconds_total',
+      'Time spent waiting for the request budget',
+      ...own,
+    ),
+    gaps: counter('source_gaps_total', 'Possible gaps: entries that may have been missed for good', ...own),
+    ownFetches: counter('source_own_fetches_total', 'Entries of our own making that were seen again', ...own),
+    ownFetchLateness: histogram(
+      'source_own_fetch_lateness_seconds',
+      'How long after its own time one of our own entries was seen',
+      latenessBuckets,
+      ...own,
+    ),
+    findings: counter(
+      'source_findings_total',
+      'Things about entries that a person should know of',
+      ...own,
+      'kind',
+    ),
+  }
+}
+
+function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) {
+  return {
+    owed: gauge('sink_owed_entries', 'Entries in the journal that this sink has not settled', 'sink'),
+    lag: gauge(
+      'sink_lag_seconds',
+      'How long the oldest owed entry has been in the journal; 0: none owed',
+      'sink',
+    ),
+    entries: counter('sink_entries_total', 'Entries settled, by what became of them', 'sink', 'outcome'),
+    retries: counter('sink_retries_total', 'Deliveries tried again, by error code', 'sink', 'reason'),
+    lastSuccess: gauge(
+      'sink_last_success_timestamp_seconds',
+      'When a delivery last succeeded; 0: never',
+      'sink',
+    ),
+    requestDuration: histogram(
+      'sink_request_duration_seconds',
+      'How long a delivery took',
+      requestBuckets,
+      'sink',
+    ),
+    deadLetters: gauge(
+      'sink_dead_letters',
+      'Entries parked because the receiver refuses them for good',
+      'sink',
+    ),
+    delivery: new WeightedHistogram({
+      name: 'auditferry_delivery_seconds',
+      help: "From an entry's own time to the sink's acceptance",
+      buckets: deliveryBuckets,
+      registry,
+    }),
+  }
+}
+
+function journalMetrics({ gauge }: Makers) {
+  return {
+    entries: gauge('journal_entries', 'Owed entries: not yet settled by every sink'),
+    bytes: gauge('journal_bytes', 'Owed payload'),
+    capacity: gauge('journal_capacity_bytes', 'Bound of the owed payload: reading pauses there'),
+    paused: gauge('journal_paused', '1 while reading is paused because there is no room'),
+    quarantined: gauge('quarantined', 'Malformed elements kept as bytes, never shipped'),
+  }
+}
+
+export type SourceMetrics = ReturnType<typeof sourceMetrics>
+export type SinkMetrics = ReturnType<typeof sinkMetrics>
+
+export interface Metrics {
+  readonly contentType: string
+  readonly source: SourceMetrics
+  readonly sink: SinkMetrics
+  readonly journal: ReturnType<typeof journalMetrics>
+  /** Called before each scrape, to bring gauges up to date. */
+  onScrape(refresh: () => void): void
+  configReloaded(successful: boolean): void
+  /** All series as text. */
+  render(): Promise<string>
+}
+
+export interface MetricsOptions {
+  readonly version: string
+  /** process_* and nodejs_*; on unless a test turns them off. */
+  readonly processMetrics?: boolean
+}
+
+export function openMetrics({ version, processMetrics = true }: MetricsOptions): Metrics {
+  const registry = new Registry()
+  const make = makers(registry)
+  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to look at itself.
+  if (processMetrics) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 })
+  make
+    .gauge('build_info', 'Version of this program and of Node', 'version', 'node')
+    .set({ version, node: process.version }, 1)
+  const reload = make.gauge(
+    'config_last_reload_successful',
+    '1 when the configuration was last read without a fault',
+  )
+  reload.set(1)
+  const refreshers: (() => void)[] = []
+  return {
+    contentType: registry.contentType,
+    source: sourceMetrics(make),
+    sink: sinkMetrics(make, registry),
+    journal: journalMetrics(make),
+    onScrape: (refresh) => void refreshers.push(refresh),
+    configReloaded: (successful) => reload.set(successful ? 1 : 0),
+    render: () => {
+      for (const refresh of refreshers) refresh()
+      return registry.metrics()
+    },
+  }
+}

@@ -1,0 +1,181 @@
+// What /status says: its shape, and the one sentence that a person reads first at three in the morning.
+import type { ErrorCode } from '../model/errors.ts'
+import type { Assurance } from '../model/sink.ts'
+import type { SinkState, SourceState } from '../model/watch.ts'
+
+/** ISO 8601; null until the first time. */
+type Instant = string | null
+
+export interface FaultStatus {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly since: string
+}
+
+export interface SourceStatus {
+  readonly name: string
+  readonly state: SourceState
+  readonly last_success_at: Instant
+  readonly caught_up_at: Instant
+  readonly head_at: Instant
+  readonly cursor_at: Instant
+  readonly lag_seconds: number
+  readonly gaps: number
+  readonly findings: number
+  readonly error: FaultStatus | null
+}
+
+/** Requests of one area in the last minute, against the limit. */
+export interface BudgetStatus {
+  readonly area: string
+  readonly used: number
+  readonly limit: number
+}
+
+export interface WorkspaceStatus {
+  readonly name: string
+  readonly sources: readonly SourceStatus[]
+  readonly budget?: readonly BudgetStatus[]
+}
+
+export interface SinkStatus {
+  readonly name: string
+  readonly type: string
+  readonly assurance: Assurance
+  readonly state: SinkState
+  readonly owed_entries: number
+  readonly lag_seconds: number
+  readonly last_success_at: Instant
+  readonly dead_letters: number
+  readonly error: FaultStatus | null
+}
+
+export interface JournalStatus {
+  readonly entries: number
+  readonly bytes: number
+  readonly capacity_bytes: number
+  readonly paused: boolean
+  readonly quarantined: number
+  readonly gaps: number
+  readonly findings: number
+  /** sinks that left the config while they still had a position */
+  readonly strangers: readonly string[]
+}
+
+export interface StatusReport {
+  readonly version: string
+  readonly started_at: string
+  readonly reported_at: string
+  readonly ok: boolean
+  readonly sentence: string
+  readonly workspaces: readonly WorkspaceStatus[]
+  readonly sinks: readonly SinkStatus[]
+  readonly journal: JournalStatus
+}
+
+/** From here on a part that lags is worth a word. */
+const NOTABLE_LAG_SECONDS = 60
+const MAX_CLAUSES = 3
+
+/** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
+export function spanText(seconds: number): string {
+  if (seconds < 90) return `${Math.round(seconds)} s`
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
+  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
+  return `${Math.round(seconds / 86_400)} days`
+}
+
+export function countText(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/s$/, '') : noun}`
+}
+
+function secondsSince(instant: string, report: Told): number {
+  return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
+}
+
+export type Told = Omit<StatusReport, 'sentence'>
+
+function why(error: FaultStatus | null): string {
+  return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''
+}
+
+function pausedClause({ sinks, workspaces }: Told): string {
+  const debtor = sinks
+    .filter(({ owed_entries }) => owed_entries > 0)
+    .toSorted((a, b) => b.lag_seconds - a.lag_seconds || b.owed_entries - a.owed_entries)[0]
+  const paused = workspaces.flatMap(({ sources }) => sources).find(({ state }) => state === 'paused')
+  if (paused?.error && paused.error.code !== 'journal_full') return `Reading is paused${why(paused.error)}`
+  if (!debtor) return 'Reading is paused: the journal is full'
+  const owes = `${debtor.name} owes ${countText(debtor.owed_entries, 'entries')}, the oldest for ${spanText(debtor.lag_seconds)}`
+  return `Reading is paused because the journal is full: ${owes}${debtor.error ? ` (${why(debtor.error).slice(2)})` : ''}`
+}
+
+function sourceClauses(report: Told): string[] {
+  return report.workspaces.flatMap(({ name: workspace, sources }) =>
+    sources
+      .filter(({ state }) => state === 'held' || state === 'failing')
+      .map(({ name, state, error }) => {
+        const since = error ? ` for ${spanText(secondsSince(error.since, report))}` : ''
+        return `${workspace} ${name} has been ${state}${since}${why(error)}`
+      }),
+  )
+}
+
+function sinkClauses({ sinks }: Told): string[] {
+  return sinks
+    .filter(({ state }) => state === 'held' || state === 'failing')
+    .map(({ name, state, lag_seconds, owed_entries, error }) => {
+      const behind = owed_entries > 0 ? `${spanText(lag_seconds)} behind` : state
+      return `${name} is ${state === 'held' && owed_entries > 0 ? `held and ${behind}` : behind}${why(error)}`
+    })
+}
+
+function behindClauses({ workspaces, sinks }: Told): string[] {
+  const slow = sinks
+    .filter(({ lag_seconds }) => lag_seconds >= NOTABLE_LAG_SECONDS)
+    .map(({ name, lag_seconds, owed_entries }) => {
+      return `${name} is ${spanText(lag_seconds)} behind and catching up, ${countText(owed_entries, 'entries')} owed`
+    })
+  const reading = workspaces.flatMap(({ name: workspace, sources }) =>
+    sources
+      .filter(({ lag_seconds, caught_up_at }) => lag_seconds >= NOTABLE_LAG_SECONDS || caught_up_at === null)
+      .map(({ name, lag_seconds, state, last_success_at }) => {
+        const waits = state === 'waiting' ? ', waiting for its request budget' : ''
+        if (last_success_at === null) return `${workspace} ${name} is starting${waits}`
+        if (lag_seconds < 1) return `${workspace} ${name} is reading${waits}`
+        return `${workspace} ${name} is ${spanText(lag_seconds)} behind and reading on${waits}`
+      }),
+  )
+  return [...slow, ...reading]
+}
+
+function calmClause(report: Told): string {
+  const last =
+    report.sinks
+      .map(({ last_success_at }) => last_success_at ?? '')
+      .toSorted()
+      .at(-1) ?? ''
+  if (last === '') return 'All caught up, nothing to deliver yet'
+  return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
+}
+
+function join(clauses: readonly string[]): string {
+  const rest = clauses.length - MAX_CLAUSES
+  return [...clauses.slice(0, MAX_CLAUSES), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
+}
+
+/** What is wrong comes first, then what lags; only a house in order is called caught up. */
+export function sentenceOf(report: Told): string {
+  const wrong = [
+    ...(report.journal.paused ? [pausedClause(report)] : []),
+    ...sourceClauses(report),
+    ...sinkClauses(report),
+  ]
+  if (wrong.length > 0) return join(wrong)
+  const behind = behindClauses(report)
+  const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
+  const letters = parked.map(
+    ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
+  )
+  return join([...(behind.length > 0 ? behind : [calmClause(report)]), ...letters])
+}

@@ -1,0 +1,55 @@
+// A clock that stands still until told, and a journal's word, for the tests of ops.
+import type { Clock } from '../../../src/model/clock.ts'
+import type { JournalStats } from '../../../src/model/journal.ts'
+import { openBoard } from '../../../src/ops/board.ts'
+import { openMetrics } from '../../../src/ops/metrics.ts'
+
+export const startAt = Date.parse('2026-11-21T10:00:00Z')
+
+export function testClock(): Clock & { pass(ms: number): void } {
+  let at = startAt
+  return {
+    now: () => at,
+    elapsed: () => at,
+    sleep: async (ms) => void (at += ms),
+    pass: (ms) => void (at += ms),
+  }
+}
+
+export const fakeStats: JournalStats = {
+  entries: 0,
+  bytes: 0,
+  capacityBytes: 2 ** 31,
+  full: false,
+  sinks: [],
+  strangers: [],
+  quarantined: 0,
+  gaps: 0,
+  findings: 0,
+}
+
+/** One workspace with an audit source read every 30 s, and one file sink. */
+export function openHouse() {
+  const clock = testClock()
+  const journal = { stats: fakeStats }
+  const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+  const board = openBoard({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
+  const source = board.source({ workspace: 'acme', source: 'audit' }, 30_000)
+  const sink = board.sink('archive', 'file', 'stored')
+  const owe = (entries: number, sinceAt: number, more: Partial<JournalStats> = {}) => {
+    const owed = { sink: 'archive', position: 1, owedEntries: entries, oldestOwedAt: sinceAt, deadLetters: 0 }
+    journal.stats = { ...fakeStats, entries, bytes: entries * 100, sinks: [owed], ...more }
+  }
+  return { clock, journal, metrics, board, source, sink, owe }
+}
+
+/** All is well: read, caught up and delivered. */
+export function settle({ source, sink }: ReturnType<typeof openHouse>): void {
+  source.success()
+  source.head(startAt * 1000)
+  source.cursor(startAt * 1000)
+  source.caughtUp()
+  source.state('idle')
+  sink.success()
+  sink.state('idle')
+}

@@ -1,0 +1,241 @@
+// The board tells the truth: in JSON, in metrics and in one sentence.
+import { describe, expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import { fakeStats, openHouse, settle, startAt } from './board-fixture.ts'
+import { openBoard } from '../../../src/ops/board.ts'
+import { openMetrics } from '../../../src/ops/metrics.ts'
+import { spanText } from '../../../src/ops/status.ts'
+
+const refused = new ConnectorError('unreachable', 'receiver refused the connection')
+const badKey = new ConnectorError('unauthorized', 'the API refused the key: put a valid one into the file.')
+
+describe('/status', () => {
+  it('has the shape of the contract, with null for what has not happened yet', () => {
+    const { board } = openHouse()
+    expect(JSON.parse(JSON.stringify(board.status()))).toEqual({
+      version: '1.2.3',
+      started_at: '2026-11-21T10:00:00.000Z',
+      reported_at: '2026-11-21T10:00:00.000Z',
+      ok: true,
+      sentence: 'acme audit is starting',
+      workspaces: [
+        {
+          name: 'acme',
+          sources: [
+            {
+              name: 'audit',
+              state: 'starting',
+              last_success_at: null,
+              caught_up_at: null,
+              head_at: null,
+              cursor_at: null,
+              lag_seconds: 0,
+              gaps: 0,
+              findings: 0,
+              error: null,
+            },
+          ],
+        },
+      ],
+      sinks: [
+        {
+          name: 'archive',
+          type: 'file',
+          assurance: 'stored',
+          state: 'starting',
+          owed_entries: 0,
+          lag_seconds: 0,
+          last_success_at: null,
+          dead_letters: 0,
+          error: null,
+        },
+      ],
+      journal: {
+        entries: 0,
+        bytes: 0,
+        capacity_bytes: 2147483648,
+        paused: false,
+        quarantined: 0,
+        gaps: 0,
+        findings: 0,
+        strangers: [],
+      },
+    })
+  })
+
+  it('a sink that fails is behind by the age of the oldest entry it owes, with the reason', () => {
+    const house = openHouse()
+    settle(house)
+    house.owe(12, startAt)
+    house.clock.pass(14_200)
+    house.sink.state('failing', refused)
+    const { ok, sentence, sinks } = house.board.status()
+    expect(ok).toBe(false)
+    expect(sentence).toBe('archive is 14 s behind: receiver refused the connection')
+    expect(sinks[0]).toMatchObject({ state: 'failing', owed_entries: 12, lag_seconds: 14.2 })
+    expect(sinks[0]?.error).toEqual({
+      code: 'unreachable',
+      message: 'receiver refused the connection',
+      since: '2026-11-21T10:00:14.200Z',
+    })
+  })
+
+  it('a part that tries again stays failing since the first time, until it succeeds', () => {
+    const { clock, board, sink } = openHouse()
+    sink.state('failing', refused)
+    clock.pass(5000)
+    sink.state('sending')
+    expect(board.status().sinks[0]?.state).toBe('failing')
+    sink.state('held', badKey)
+    expect(board.status().sinks[0]?.error).toMatchObject({
+      code: 'unauthorized',
+      since: '2026-11-21T10:00:00.000Z',
+    })
+    sink.state('sending')
+    sink.success()
+    expect(board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+  })
+
+  it('a held source is named with its reason and since when', () => {
+    const house = openHouse()
+    settle(house)
+    house.source.state('held', badKey)
+    house.clock.pass(3 * 3_600_000)
+    const { ok, sentence } = house.board.status()
+    expect(ok).toBe(false)
+    expect(sentence).toBe(
+      'acme audit has been held for 3 h: the API refused the key: put a valid one into the file',
+    )
+  })
+
+  it('a full journal is told with the sink that owes', () => {
+    const house = openHouse()
+    settle(house)
+    house.sink.state('failing', refused)
+    house.owe(12_345, startAt, { full: true })
+    house.clock.pass(7_200_000)
+    house.source.state('paused')
+    const { ok, sentence, journal } = house.board.status()
+    expect([ok, journal.paused]).toEqual([false, true])
+    expect(sentence).toContain('Reading is paused because the journal is full: archive owes 12,345 entries')
+    expect(sentence).toContain('the oldest for 2 h (receiver refused the connection)')
+  })
+
+  it('a full disk is told as what it is', () => {
+    const house = openHouse()
+    settle(house)
+    house.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
+    expect(house.board.status()).toMatchObject({
+      ok: false,
+      sentence: 'Reading is paused: no space left in /var/lib/auditferry',
+    })
+  })
+
+  it('only a house in order is called caught up', () => {
+    const house = openHouse()
+    settle(house)
+    house.clock.pass(14_000)
+    expect(house.board.status()).toMatchObject({
+      ok: true,
+      sentence: 'All caught up: last delivery 14 s ago',
+    })
+    house.owe(1000, startAt - 600_000)
+    expect(house.board.status().sentence).toBe('archive is 10 min behind and catching up, 1,000 entries owed')
+  })
+
+  it('dead letters are told even when all is well', () => {
+    const house = openHouse()
+    settle(house)
+    const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 1 }]
+    house.journal.stats = { ...fakeStats, sinks }
+    expect(house.board.status().sentence).toBe(
+      'All caught up: last delivery 0 s ago; 1 dead letter at archive',
+    )
+  })
+
+  it('a source that has silently died is told as failing', () => {
+    const house = openHouse()
+    settle(house)
+    house.clock.pass(120_000)
+    expect(house.board.status().ok).toBe(true)
+    house.clock.pass(1)
+    const { ok, workspaces } = house.board.status()
+    expect(ok).toBe(false)
+    expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
+    house.source.success()
+    expect(house.board.status().ok).toBe(true)
+  })
+
+  it('lag is head minus cursor by the entries’ own times, and 0 when caught up', async () => {
+    const { board, source, metrics } = openHouse()
+    const lag = () => board.status().workspaces[0]?.sources[0]?.lag_seconds
+    source.head(5_000_000_000_000_000)
+    source.cursor(4_999_999_997_500_000)
+    expect(lag()).toBe(2.5)
+    source.caughtUp()
+    expect(lag()).toBe(0)
+    source.head(5_000_000_010_000_000)
+    expect(lag()).toBe(12.5)
+    expect(await metrics.render()).toContain(
+      'auditferry_source_lag_seconds{workspace="acme",source="audit"} 12.5',
+    )
+    expect(board.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
+  })
+
+  it('gauges follow the journal at each scrape', async () => {
+    const house = openHouse()
+    house.owe(7, startAt - 3000, { full: true, quarantined: 2, strangers: ['old'] })
+    const text = await house.metrics.render()
+    for (const line of [
+      'auditferry_journal_entries 7',
+      'auditferry_journal_bytes 700',
+      'auditferry_journal_paused 1',
+      'auditferry_quarantined 2',
+      'auditferry_sink_owed_entries{sink="archive"} 7',
+      'auditferry_sink_lag_seconds{sink="archive"} 3',
+    ])
+      expect(text).toContain(`${line}\n`)
+    expect(house.board.status().journal.strangers).toEqual(['old'])
+  })
+
+  it('a closed journal breaks neither page nor scrape: its last word counts', async () => {
+    const house = openHouse()
+    house.owe(7, startAt)
+    house.board.status()
+    let closed = false
+    const metrics = openMetrics({ version: '1', processMetrics: false })
+    const journalStats = () => {
+      if (closed) throw new Error('the database connection is not open')
+      return house.journal.stats
+    }
+    const budget = () => [{ area: 'audit', used: 3, limit: 60 }]
+    const board = openBoard({ clock: house.clock, metrics, journalStats, version: '1', budget })
+    board.source({ workspace: 'acme', source: 'audit' })
+    expect(board.status().workspaces[0]?.budget).toEqual([{ area: 'audit', used: 3, limit: 60 }])
+    closed = true
+    expect(board.status().journal.entries).toBe(7)
+    expect(await metrics.render()).toContain('auditferry_journal_entries 7')
+  })
+
+  it('many troubles make one sentence of bounded length', () => {
+    const { board, sink } = openHouse()
+    const names = ['b', 'c', 'd', 'e', 'f']
+    const watches = names.map((name) => board.sink(name, 'file', 'stored'))
+    const long = new ConnectorError('server_error', 'x'.repeat(5000))
+    for (const watch of [sink, ...watches]) watch.state('failing', long)
+    const { sentence } = board.status()
+    expect(sentence).toMatch(/; and 3 more$/)
+    expect(sentence.length).toBeLessThan(2000)
+  })
+})
+
+it.each([
+  [0, '0 s'],
+  [89, '89 s'],
+  [90, '2 min'],
+  [3600, '60 min'],
+  [5400, '2 h'],
+  [172_800, '2 days'],
+])('%i seconds read as %s', (seconds, text) => {
+  expect(spanText(seconds)).toBe(text)
+})

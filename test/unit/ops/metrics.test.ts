@@ -1,0 +1,202 @@
+// Every metric of the contract is there from the start, well formed, and event data cannot add one.
+import { describe, expect, it } from 'vitest'
+import { errorCodes } from '../../../src/model/errors.ts'
+import { codeLabel, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
+import { openBoard } from '../../../src/ops/board.ts'
+import { fakeStats, testClock } from './board-fixture.ts'
+
+interface Family {
+  help?: string
+  type?: string
+  samples: { name: string; labels: Record<string, string>; value: number }[]
+}
+
+/** Reads the text format as strictly as promtool's lint does where it matters. */
+function parse(text: string): Map<string, Family> {
+  expect(text.endsWith('\n')).toBe(true)
+  const families = new Map<string, Family>()
+  const of = (name: string) => {
+    const family = families.get(name) ?? { samples: [] }
+    families.set(name, family)
+    return family
+  }
+  for (const line of text.split('\n')) {
+    if (line === '') continue
+    const [, kind, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? []
+    if (kind === 'HELP') of(name).help = rest
+    else if (kind === 'TYPE') of(name).type = rest
+    else {
+      const [, sample = '', labelText = '', value] =
+        /^([a-z_0-9]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? expect.unreachable(line)
+      const base = families.has(sample) ? sample : sample.replace(/_(bucket|sum|count)$/, '')
+      const labels = Object.fromEntries(
+        [...labelText.matchAll(/([a-z_]+)="([^"]*)"/g)].map(([, key = '', text = '']) => [key, text]),
+      )
+      of(base).samples.push({ name: sample, labels, value: Number(value) })
+    }
+  }
+  return families
+}
+
+function open() {
+  const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+  const board = openBoard({ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' })
+  const source = board.source({ workspace: 'acme', source: 'audit' })
+  const sink = board.sink('archive', 'file', 'stored')
+  return { metrics, source, sink, families: async () => parse(await metrics.render()) }
+}
+
+const contract = [
+  'source_last_success_timestamp_seconds',
+  'source_caught_up_timestamp_seconds',
+  'source_head_timestamp_seconds',
+  'source_cursor_timestamp_seconds',
+  'source_lag_seconds',
+  'source_requests_total',
+  'source_request_duration_seconds',
+  'source_entries_total',
+  'source_rate_limit_wait_seconds_total',
+  'source_gaps_total',
+  'source_own_fetches_total',
+  'source_own_fetch_lateness_seconds',
+  'source_findings_total',
+  'journal_entries',
+  'journal_bytes',
+  'journal_capacity_bytes',
+  'journal_paused',
+  'quarantined',
+  'sink_owed_entries',
+  'sink_lag_seconds',
+  'sink_entries_total',
+  'sink_retries_total',
+  'sink_last_success_timestamp_seconds',
+  'sink_request_duration_seconds',
+  'sink_dead_letters',
+  'delivery_seconds',
+  'build_info',
+  'config_last_reload_successful',
+].map((name) => `auditferry_${name}`)
+
+const closedLabels: Record<string, readonly string[]> = {
+  workspace: ['acme'],
+  source: ['audit'],
+  sink: ['archive'],
+  outcome: ['new', 'known', 'late', 'quarantined', 'filtered', 'accepted', 'dead_lettered'],
+  kind: ['foreign_fetch'],
+  version: ['1.2.3'],
+  node: [process.version],
+}
+
+describe('the metrics', () => {
+  it('are all there before anything has happened, each with help, type and a series', async () => {
+    const families = await open().families()
+    expect([...families.keys()].toSorted()).toEqual(contract.toSorted())
+    for (const [name, family] of families) {
+      expect(family.help, name).toBeTruthy()
+      expect(family.samples.length, name).toBeGreaterThan(0)
+    }
+  })
+
+  it('counters end in _total and nothing else does', async () => {
+    for (const [name, { type }] of await open().families())
+      expect(name.endsWith('_total'), name).toBe(type === 'counter')
+  })
+
+  it('timestamps are 0 until the first time', async () => {
+    for (const [name, { samples }] of await open().families())
+      if (name.includes('timestamp')) expect(samples.map(({ value }) => value)).toEqual([0])
+  })
+
+  it('labels come from closed sets, whatever the other side says', async () => {
+    const { source, sink, families } = open()
+    for (const code of ['200', '418', '799', '0', '{"id":"x"}', 'unreachable', '__proto__'])
+      source.request(code, 5)
+    for (const reason of ['server_error', 'a receiver’s own words', 'constructor']) sink.retry(reason)
+    for (const [, { samples }] of await families())
+      for (const { labels } of samples)
+        for (const [key, value] of Object.entries(labels)) {
+          if (key === 'le') expect(value).toMatch(/^(\d+(\.\d+)?|\+Inf)$/)
+          else if (key === 'code') expect(['200', '4xx', 'other', 'unreachable']).toContain(value)
+          else if (key === 'reason') expect(['other', ...errorCodes]).toContain(value)
+          else expect(closedLabels[key], key).toContain(value)
+        }
+  })
+
+  it('a code is itself, its hundred or other', () => {
+    expect(['200', '503', '418', '599', '600', '20', '', 'timeout', 'toString'].map(codeLabel)).toEqual([
+      '200',
+      '503',
+      '4xx',
+      '5xx',
+      'other',
+      'other',
+      'other',
+      'timeout',
+      'other',
+    ])
+    expect(reasonLabel('429')).toBe('other')
+  })
+
+  it('a sample that stands for many entries counts as many', async () => {
+    const { sink, families } = open()
+    sink.delivered(1500, 1000)
+    sink.delivered(400, 2)
+    sink.delivered(90_000_000, 1)
+    const samples = (await families()).get('auditferry_delivery_seconds')?.samples ?? []
+    const bucket = (le: string) => samples.find(({ labels }) => labels['le'] === le)?.value
+    expect([bucket('0.5'), bucket('1'), bucket('2'), bucket('86400'), bucket('+Inf')]).toEqual([
+      2, 2, 1002, 1002, 1003,
+    ])
+    expect(samples.find(({ name }) => name.endsWith('_count'))?.value).toBe(1003)
+    expect(samples.find(({ name }) => name.endsWith('_sum'))?.value).toBeCloseTo(1500 + 0.8 + 90_000)
+  })
+
+  it('outcomes are disjoint: each entry counts once', async () => {
+    const { source, sink, families } = open()
+    const counts = {
+      added: 5,
+      late: 2,
+      known: 7,
+      filtered: 1,
+      quarantined: 3,
+      findings: 1,
+      latestBehindUs: 9,
+    }
+    source.appended(counts)
+    sink.settled({ accepted: 4, deadLettered: 2, filtered: 1 })
+    const byOutcome = async (name: string) => {
+      const counted: Record<string, number> = {}
+      for (const { labels, value } of (await families()).get(name)?.samples ?? [])
+        counted[labels['outcome'] ?? ''] = value
+      return counted
+    }
+    expect(await byOutcome('auditferry_source_entries_total')).toEqual({
+      new: 5,
+      late: 2,
+      known: 7,
+      filtered: 1,
+      quarantined: 3,
+    })
+    expect(await byOutcome('auditferry_sink_entries_total')).toEqual({
+      accepted: 4,
+      dead_lettered: 2,
+      filtered: 1,
+    })
+  })
+
+  it('the process tells of itself under its usual names', async () => {
+    const text = await openMetrics({ version: '1.2.3' }).render()
+    expect(text).toContain('process_cpu_seconds_total')
+    expect(text).toContain('nodejs_eventloop_lag_seconds')
+    expect(text).toContain(`auditferry_build_info{version="1.2.3",node="${process.version}"} 1`)
+  })
+
+  it('a failed reload shows', async () => {
+    const { metrics, families } = open()
+    const value = async () =>
+      (await families()).get('auditferry_config_last_reload_successful')?.samples[0]?.value
+    expect(await value()).toBe(1)
+    metrics.configReloaded(false)
+    expect(await value()).toBe(0)
+  })
+})
