@@ -1,0 +1,166 @@
+// The listener for people, probes and scrapers: five pages that are only read. No parameter, no body, no state.
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { ConnectorError } from '../model/errors.ts'
+import type { Board } from './board.ts'
+import type { Metrics } from './metrics.ts'
+import { pageHeaders } from './page-style.ts'
+import { renderPage } from './page.ts'
+
+export interface HttpOptions {
+  /** host:port, as the configuration has it; an IPv6 host in brackets; port 0 takes a free one */
+  readonly listen: string
+  readonly board: Pick<Board, 'status'>
+  readonly metrics: Pick<Metrics, 'contentType' | 'render'>
+  /** The journal's handle answers. A throw means no. */
+  readonly live: () => boolean | Promise<boolean>
+  /** The loops have started. */
+  readonly ready: () => boolean
+}
+
+export interface OpsHttp {
+  readonly address: AddressInfo
+  close(): Promise<void>
+}
+
+interface Answer {
+  readonly status: number
+  readonly type: string
+  readonly body: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const HEADER_TIMEOUT_MS = 5000
+const REQUEST_TIMEOUT_MS = 10_000
+const MAX_CONNECTIONS = 64
+const MAX_HEADER_BYTES = 8192
+
+const plain = (status: number, text: string): Answer => ({
+  status,
+  type: 'text/plain; charset=utf-8',
+  body: `${text}\n`,
+})
+
+async function livez({ live }: HttpOptions): Promise<Answer> {
+  try {
+    if (await live()) return plain(200, 'ok')
+  } catch {
+    // What it is stands in the log; the probe only asks whether.
+  }
+  return plain(503, 'the journal does not answer')
+}
+
+type Page = (options: HttpOptions) => Answer | Promise<Answer>
+
+const pages = new Map<string, Page>([
+  [
+    '/',
+    ({ board }) => ({
+      status: 200,
+      type: 'text/html; charset=utf-8',
+      body: renderPage(board.status()),
+      headers: pageHeaders,
+    }),
+  ],
+  [
+    '/status',
+    ({ board }) => ({
+      status: 200,
+      type: 'application/json; charset=utf-8',
+      body: `${JSON.stringify(board.status())}\n`,
+    }),
+  ],
+  [
+    '/metrics',
+    async ({ metrics }) => ({ status: 200, type: metrics.contentType, body: await metrics.render() }),
+  ],
+  ['/livez', livez],
+  ['/readyz', ({ ready }) => (ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'))],
+])
+
+async function answerTo(request: IncomingMessage, options: HttpOptions): Promise<Answer> {
+  const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
+  const page = pages.get(path)
+  if (!page) return plain(404, 'not found: there is /, /status, /metrics, /livez and /readyz')
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return { ...plain(405, 'only GET and HEAD'), headers: { allow: 'GET, HEAD' } }
+  try {
+    return await page(options)
+  } catch {
+    return plain(500, 'this page could not be made')
+  }
+}
+
+function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+  // A body was not asked for and is not read: the connection cannot be used again.
+  const bodied =
+    request.headers['transfer-encoding'] !== undefined || (request.headers['content-length'] ?? '0') !== '0'
+  response.writeHead(answer.status, {
+    'content-type': answer.type,
+    'content-length': Buffer.byteLength(answer.body),
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...answer.headers,
+    ...(bodied ? { connection: 'close' } : {}),
+  })
+  response.end(request.method === 'HEAD' ? undefined : answer.body)
+}
+
+function addressOf(listen: string): { host: string; port: number } {
+  const [, bracketed, bare, digits] = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(listen) ?? []
+  const host = bracketed ?? bare
+  const port = Number(digits)
+  if (host === undefined || !(port <= 65_535))
+    throw new ConnectorError(
+      'config_invalid',
+      `server.listen: ${listen} is no address: want host:port, such as 127.0.0.1:9464`,
+    )
+  return { host, port }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'is in use by another process: stop that one or name another port',
+  EACCES: 'is not allowed to this user: name a port from 1024 on',
+  EADDRNOTAVAIL: 'is no address of this machine: name one that is, or 0.0.0.0',
+  ENOTFOUND: 'cannot be resolved: name an IP address of this machine',
+}
+
+function cannotListen(listen: string, error: NodeJS.ErrnoException): ConnectorError {
+  const reason = reasons[error.code ?? ''] ?? `cannot be listened on (${error.code ?? 'unknown error'})`
+  return new ConnectorError('config_invalid', `server.listen: ${listen} ${reason}`, { cause: error })
+}
+
+/** Throws ConnectorError `config_invalid` when the address cannot be had. */
+export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
+  const { host, port } = addressOf(options.listen)
+  const server = createServer(
+    {
+      headersTimeout: HEADER_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: HEADER_TIMEOUT_MS,
+      connectionsCheckingInterval: HEADER_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+    },
+    (request, response) => {
+      void answerTo(request, options).then((answer) => send(request, response, answer))
+    },
+  )
+  server.maxConnections = MAX_CONNECTIONS
+  await new Promise<void>((resolve, reject) => {
+    const refuse = (error: Error) => reject(cannotListen(options.listen, error))
+    server.once('error', refuse)
+    server.listen(port, host, () => {
+      server.off('error', refuse)
+      resolve()
+    })
+  })
+  return {
+    address: server.address() as AddressInfo,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
