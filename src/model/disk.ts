@@ -2,6 +2,8 @@
 
 export interface DiskFile {
   size(): Promise<number>
+  /** The same for one file under whatever name, another for any other file, as far as the file system can tell. */
+  identity(): Promise<string>
   /** Up to `length` bytes from `offset`; fewer only at the end of the file. */
   read(offset: number, length: number): Promise<Uint8Array>
   /** All of `bytes`, at `offset`. */

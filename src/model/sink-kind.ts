@@ -29,9 +29,20 @@ export interface SinkDeps {
   hostOf(workspace: string): string
 }
 
+export interface NamedFile {
+  readonly field: string
+  readonly path: string
+}
+
 export interface SinkKind<Schema extends z.ZodType> {
   /** strict: unknown keys are refused. Only what is particular to the kind; the common keys are config's. */
   readonly options: Schema
+  /** What it talks to, for the rule on plain http. */
+  urls?(options: z.output<Schema>): readonly string[]
+  /** Files that must be there and readable, each with the field that names it, such as `tls.ca_file`. */
+  files?(options: z.output<Schema>): readonly NamedFile[]
+  /** Files that this sink alone may write to: two sinks that share one are a fault. */
+  outputs?(options: z.output<Schema>): readonly NamedFile[]
   /** Connects to nothing yet. */
   open(name: string, options: z.output<Schema>, deps: SinkDeps): Sink
 }

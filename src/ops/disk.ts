@@ -1,0 +1,143 @@
+// The real disk behind model/disk.ts: node's own file calls, with errors that say what to do.
+import { constants } from 'node:fs'
+import { access, type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Disk, DiskFile } from '../model/disk.ts'
+import { ConnectorError } from '../model/errors.ts'
+
+const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+const wrong = new Set([
+  'EACCES',
+  'EPERM',
+  'ENOENT',
+  'ENOTDIR',
+  'EISDIR',
+  'EROFS',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'EEXIST',
+  'EXDEV',
+  'EBUSY',
+  'ENXIO',
+])
+
+/** The error that an operator can act on; `doing` is such as "write". */
+export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
+  const code = errnoOf(cause)
+  const what = `cannot ${doing} ${path} (${code})`
+  if (full.has(code))
+    return new ConnectorError('disk_full', `${what}: no room left; free some space`, { cause })
+  if (wrong.has(code)) {
+    const next = 'check that its folder can be made and that this user may write there'
+    return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
+  }
+  return new ConnectorError('disk_failed', `${what}: the disk did not keep its word; check the disk`, {
+    cause,
+  })
+}
+
+function errnoOf(cause: unknown): string {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  return typeof code === 'string' ? code : 'no code'
+}
+
+async function told<T>(doing: string, path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    throw cause instanceof ConnectorError ? cause : diskError(doing, path, cause)
+  }
+}
+
+/** A failed sync is a failed disk whatever its errno says: the kernel may have dropped the pages it could not write. */
+async function synced(path: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (cause) {
+    const what = `cannot sync ${path} (${errnoOf(cause)})`
+    throw new ConnectorError('disk_failed', `${what}: what was written may be lost; check the disk`, {
+      cause,
+    })
+  }
+}
+
+async function writeAll(handle: FileHandle, bytes: Uint8Array, offset: number): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, offset + done)
+    done += bytesWritten
+  }
+}
+
+async function readUpTo(handle: FileHandle, offset: number, length: number): Promise<Uint8Array> {
+  const bytes = Buffer.allocUnsafe(length)
+  let got = 0
+  while (got < length) {
+    const { bytesRead } = await handle.read(bytes, got, length - got, offset + got)
+    if (bytesRead === 0) break
+    got += bytesRead
+  }
+  return bytes.subarray(0, got)
+}
+
+function openedFile(handle: FileHandle, path: string): DiskFile {
+  return {
+    size: () => told('read the size of', path, async () => (await handle.stat()).size),
+    // The number alone is given to the next file once this one is removed; the instant of birth tells them apart.
+    identity: () =>
+      told('read the state of', path, async () => {
+        const { ino, birthtimeNs } = await handle.stat({ bigint: true })
+        return `${ino.toString(36)}-${birthtimeNs.toString(36)}`
+      }),
+    read: (offset, length) => told('read', path, () => readUpTo(handle, offset, length)),
+    write: (bytes, offset) => told('write', path, () => writeAll(handle, bytes, offset)),
+    truncate: (size) => told('cut', path, () => handle.truncate(size)),
+    sync: () => synced(path, () => handle.sync()),
+    close: () => told('close', path, () => handle.close()),
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await told('open the folder', folder, () => open(folder, constants.O_RDONLY))
+  try {
+    await synced(folder, () => handle.sync())
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Makes `folder` and those above it, so that a power cut does not take them back. */
+async function makeFolder(folder: string): Promise<void> {
+  const first = await told('make the folder', folder, () => mkdir(folder, { recursive: true, mode: 0o700 }))
+  if (first === undefined) return
+  const top = dirname(first)
+  for (let at = dirname(folder); ; at = dirname(at)) {
+    await syncFolder(at)
+    if (at === top || at === dirname(at)) return
+  }
+}
+
+const flags = constants.O_RDWR | constants.O_CREAT
+
+export const disk: Disk = {
+  async open(path) {
+    try {
+      return openedFile(await open(path, flags, 0o600), path)
+    } catch (cause) {
+      if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
+    }
+    await makeFolder(dirname(resolve(path)))
+    return openedFile(await told('open', path, () => open(path, flags, 0o600)), path)
+  },
+  async exists(path) {
+    try {
+      await access(path, constants.F_OK)
+      return true
+    } catch (cause) {
+      if (errnoOf(cause) === 'ENOENT') return false
+      throw diskError('look for', path, cause)
+    }
+  },
+  rename: (from, to) => told(`rename ${from} to`, to, () => rename(from, to)),
+  remove: (path) => told('remove', path, () => rm(path, { force: true })),
+  syncFolder,
+}

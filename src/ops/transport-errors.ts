@@ -1,0 +1,67 @@
+// What went wrong on the wire, in the words of our own closed list of codes.
+import { ConnectorError, type ErrorCode } from '../model/errors.ts'
+
+const codes: Readonly<Record<string, readonly [ErrorCode, string]>> = {
+  ECONNREFUSED: ['unreachable', 'refused the connection; is it running, and is this the right port?'],
+  ECONNRESET: ['unreachable', 'reset the connection before it answered'],
+  EPIPE: ['unreachable', 'closed the connection before it had read the request'],
+  UND_ERR_SOCKET: ['unreachable', 'closed the connection before it answered'],
+  UND_ERR_CLOSED: ['unreachable', 'cannot be asked: its connections are closed'],
+  UND_ERR_DESTROYED: ['unreachable', 'cannot be asked: its connections are closed'],
+  UND_ERR_ABORTED: ['unreachable', 'was not reached: the proxy refused to connect to it'],
+  ENOTFOUND: ['unreachable', 'has no address: the name is not known to DNS; check its spelling'],
+  EAI_AGAIN: ['unreachable', 'has no address just now: DNS did not answer'],
+  EHOSTUNREACH: ['unreachable', 'cannot be reached: no route to it'],
+  ENETUNREACH: ['unreachable', 'cannot be reached: no route to its network'],
+  ETIMEDOUT: ['timeout', 'did not answer in time'],
+  UND_ERR_CONNECT_TIMEOUT: ['timeout', 'did not take the connection in time; is a firewall in the way?'],
+  UND_ERR_HEADERS_TIMEOUT: ['timeout', 'did not begin to answer in time'],
+  UND_ERR_BODY_TIMEOUT: ['timeout', 'stopped in the middle of its answer'],
+  UND_ERR_HEADERS_OVERFLOW: ['bad_reply', 'sent headers without end'],
+  UND_ERR_INVALID_ARG: [
+    'misconfigured',
+    'was not asked: a header or URL holds a character that HTTP forbids',
+  ],
+  EPROTO: ['tls_invalid', 'does not speak TLS here'],
+  ERR_TLS_CERT_ALTNAME_INVALID: [
+    'tls_invalid',
+    "showed a certificate for another name; see 'tls.server_name'",
+  ],
+  CERT_HAS_EXPIRED: ['tls_invalid', 'showed a certificate that has expired'],
+  CERT_NOT_YET_VALID: ['tls_invalid', 'showed a certificate that is not valid yet; check the clock here'],
+  ERR_SSL_WRONG_VERSION_NUMBER: ['tls_invalid', 'does not speak TLS here; is it an http:// port?'],
+}
+
+const untrusted = "showed a certificate that no trusted authority signed; see 'tls.ca_file'"
+
+/** Codes of one failure and of those behind it: undici and happy eyeballs wrap what the system said. */
+function codesOf(error: unknown, depth = 0): string[] {
+  if (!(error instanceof Error) || depth > 4) return []
+  const own = 'code' in error && typeof error.code === 'string' ? [error.code] : []
+  const inner = error instanceof AggregateError ? (error.errors as unknown[]) : []
+  return [...[error.cause, ...inner].flatMap((each) => codesOf(each, depth + 1)), ...own]
+}
+
+function told(code: string): readonly [ErrorCode, string] | undefined {
+  const known = codes[code]
+  if (known) return known
+  if (/^HPE_/.test(code)) return ['bad_reply', 'answered with something that is not HTTP']
+  if (/CERT|SIGNATURE|ISSUER|CRL_/.test(code) && !code.startsWith('ERR_SSL'))
+    return ['tls_invalid', untrusted]
+  if (/^ERR_(SSL|TLS|OSSL)_/.test(code)) return ['tls_invalid', 'ended the TLS handshake']
+  return undefined
+}
+
+/** `where` is host:port. The other side's own words are not quoted: they may hold what was sent. */
+export function transportError(where: string, error: unknown, signal: AbortSignal): ConnectorError {
+  if (error instanceof ConnectorError) return error
+  if (signal.aborted)
+    return new ConnectorError('aborted', `the request to ${where} was called off`, { cause: error })
+  const found = codesOf(error)
+  for (const code of found) {
+    const known = told(code)
+    if (known) return new ConnectorError(known[0], `${where} ${known[1]} (${code})`, { cause: error })
+  }
+  const detail = found[0] ?? (error instanceof Error ? error.name : 'unknown')
+  return new ConnectorError('unreachable', `${where} could not be asked (${detail})`, { cause: error })
+}

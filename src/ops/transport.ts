@@ -1,0 +1,186 @@
+// The network behind model/http.ts: undici with kept connections; follows no redirect, repeats nothing, unpacks nothing.
+import { readFile, stat } from 'node:fs/promises'
+import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { ConnectorError } from '../model/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
+import type { TlsOptions } from '../model/sink-kind.ts'
+import { transportError } from './transport-errors.ts'
+
+/** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
+export interface ProxySettings {
+  readonly https?: string | undefined
+  readonly http?: string | undefined
+  /** hosts that are asked without a proxy */
+  readonly none?: string | undefined
+}
+
+export interface TransportSettings {
+  readonly tls?: TlsOptions | undefined
+  readonly proxy?: ProxySettings | undefined
+  readonly connectTimeoutMs?: number
+}
+
+export interface OpenTransport {
+  readonly send: Transport
+  /** Cuts what is under way. */
+  close(): Promise<void>
+}
+
+interface Material {
+  readonly ca?: Buffer
+  readonly cert?: Buffer
+  readonly key?: Buffer
+}
+
+const CONNECT_TIMEOUT_MS = 10_000
+const fileKeys = ['ca', 'cert', 'key'] as const
+
+const fileOf = (tls: TlsOptions, key: (typeof fileKeys)[number]): string | undefined => tls[`${key}_file`]
+
+/** Changes when a file does: a replaced file has another inode, an edited one another time. */
+async function fingerprint(tls: TlsOptions): Promise<string> {
+  const parts = fileKeys.map(async (key) => {
+    const path = fileOf(tls, key)
+    if (path === undefined) return ''
+    const { ino, mtimeMs, size } = await stat(path)
+    return `${ino}:${mtimeMs}:${size}`
+  })
+  return (await Promise.all(parts)).join(' ')
+}
+
+async function read(tls: TlsOptions): Promise<Material> {
+  const parts = fileKeys.map(async (key) => {
+    const path = fileOf(tls, key)
+    return path === undefined ? {} : { [key]: await readFile(path) }
+  })
+  return Object.assign({}, ...(await Promise.all(parts))) as Material
+}
+
+function dispatcherFor(settings: TransportSettings, material: Material): Dispatcher {
+  const serverName = settings.tls?.server_name
+  const timeout = settings.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
+  const verified = { ...material, minVersion: 'TLSv1.2' as const, rejectUnauthorized: true, allowH2: false }
+  const connect = { ...verified, timeout, ...(serverName === undefined ? {} : { servername: serverName }) }
+  const { https, http, none } = settings.proxy ?? {}
+  const shared = { connect, allowH2: false, connectTimeout: timeout }
+  if (!https && !http) return new Agent(shared)
+  return new EnvHttpProxyAgent({
+    ...shared,
+    requestTls: connect,
+    // The proxy's own certificate is no business of the receiver's private CA.
+    proxyTls: { minVersion: 'TLSv1.2', rejectUnauthorized: true, timeout },
+    httpProxy: http ?? '',
+    httpsProxy: https ?? '',
+    noProxy: none ?? '',
+  })
+}
+
+interface Current {
+  readonly print: string
+  readonly dispatcher: Dispatcher
+}
+
+/** Hands out the dispatcher for the TLS files as they are now; a swap that is half done keeps the old one. */
+function dispatchers(settings: TransportSettings) {
+  let current: Current | undefined
+  let turn: Promise<unknown> = Promise.resolve()
+
+  async function look(): Promise<Dispatcher> {
+    const { tls } = settings
+    try {
+      const print = tls ? await fingerprint(tls) : ''
+      if (current?.print === print) return current.dispatcher
+      const dispatcher = dispatcherFor(settings, tls ? await read(tls) : {})
+      void current?.dispatcher.close()
+      current = { print, dispatcher }
+      return dispatcher
+    } catch (cause) {
+      if (current) return current.dispatcher
+      const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unreadable'
+      const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
+      const next = 'it must hold PEM and be readable for this user'
+      throw new ConnectorError('tls_invalid', `cannot use ${path} (${code}): ${next}`, { cause })
+    }
+  }
+
+  return {
+    get(): Promise<Dispatcher> {
+      const mine = turn.then(look)
+      turn = mine.catch(() => undefined)
+      return mine
+    },
+    async close(): Promise<void> {
+      await turn
+      await current?.dispatcher.destroy()
+      current = undefined
+    },
+  }
+}
+
+function lastOfEach(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const flat: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    const last = Array.isArray(value) ? value.at(-1) : value
+    if (last !== undefined) flat[name.toLowerCase()] = last
+  }
+  return flat
+}
+
+/** By hand, not a generator: `return` before the first `next` must close the connection too. */
+function streamed(body: Dispatcher.ResponseData['body'], told: (error: unknown) => Error): HttpReply['body'] {
+  body.on('error', () => undefined) // told to whoever iterates; nobody may be
+  return {
+    [Symbol.asyncIterator]() {
+      const inner = body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array, undefined>
+      return {
+        async next() {
+          try {
+            return await inner.next()
+          } catch (error) {
+            throw told(error)
+          }
+        },
+        async return() {
+          body.destroy()
+          return { done: true, value: undefined }
+        },
+      }
+    },
+  }
+}
+
+function hostAndPort(url: string): string {
+  const { hostname, port, protocol } = new URL(url)
+  return `${hostname}:${port || (protocol === 'http:' ? '80' : '443')}`
+}
+
+export function openTransport(settings: TransportSettings = {}): OpenTransport {
+  const source = dispatchers(settings)
+
+  async function send(request: HttpRequest, signal: AbortSignal): Promise<HttpReply> {
+    const where = hostAndPort(request.url)
+    const told = (error: unknown) => transportError(where, error, signal)
+    if (signal.aborted) throw told(signal.reason)
+    try {
+      const dispatcher = await source.get()
+      const { origin, pathname, search } = new URL(request.url)
+      const reply = await dispatcher.request({
+        origin,
+        path: pathname + search,
+        method: request.method,
+        headers: request.headers,
+        body: request.body ?? null,
+        signal,
+      })
+      return {
+        status: reply.statusCode,
+        headers: lastOfEach(reply.headers),
+        body: streamed(reply.body, told),
+      }
+    } catch (error) {
+      throw told(error)
+    }
+  }
+
+  return { send, close: () => source.close() }
+}

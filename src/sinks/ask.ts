@@ -1,0 +1,73 @@
+// One request to a receiver and its whole reply, bounded in bytes and in time: a receiver is no more to be trusted than an API.
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
+
+const REPLY_BYTES = 64 * 1024
+const DEADLINE_MS = 60_000
+
+export interface WholeReply {
+  readonly status: number
+  readonly headers: HttpReply['headers']
+  /** cut at the bound; a cut body is not JSON any more */
+  readonly body: Uint8Array
+}
+
+async function readBounded(body: HttpReply['body']): Promise<Uint8Array> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of body) {
+    parts.push(part.subarray(0, REPLY_BYTES - bytes))
+    bytes += part.length
+    if (bytes >= REPLY_BYTES) break // leaves the iterator, which closes the connection
+  }
+  return Buffer.concat(parts)
+}
+
+/** Throws as the transport does, and `timeout` when the reply is not whole within a minute, `aborted` when `signal` says so. */
+export async function ask(
+  transport: Transport,
+  clock: Clock,
+  request: HttpRequest,
+  signal: AbortSignal,
+): Promise<WholeReply> {
+  const where = new URL(request.url).host
+  const stop = new AbortController()
+  const timer = new AbortController()
+  const forward = () => stop.abort(signal.reason)
+  signal.addEventListener('abort', forward, { once: true })
+  if (signal.aborted) forward()
+
+  // Whoever stands behind `transport` may be deaf to its signal; this one is not.
+  const stopped = new Promise<never>((_, reject) => {
+    const tell = () => {
+      const [code, what] = signal.aborted
+        ? (['aborted', 'called off'] as const)
+        : (['timeout', `not answered within ${DEADLINE_MS / 1000} s`] as const)
+      reject(new ConnectorError(code, `the request to ${where} was ${what}`))
+    }
+    if (stop.signal.aborted) tell()
+    else stop.signal.addEventListener('abort', tell, { once: true })
+  })
+  stopped.catch(() => undefined)
+  void clock.sleep(DEADLINE_MS, timer.signal).then(() => {
+    if (!timer.signal.aborted) stop.abort()
+  })
+
+  const work = async (): Promise<WholeReply> => {
+    const { status, headers, body } = await transport(request, stop.signal)
+    return { status, headers, body: await readBounded(body) }
+  }
+  try {
+    if (signal.aborted) return await stopped
+    const asked = work()
+    asked.catch(() => undefined)
+    return await Promise.race([stopped, asked])
+  } catch (error) {
+    if (stop.signal.aborted) return await stopped
+    throw error
+  } finally {
+    timer.abort()
+    signal.removeEventListener('abort', forward)
+  }
+}

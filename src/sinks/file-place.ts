@@ -1,0 +1,81 @@
+// Where a batch begins in a file: written into its intent before the batch, found again after a crash.
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import type { DiskFile } from '../model/disk.ts'
+import { LF } from './line-frame.ts'
+
+const TAIL_BYTES = 256
+const COMPARE_BYTES = 256 * 1024
+
+/** A file by the file system's own identity, and by what stood before the batch: a restored copy has the second only. */
+const placeSchema = z.object({ file: z.string(), offset: z.int().min(0), tail: z.string() })
+export type Place = z.output<typeof placeSchema>
+
+/** Undefined for a text that is not of our making: another version's, or none. */
+export function readPlace(detail: string): Place | undefined {
+  try {
+    return placeSchema.safeParse(JSON.parse(detail)).data
+  } catch {
+    return undefined
+  }
+}
+
+async function bytesBefore(file: DiskFile, offset: number): Promise<Uint8Array> {
+  const length = Math.min(TAIL_BYTES, offset)
+  return length === 0 ? new Uint8Array(0) : file.read(offset - length, length)
+}
+
+const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 32)
+
+/** The file's end as the place of the next batch; `torn`: its last line lacks its LF. */
+export async function endOf(file: DiskFile): Promise<{ place: Place; torn: boolean }> {
+  const offset = await file.size()
+  const before = await bytesBefore(file, offset)
+  const torn = before.length > 0 && before[before.length - 1] !== LF
+  return { place: { file: await file.identity(), offset, tail: hash(before) }, torn }
+}
+
+/** True when `file` reaches to the place and what stands before it is what stood there. */
+export async function holds(file: DiskFile, place: Place): Promise<boolean> {
+  if ((await file.size()) < place.offset) return false
+  return hash(await bytesBefore(file, place.offset)) === place.tail
+}
+
+/** How many bytes behind `offset` are those of `bytes`. */
+export async function equalPrefix(file: DiskFile, offset: number, bytes: Uint8Array): Promise<number> {
+  for (let done = 0; done < bytes.length;) {
+    const want = bytes.subarray(done, done + COMPARE_BYTES)
+    const got = await file.read(offset + done, want.length)
+    const same = commonLength(want, got)
+    done += same
+    if (same < want.length) return done
+  }
+  return bytes.length
+}
+
+function commonLength(a: Uint8Array, b: Uint8Array): number {
+  const shorter = Math.min(a.length, b.length)
+  if (Buffer.compare(a.subarray(0, shorter), b.subarray(0, shorter)) === 0) return shorter
+  let same = 0
+  while (a[same] === b[same]) same++
+  return same
+}
+
+/**
+ * In a file that the place does not fit: where a first part of `bytes` stands at the very end, or undefined. So a batch
+ * that had to go to a strange file and was cut there goes on where it stopped.
+ */
+export async function begunAtEnd(file: DiskFile, bytes: Uint8Array): Promise<number | undefined> {
+  const size = await file.size()
+  const from = Math.max(0, size - bytes.length)
+  const end = await file.read(from, size - from)
+  const before = from === 0 ? LF : (await file.read(from - 1, 1))[0]
+  for (let at = before === LF ? 0 : end.indexOf(LF) + 1; at < end.length;) {
+    const rest = end.subarray(at)
+    if (Buffer.compare(rest, bytes.subarray(0, rest.length)) === 0) return from + at
+    const next = end.indexOf(LF, at)
+    if (next < 0) return undefined
+    at = next + 1
+  }
+  return undefined
+}

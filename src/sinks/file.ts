@@ -1,0 +1,221 @@
+// A file as a sink: a line an entry, on the disk before it counts; after a kill or a power cut no line twice, none missing.
+import { dirname } from 'node:path'
+import { z } from 'zod'
+import type { Disk, DiskFile } from '../model/disk.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { CheckResult, Delivery, Lines, Sink } from '../model/sink.ts'
+import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
+import { size } from '../model/units.ts'
+import { begunAtEnd, endOf, equalPrefix, holds, type Place, readPlace } from './file-place.ts'
+import { framedBytes, LF, lineFrame } from './line-frame.ts'
+
+const options = z.strictObject({
+  path: z
+    .string()
+    .min(1, 'want the path of a file')
+    .describe('The file to append to; it and its folders are made where there are none.'),
+  rotate: z
+    .strictObject({
+      max_bytes: size()
+        .prefault('256MiB')
+        .describe('A batch that would take the file over this size begins a new one.'),
+      keep: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(10)
+        .describe(
+          'How many full files are kept as `path.1` (the newest) to `path.N`; older ones are removed.',
+        ),
+    })
+    .optional()
+    .describe(
+      'When to begin a new file; without it the file grows for ever or is moved away by another program.',
+    ),
+})
+
+type FileOptions = z.output<typeof options>
+
+const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)
+
+/** Shifts path.1, path.2, … up to the first free name: done again after a crash in its middle, it loses nothing. */
+async function rotate(disk: Disk, path: string, keep: number): Promise<void> {
+  let free = 1
+  while (free < keep && (await disk.exists(`${path}.${free}`))) free++
+  for (let at = free; at > 1; at--) await disk.rename(`${path}.${at - 1}`, `${path}.${at}`)
+  await disk.rename(path, `${path}.1`)
+}
+
+/** A last line that somebody else left without its end gets one, so that ours begins on a line of its own. */
+async function endLine(file: DiskFile): Promise<Place> {
+  const { place, torn } = await endOf(file)
+  if (!torn) return place
+  await file.write(Uint8Array.of(LF), place.offset)
+  await file.sync()
+  return (await endOf(file)).place
+}
+
+class FileSink implements Sink {
+  readonly type = 'file'
+  readonly assurance = 'stored'
+  readonly frame = lineFrame
+  readonly shape = ''
+  readonly name: string
+  readonly #options: FileOptions
+  readonly #deps: SinkDeps
+  /** Opened by `prepare` for the `deliver` that follows; anew for each batch, since another program may move the file away. */
+  #ready: { file: DiskFile; detail: string } | undefined
+  #folderSynced = false
+
+  constructor(name: string, options: FileOptions, deps: SinkDeps) {
+    this.name = name
+    this.#options = options
+    this.#deps = deps
+  }
+
+  async prepare(lines: Lines): Promise<string> {
+    await this.#leave()
+    const { path, rotate: limits } = this.#options
+    let file = await this.#open()
+    try {
+      let place = await endLine(file)
+      const full = limits && place.offset > 0 && place.offset + framedBytes(lines).length > limits.max_bytes
+      if (full) {
+        await file.close()
+        await rotate(this.#deps.disk, path, limits.keep)
+        this.#folderSynced = false
+        file = await this.#open()
+        place = (await endOf(file)).place
+      }
+      const detail = JSON.stringify(place)
+      this.#ready = { file, detail }
+      return detail
+    } catch (error) {
+      await closeQuietly(file)
+      throw error
+    }
+  }
+
+  async deliver(delivery: Delivery, signal: AbortSignal) {
+    if (signal.aborted) throw new ConnectorError('aborted', `${this.#options.path}: stopped before the batch`)
+    const bytes = framedBytes(delivery.lines)
+    const prepared = await this.#asPrepared(delivery)
+    const { file, offset } = prepared ?? (await this.#findAgain(delivery.detail, bytes))
+    try {
+      if (!prepared) await this.#cutAfterEqual(file, offset, bytes)
+      // The equal part is written again too: a sync that failed before may have left it in memory alone, and only
+      // what is written anew is synced anew. The same bytes in the same place: whoever follows the file sees nothing.
+      await file.write(bytes, offset)
+      await file.sync()
+    } catch (error) {
+      const full = error instanceof ConnectorError && error.code === 'disk_full'
+      if (full && prepared) await file.truncate(offset).catch(() => undefined)
+      throw error
+    } finally {
+      await closeQuietly(file)
+    }
+    return { settled: delivery.lines.count, refused: [] }
+  }
+
+  /** The file as `prepare` left it a moment ago; undefined: look at what is there. */
+  async #asPrepared(delivery: Delivery): Promise<{ file: DiskFile; offset: number } | undefined> {
+    const ready = this.#ready
+    if (!ready || ready.detail !== delivery.detail || delivery.doubtful) return undefined
+    this.#ready = undefined
+    const offset = readPlace(ready.detail)?.offset ?? -1
+    if ((await kept(ready.file, () => ready.file.size())) === offset) return { file: ready.file, offset }
+    await closeQuietly(ready.file)
+    return undefined
+  }
+
+  /** What stands behind the batch's equal part is our own torn write. A batch that is there whole may have a neighbour behind it. */
+  async #cutAfterEqual(file: DiskFile, offset: number, bytes: Uint8Array): Promise<void> {
+    const equal = await equalPrefix(file, offset, bytes)
+    if (equal < bytes.length) await file.truncate(offset + equal)
+  }
+
+  /** The file that the intent names, by whatever name it has now; else the end of the one at `path`. */
+  async #findAgain(detail: string, bytes: Uint8Array): Promise<{ file: DiskFile; offset: number }> {
+    await this.#leave()
+    const { disk, log } = this.#deps
+    const { path } = this.#options
+    const place = readPlace(detail)
+    if (place) {
+      // Moved to path.1 after the batch: by our own rotation for the batch behind it, or by another program.
+      for (const name of [path, `${path}.1`]) {
+        if (!(await disk.exists(name))) continue
+        const file = await this.#open(name)
+        if (await kept(file, () => this.#fits(file, place, name))) return { file, offset: place.offset }
+        await closeQuietly(file)
+      }
+    }
+    const there = await disk.exists(path)
+    const file = await this.#open()
+    return kept(file, async () => {
+      const begun = await begunAtEnd(file, bytes)
+      const offset = begun ?? (await endLine(file)).offset
+      const facts = { sink: this.name, path, offset, expectedOffset: place?.offset ?? null, there }
+      log.warn('The file is not as it was left: the batch in doubt goes to its end.', facts)
+      return { file, offset }
+    })
+  }
+
+  async #fits(file: DiskFile, place: Place, name: string): Promise<boolean> {
+    if (!(await holds(file, place))) return false
+    if ((await file.identity()) === place.file) return true
+    // A copy put back by hand, or a file system whose numbers do not last: what stands before the batch must do.
+    return name === this.#options.path && place.offset > 0
+  }
+
+  async #open(path = this.#options.path): Promise<DiskFile> {
+    const { disk } = this.#deps
+    const file = await disk.open(path)
+    return kept(file, async () => {
+      // An empty file may be one that was just made; its name must last as long as its content.
+      if (!this.#folderSynced || (await file.size()) === 0) await disk.syncFolder(dirname(path))
+      this.#folderSynced = true
+      return file
+    })
+  }
+
+  async #leave(): Promise<void> {
+    const ready = this.#ready
+    this.#ready = undefined
+    if (ready) await closeQuietly(ready.file)
+  }
+
+  async check(): Promise<readonly CheckResult[]> {
+    const { disk } = this.#deps
+    const { path } = this.#options
+    const probe = (await disk.exists(path).catch(() => false)) ? path : `${path}.check`
+    try {
+      await (await disk.open(probe)).close()
+      if (probe !== path) await disk.remove(probe)
+      return [{ what: path, ok: true, message: 'can be written' }]
+    } catch (error) {
+      return [
+        { what: path, ok: false, message: error instanceof Error ? error.message : 'cannot be written' },
+      ]
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#leave()
+  }
+}
+
+/** Does `work`, and closes `file` when it throws. */
+async function kept<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await closeQuietly(file)
+    throw error
+  }
+}
+
+export const file: SinkKind<typeof options> = {
+  options,
+  outputs: ({ path }) => [{ field: 'path', path }],
+  open: (name, fileOptions, deps) => new FileSink(name, fileOptions, deps),
+}

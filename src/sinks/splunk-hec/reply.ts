@@ -1,0 +1,176 @@
+// What each of Splunk's answers means for a batch: the whole table of codes, as measured on real servers.
+import { ConnectorError, type ErrorCode } from '../../model/errors.ts'
+import type { Outcome } from '../../model/sink.ts'
+
+/** A reply read to its end, or to its bound. */
+export interface HecReply {
+  readonly status: number
+  /** undefined: the body is not what HEC answers */
+  readonly hec: HecBody | undefined
+  readonly retryAfterMs: number | undefined
+}
+
+export interface HecBody {
+  readonly code: number
+  /** Splunk's own sentence, clipped and printable */
+  readonly text: string
+  readonly invalidEvent: number | undefined
+}
+
+export interface Sent {
+  readonly count: number
+  /** uncompressed */
+  readonly bytes: number
+  /** host:port */
+  readonly where: string
+}
+
+export type Verdict =
+  | { readonly kind: 'done'; readonly outcome: Outcome; readonly crowded: boolean }
+  /** `resting`: this endpoint is better left alone a while. `elsewhere`: nothing was taken, another endpoint may be asked at once. */
+  | {
+      readonly kind: 'failed'
+      readonly error: ConnectorError
+      readonly resting: boolean
+      readonly elsewhere: boolean
+    }
+
+/** Splunk Cloud refuses a body over about 5 MiB as "bad JSON in event 0" where others would say 413. */
+const DISGUISE_BYTES = 5 * 1024 * 1024
+const TEXT_LENGTH = 200
+
+export function readHecBody(bytes: Uint8Array): HecBody | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder().decode(bytes))
+  } catch {
+    return undefined
+  }
+  if (typeof value !== 'object' || value === null) return undefined
+  const { code, text, 'invalid-event-number': invalid } = value as Record<string, unknown>
+  if (typeof code !== 'number' || !Number.isInteger(code) || typeof text !== 'string') return undefined
+  const printable = text.replace(/[^\x20-\x7e]/g, '?').slice(0, TEXT_LENGTH)
+  const named = typeof invalid === 'number' && Number.isInteger(invalid) && invalid >= 0 ? invalid : undefined
+  return { code, text: printable, invalidEvent: named }
+}
+
+/** Seconds or an HTTP date, as `Retry-After` may say. */
+export function retryAfterMs(header: string | undefined, nowMs: number): number | undefined {
+  if (header === undefined) return undefined
+  const text = header.trim()
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000
+  const at = Date.parse(text)
+  return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs)
+}
+
+type Rule = 'crowded' | 'invalid' | 'index' | readonly [ErrorCode, string]
+
+const token = "check 'token'"
+const channel = 'a channel is always sent; is a proxy removing headers?'
+
+/** By Splunk's own code, whatever the HTTP status beside it. 0, 24 and 25 count only with a 2xx. */
+const rules: Readonly<Record<number, Rule>> = {
+  1: ['forbidden', `the token is disabled; enable it in Splunk or ${token}`],
+  2: ['unauthorized', `no token arrived; ${token}, or a proxy on the way removes it`],
+  3: ['unauthorized', `the token was not understood; ${token}`],
+  4: ['forbidden', `the token is not known there; ${token}`],
+  5: 'invalid',
+  6: 'invalid',
+  7: 'index',
+  8: ['server_error', 'an error inside Splunk'],
+  9: ['rate_limited', 'it is busy'],
+  10: ['misconfigured', channel],
+  11: ['misconfigured', channel],
+  12: 'invalid',
+  13: 'invalid',
+  14: ['misconfigured', 'acknowledgements are off for this token; set acks to false'],
+  15: 'invalid',
+  16: ['unauthorized', `it wants no token in the query; ${token}`],
+  17: ['misconfigured', "it answered as its health check does; check 'url'"],
+  18: ['rate_limited', 'its queues are full'],
+  19: ['rate_limited', 'its acknowledgements are not available'],
+  20: ['rate_limited', 'its queues are full and acknowledgements are not available'],
+  21: ['unauthorized', `the token is not valid; ${token}`],
+  22: ['forbidden', `the token is disabled; enable it in Splunk or ${token}`],
+  23: ['unreachable', 'it is shutting down'],
+  24: 'crowded',
+  25: 'crowded',
+  26: ['rate_limited', 'its queue is full'],
+  27: ['rate_limited', 'its channel of acknowledgements is full'],
+  28: ['misconfigured', channel],
+}
+
+const statuses: Readonly<Record<number, readonly [ErrorCode, string]>> = {
+  400: ['bad_request', "the request was refused, not in HEC's words; is a proxy in the way?"],
+  401: ['unauthorized', token],
+  403: ['forbidden', `${token}, and whether a proxy lets it pass`],
+  404: ['misconfigured', "there is no event collector at this address; check 'url' and that HEC is on"],
+  405: ['misconfigured', "there is no event collector at this address; check 'url'"],
+  407: ['misconfigured', 'the proxy wants credentials'],
+  408: ['timeout', 'it waited too long for the request'],
+  413: ['too_large', 'the batch is larger than it takes'],
+  415: ['misconfigured', "it does not read this compression; set 'compression' to none"],
+  429: ['rate_limited', 'it takes no more just now'],
+}
+
+function statusRule(status: number): readonly [ErrorCode, string] {
+  const known = statuses[status]
+  if (known) return known
+  if (status >= 500) return ['server_error', 'an error at the receiver or on the way to it']
+  if (status >= 300 && status < 400)
+    return ['redirected', "redirects are not followed; set 'url' to the collector itself"]
+  if (status >= 400) return ['misconfigured', "the request was refused; check 'url' and proxies on the way"]
+  return [
+    'misconfigured',
+    "not delivered: the answer is not from an event collector; check 'url', and for a portal or proxy on the way",
+  ]
+}
+
+/** Faults of one endpoint rather than of what was sent or how we are set up. */
+const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
+
+function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
+  const { status, hec, retryAfterMs: hint } = reply
+  const said = hec ? `, code ${hec.code}${hec.text ? ` "${hec.text}"` : ''}` : ''
+  const details = hint === undefined ? {} : { retryAfterMs: hint }
+  const error = new ConnectorError(code, `Splunk at ${sent.where} answered ${status}${said}: ${why}`, details)
+  return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
+}
+
+const done = (outcome: Outcome, crowded = false): Verdict => ({ kind: 'done', outcome, crowded })
+
+/** Bad data at object N: all before it are indexed, and nothing from it on. */
+function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
+  const index = hec.invalidEvent
+  if (hec.code === 6 && index === 0 && sent.bytes > DISGUISE_BYTES)
+    return failed(reply, sent, ['too_large', 'bodies over 5 MiB are refused there as bad data'])
+  if (index === undefined || index >= sent.count)
+    return failed(reply, sent, ['refused', 'it names no event that is at fault; nothing was taken'])
+  const reason = `Splunk answered ${reply.status}, code ${hec.code} "${hec.text}"`
+  return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })
+}
+
+/** Here N names the object after the one whose index is not allowed. */
+function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
+  const bad = (hec.invalidEvent ?? 0) - 1
+  if (bad > 0 && bad < sent.count) return done({ settled: bad, refused: [] })
+  const why = "the token may not write to this index; check 'index' and the token's allowed indexes"
+  return failed(reply, sent, ['misconfigured', why])
+}
+
+export function judge(reply: HecReply, sent: Sent): Verdict {
+  const { status, hec } = reply
+  const ok = status >= 200 && status < 300
+  if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, statusRule(status))
+  if (ok && hec.code === 0) return done({ settled: sent.count, refused: [] })
+  const rule = rules[hec.code]
+  // Splunk blames content with 400 only: in another status it is a stranger's JSON, and nothing is parked on its word.
+  if ((rule === 'invalid' || rule === 'index') && status !== 400)
+    return failed(reply, sent, statusRule(status))
+  if (rule === 'crowded' && ok) return done({ settled: sent.count, refused: [] }, true)
+  if (rule === 'invalid') return invalid(reply, hec, sent)
+  if (rule === 'index') return wrongIndex(reply, hec, sent)
+  if (status === 413 || rule === undefined || rule === 'crowded')
+    return failed(reply, sent, statusRule(status))
+  return failed(reply, sent, rule)
+}

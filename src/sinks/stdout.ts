@@ -1,0 +1,52 @@
+// Standard output as a sink: a line an entry, as fast as the reader behind the pipe takes them.
+import { z } from 'zod'
+import { ConnectorError } from '../model/errors.ts'
+import type { Sink } from '../model/sink.ts'
+import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
+import { framedBytes, lineFrame } from './line-frame.ts'
+
+const options = z.strictObject({})
+
+function printError(cause: unknown): ConnectorError {
+  if (cause instanceof ConnectorError) return cause
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no code'
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
+      cause,
+    })
+  const gone = code === 'EPIPE' || code.startsWith('ERR_STREAM_')
+  const why = gone ? 'its reader is gone' : 'it cannot be written'
+  const next = 'entries are kept; start the daemon again with a reader behind it'
+  return new ConnectorError('unreachable', `standard output: ${why} (${code}); ${next}`, { cause })
+}
+
+function open(name: string, deps: SinkDeps): Sink {
+  return {
+    name,
+    type: 'stdout',
+    // A pipe's buffer is nobody's disk: what it took may die with the reader.
+    assurance: 'sent',
+    frame: lineFrame,
+    shape: '',
+    async deliver({ lines }, signal) {
+      if (signal.aborted) throw new ConnectorError('aborted', 'standard output: stopped before the batch')
+      try {
+        await deps.print(framedBytes(lines))
+      } catch (error) {
+        throw printError(error)
+      }
+      return { settled: lines.count, refused: [] }
+    },
+    async check() {
+      return [{ what: 'standard output', ok: true, message: 'is there by nature; nothing to ask' }]
+    },
+    async close() {
+      // Standard output belongs to the process.
+    },
+  }
+}
+
+export const stdout: SinkKind<typeof options> = {
+  options,
+  open: (name, _options, deps) => open(name, deps),
+}

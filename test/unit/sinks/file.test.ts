@@ -1,0 +1,269 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Random } from '../../../src/model/clock.ts'
+import type { Lines, Sink } from '../../../src/model/sink.ts'
+import { sinkKinds } from '../../../src/sinks/index.ts'
+import { type CrashKind, DiskCrash, FakeDisk } from '../../fakes/disk.ts'
+import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
+import { LogLines, sinkDeps } from '../../fakes/sink-deps.ts'
+
+const PATH = '/out/entries.ndjson'
+const never = new AbortController().signal
+
+function open(disk: FakeDisk, rotate?: { max_bytes: string; keep: number }, log = new LogLines()): Sink {
+  const options = sinkKinds.file.options.parse({ path: PATH, ...(rotate ? { rotate } : {}) })
+  return sinkKinds.file.open('archive', options, sinkDeps({ disk, log }))
+}
+
+const batchOf = (sink: Sink, count: number, from: number): Lines =>
+  linesOf(runOf(someEntries(count, from)), sink.frame)
+const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
+
+async function deliver(sink: Sink, lines: Lines): Promise<string> {
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await sink.deliver({ lines, detail, doubtful: false }, never)
+  return detail
+}
+
+/** All that is in the file and those rotated away, oldest first. */
+function whole(disk: FakeDisk): string {
+  const numbered = disk
+    .paths()
+    .filter((path) => path.startsWith(`${PATH}.`))
+    .sort((a, b) => Number(b.slice(PATH.length + 1)) - Number(a.slice(PATH.length + 1)))
+  return [...numbered, PATH].map((path) => disk.content(path)?.toString() ?? '').join('')
+}
+
+function seeded(seed: number): Random {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+test('what was delivered outlives a power cut at once', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  const lines = batchOf(sink, 5, 1)
+  await deliver(sink, lines)
+  disk.crash('power')
+  expect(disk.content(PATH)?.toString()).toBe(text(lines))
+})
+
+/** What the conductor does, with a journal that never forgets: intent before the batch, next intent with the settlement. */
+async function ship(disk: FakeDisk, batches: readonly number[], rotate: boolean, crashes: Crash[]) {
+  const limits = rotate ? { max_bytes: '600B', keep: 1000 } : undefined
+  const journal = { settled: 0, intent: undefined as { detail: string } | undefined }
+  const ends = batches.map((_, i) => batches.slice(0, i + 1).reduce((a, b) => a + b, 0))
+  const nextOf = (sink: Sink, i: number) => batchOf(sink, batches[i] ?? 0, (ends[i - 1] ?? 0) + 1)
+  while (journal.settled < batches.length) {
+    disk.restart()
+    const crash = crashes.shift()
+    if (crash) disk.crashAfter(crash.after, crash.kind)
+    const sink = open(disk, limits)
+    try {
+      let doubtful = journal.intent !== undefined
+      while (journal.settled < batches.length) {
+        const lines = nextOf(sink, journal.settled)
+        journal.intent ??= { detail: (await sink.prepare?.(lines, never)) ?? '' }
+        const { settled } = await sink.deliver({ lines, detail: journal.intent.detail, doubtful }, never)
+        expect(settled).toBe(lines.count)
+        doubtful = false
+        const next = journal.settled + 1
+        const detail = next < batches.length ? await sink.prepare?.(nextOf(sink, next), never) : undefined
+        journal.settled = next
+        journal.intent = detail === undefined ? undefined : { detail }
+      }
+    } catch (error) {
+      if (!(error instanceof DiskCrash)) throw error
+      if (!disk.isDown) throw error
+    }
+  }
+  const sink = open(disk)
+  return text(batchOf(sink, ends.at(-1) ?? 0, 1))
+}
+
+interface Crash {
+  readonly after: number
+  readonly kind: CrashKind
+}
+
+test('after any number of kills and power cuts, at any byte: no line twice, none missing, in order', async () => {
+  const crash = fc.record({
+    after: fc.nat(30),
+    kind: fc.constantFrom<CrashKind>('kill', 'power'),
+  })
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer(),
+      fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 8 }),
+      fc.boolean(),
+      fc.array(crash, { maxLength: 8 }),
+      async (seed, batches, rotate, crashes) => {
+        const disk = new FakeDisk({ random: seeded(seed) })
+        const expected = await ship(disk, batches, rotate, crashes)
+        expect(whole(disk)).toBe(expected)
+      },
+    ),
+    { numRuns: 1000 },
+  )
+})
+
+test('a power cut just after the last answer takes nothing, rotated or not', async () => {
+  for (const rotate of [true, false]) {
+    const disk = new FakeDisk()
+    const expected = await ship(disk, [3, 3, 3, 3], rotate, [])
+    disk.crash('power')
+    expect(whole(disk)).toBe(expected)
+  }
+})
+
+test('a batch over the size begins a new file; older than `keep` go', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk, { max_bytes: '700B', keep: 2 })
+  for (let i = 0; i < 8; i++) await deliver(sink, batchOf(sink, 5, 1 + i * 5))
+  expect(disk.paths()).toEqual([PATH, `${PATH}.1`, `${PATH}.2`])
+  expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 5, 36)))
+  expect(disk.content(`${PATH}.2`)?.toString()).toBe(text(batchOf(sink, 5, 26)))
+})
+
+test('a failed sync is believed: after the next try a power cut takes nothing', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  const lines = batchOf(sink, 3, 1)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  disk.fail('sync', 'disk_failed')
+  await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toMatchObject({
+    code: 'disk_failed',
+  })
+  await sink.deliver({ lines, detail, doubtful: true }, never)
+  disk.crash('power')
+  expect(disk.content(PATH)?.toString()).toBe(text(lines))
+})
+
+test('a full disk throws disk_full and leaves no torn line; with room again the batch is there once', async () => {
+  const disk = new FakeDisk({ capacityBytes: 500 })
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 2, 1))
+  const before = text(batchOf(sink, 2, 1))
+  const lines = batchOf(sink, 4, 3)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toMatchObject({
+    code: 'disk_full',
+  })
+  expect(disk.content(PATH)?.toString()).toBe(before)
+  disk.capacityBytes = 5000
+  await sink.deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
+})
+
+test('a stranger’s last line without its end gets one, and is kept', async () => {
+  const disk = new FakeDisk()
+  disk.put(PATH, '{"torn":')
+  const sink = open(disk)
+  const lines = batchOf(sink, 2, 1)
+  await deliver(sink, lines)
+  expect(disk.content(PATH)?.toString()).toBe('{"torn":\n' + text(lines))
+})
+
+test('a file that is gone, or shorter than it was: told, and the batch in doubt goes to its end', async () => {
+  for (const stranger of [undefined, 'short']) {
+    const disk = new FakeDisk()
+    const log = new LogLines()
+    const first = open(disk)
+    await deliver(first, batchOf(first, 3, 1))
+    const lines = batchOf(first, 3, 4)
+    const detail = (await first.prepare?.(lines, never)) ?? ''
+    await first.close()
+    await disk.remove(PATH)
+    if (stranger !== undefined) disk.put(PATH, stranger)
+    const second = open(disk, undefined, log)
+    await second.deliver({ lines, detail, doubtful: true }, never)
+    expect(disk.content(PATH)?.toString()).toBe((stranger === undefined ? '' : 'short\n') + text(lines))
+    expect(log.lines).toEqual([expect.stringMatching(/not as it was left/)])
+  }
+})
+
+test('a longer stranger in the file’s place is not cut', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 1, 1))
+  const lines = batchOf(sink, 2, 2)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await sink.close()
+  const stranger = 'x'.repeat(2000) + '\n'
+  disk.put(PATH, stranger)
+  const next = open(disk)
+  await next.deliver({ lines, detail, doubtful: true }, never)
+  await next.deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(PATH)?.toString()).toBe(stranger + text(lines))
+})
+
+test('a file moved away between two batches is left alone, and a new one begun', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 2, 1))
+  await disk.rename(PATH, '/out/moved')
+  await deliver(sink, batchOf(sink, 2, 3))
+  expect(disk.content('/out/moved')?.toString()).toBe(text(batchOf(sink, 2, 1)))
+  expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 2, 3)))
+})
+
+test('a batch cut in a file that was moved to path.1 is finished there', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 2, 1))
+  const lines = batchOf(sink, 2, 3)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await sink.close()
+  await disk.rename(PATH, `${PATH}.1`)
+  await sink.deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(`${PATH}.1`)?.toString()).toBe(text(batchOf(sink, 4, 1)))
+  expect(disk.content(PATH)).toBeUndefined()
+})
+
+test('a restored copy of the file is known by what stands before the batch', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 4, 1))
+  const before = disk.content(PATH)?.toString() ?? ''
+  const lines = batchOf(sink, 2, 5)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await sink.close()
+  disk.put(PATH, before + text(lines).slice(0, 20))
+  await sink.deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
+})
+
+test('bytes of other settings behind the offset are replaced', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  const lines = batchOf(sink, 3, 1)
+  const detail = await deliver(sink, lines)
+  const other = linesOf(runOf(someEntries(3).map((entry) => ({ ...entry, raw: '{"other":1}' }))), sink.frame)
+  await sink.deliver({ lines: other, detail, doubtful: true }, never)
+  expect(disk.content(PATH)?.toString()).toBe(text(other))
+})
+
+test('no file stays open between batches, whatever failed', async () => {
+  for (const call of ['write', 'sync', 'truncate', 'syncFolder', 'open', 'read'] as const) {
+    const disk = new FakeDisk()
+    const sink = open(disk)
+    const lines = batchOf(sink, 2, 1)
+    disk.fail(call, 'disk_failed')
+    const detail = await sink.prepare?.(lines, never).catch(() => 'none')
+    await sink.deliver({ lines, detail: detail ?? '', doubtful: true }, never).catch(() => undefined)
+    await sink.close()
+    expect([call, disk.openFiles]).toEqual([call, 0])
+  }
+})
+
+test('check tells whether the file can be written, and leaves nothing behind', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  expect(await sink.check(never)).toMatchObject([{ ok: true }])
+  expect(disk.paths()).toEqual([])
+  disk.fail('open', 'misconfigured')
+  expect(await sink.check(never)).toMatchObject([{ ok: false, message: 'open failed, as told' }])
+})

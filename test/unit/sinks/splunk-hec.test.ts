@@ -1,0 +1,404 @@
+import { gunzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
+import type { SinkDeps } from '../../../src/model/sink-kind.ts'
+import { Secret } from '../../../src/model/secret.ts'
+import type { Lines } from '../../../src/model/sink.ts'
+import { sinkKinds } from '../../../src/sinks/index.ts'
+import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
+import { hecReply, type ScriptedReply, ScriptedTransport } from '../../fakes/scripted-transport.ts'
+import { sinkDeps, StepClock } from '../../fakes/sink-deps.ts'
+
+const kind = sinkKinds.splunk_hec
+const never = new AbortController().signal
+const TOKEN = '5ec2e700-0000-4000-8000-000000000001'
+
+function open(
+  replies: readonly ScriptedReply[],
+  options: Record<string, unknown> = {},
+  parts: Partial<SinkDeps> = {},
+) {
+  const transport = new ScriptedTransport(replies)
+  const where = options['urls'] ? {} : { url: 'https://splunk:8088' }
+  const parsed = kind.options.parse({ ...where, token: TOKEN, ...options })
+  const deps = sinkDeps({ transport: () => transport.send, ...parts })
+  return { sink: kind.open('splunk', parsed, deps), transport, clock: deps.clock, parsed }
+}
+
+type Opened = ReturnType<typeof open>
+
+const batchOf = ({ sink }: Opened, count: number): Lines => linesOf(runOf(someEntries(count)), sink.frame)
+const deliver = (opened: Opened, count = 5, signal = never) =>
+  opened.sink.deliver({ lines: batchOf(opened, count), detail: '', doubtful: false }, signal)
+
+const ok = hecReply(200, 0, 'Success')
+const whole = { settled: 5, refused: [] }
+
+test('a batch is one gzipped POST of concatenated objects, with token and channel', async () => {
+  const opened = open([ok])
+  expect(await deliver(opened, 2)).toEqual({ settled: 2, refused: [] })
+  const [request] = opened.transport.asked
+  expect(request?.method).toBe('POST')
+  expect(request?.url).toBe('https://splunk:8088/services/collector/event')
+  expect(request?.headers).toMatchObject({
+    authorization: `Splunk ${TOKEN}`,
+    'content-encoding': 'gzip',
+    'content-type': 'application/json',
+  })
+  expect(request?.headers['x-splunk-request-channel']).toMatch(
+    /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+  )
+  const body = gunzipSync(request?.body ?? new Uint8Array(0)).toString()
+  expect(body.match(/\{"time":/g)).toHaveLength(2)
+})
+
+test('compression none sends the bytes as they are', async () => {
+  const opened = open([ok], { compression: 'none' })
+  const lines = batchOf(opened, 3)
+  await opened.sink.deliver({ lines, detail: '', doubtful: false }, never)
+  expect(Buffer.from(opened.transport.asked[0]?.body ?? []).equals(lines.bytes)).toBe(true)
+  expect(opened.transport.asked[0]?.headers).not.toHaveProperty('content-encoding')
+})
+
+test('code 0 with 200 settles the whole batch', async () => {
+  expect(await deliver(open([ok]))).toEqual(whole)
+})
+
+test.each([24, 25])('code %i is success, and the next batches wait longer each time', async (code) => {
+  const opened = open([hecReply(200, code), hecReply(200, code), ok, ok])
+  expect(await deliver(opened)).toEqual(whole)
+  const pauses: number[] = []
+  for (let i = 0; i < 3; i++) {
+    const before = opened.clock.slept.length
+    const delivery = deliver(opened)
+    const pause = opened.clock.slept[before] ?? 0
+    if (pause < 60_000) pauses.push(pause)
+    opened.clock.pass(16_000)
+    expect(await delivery).toEqual(whole)
+  }
+  expect(pauses).toEqual([1000, 2000, 0])
+})
+
+test.each([5, 6, 12, 13, 15])('code %i with N takes 0..N-1, refuses N, and owes the rest', async (code) => {
+  const reply = hecReply(400, code, 'Invalid', { 'invalid-event-number': 2 })
+  const outcome = await deliver(open([reply]))
+  expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 2, code: 'refused' }] })
+  expect(outcome.refused[0]?.reason).toContain(`code ${code} "Invalid"`)
+})
+
+test('a prefix answer about the first line alone settles that one', async () => {
+  const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0, ackId: 3 })
+  expect(await deliver(open([reply]))).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+})
+
+test.each([
+  ['none', {}],
+  ['one that is not in the batch', { 'invalid-event-number': 5 }],
+  ['a negative one', { 'invalid-event-number': -1 }],
+  ['no number', { 'invalid-event-number': '2' }],
+])('code 6 that names %s means that nothing was taken', async (_, more) => {
+  await expect(deliver(open([hecReply(400, 6, 'Invalid', more)]))).rejects.toMatchObject({ code: 'refused' })
+})
+
+test('over 5 MiB, code 6 about event 0 is 413 in disguise', async () => {
+  const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0 })
+  const opened = open([reply, reply])
+  const raw = JSON.stringify({ text: 'x'.repeat(3 * 2 ** 20) })
+  const large = runOf([{ id: 'a', raw }, { id: 'b', raw }]) // prettier-ignore
+  const lines = linesOf(large, opened.sink.frame)
+  const delivery = { lines, detail: '', doubtful: false }
+  await expect(opened.sink.deliver(delivery, never)).rejects.toMatchObject({ code: 'too_large' })
+  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+})
+
+test('code 7 names the object after the bad one: all before the bad one is settled, then it holds', async () => {
+  const opened = open([
+    hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 3 }),
+    hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 1 }),
+  ])
+  expect(await deliver(opened)).toEqual({ settled: 2, refused: [] })
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'hold' })
+})
+
+test.each([
+  ['no number', {}],
+  ['0', { 'invalid-event-number': 0 }],
+  ['a number beyond the batch', { 'invalid-event-number': 99 }],
+])('code 7 with %s settles nothing', async (_, more) => {
+  await expect(deliver(open([hecReply(400, 7, 'Incorrect index', more)]))).rejects.toMatchObject({
+    code: 'misconfigured',
+  })
+})
+
+test('code 7 about the last object settles all before it', async () => {
+  const reply = hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 5 })
+  expect(await deliver(open([reply]))).toEqual({ settled: 4, refused: [] })
+})
+
+test.each([
+  [403, 1, 'forbidden', 'hold'],
+  [401, 2, 'unauthorized', 'hold'],
+  [401, 3, 'unauthorized', 'hold'],
+  [403, 4, 'forbidden', 'hold'],
+  [400, 5, 'refused', 'split'],
+  [500, 8, 'server_error', 'retry'],
+  [503, 9, 'rate_limited', 'retry'],
+  [400, 10, 'misconfigured', 'hold'],
+  [400, 11, 'misconfigured', 'hold'],
+  [400, 14, 'misconfigured', 'hold'],
+  [400, 16, 'unauthorized', 'hold'],
+  [503, 18, 'rate_limited', 'retry'],
+  [503, 23, 'unreachable', 'retry'],
+  [429, 26, 'rate_limited', 'retry'],
+  [429, 27, 'rate_limited', 'retry'],
+  [400, 28, 'misconfigured', 'hold'],
+  [200, 99, 'misconfigured', 'hold'],
+  [413, 6, 'too_large', 'split'],
+  [502, 6, 'server_error', 'retry'],
+  [502, 0, 'server_error', 'retry'],
+] as const)('%i with code %i settles nothing: %s, %s', async (status, code, name, action) => {
+  const error = await deliver(open([hecReply(status, code, 'Said so')])).catch((each: unknown) => each)
+  expect(error).toMatchObject({ code: name, action })
+  expect((error as Error).message).toContain(`splunk:8088 answered ${status}, code ${code} "Said so"`)
+})
+
+test.each([
+  [200, 'misconfigured'],
+  [204, 'misconfigured'],
+  [302, 'redirected'],
+  [400, 'bad_request'],
+  [401, 'unauthorized'],
+  [403, 'forbidden'],
+  [404, 'misconfigured'],
+  [405, 'misconfigured'],
+  [407, 'misconfigured'],
+  [408, 'timeout'],
+  [413, 'too_large'],
+  [415, 'misconfigured'],
+  [418, 'misconfigured'],
+  [429, 'rate_limited'],
+  [500, 'server_error'],
+  [502, 'server_error'],
+  [503, 'server_error'],
+  [504, 'server_error'],
+] as const)('%i with a page of somebody else’s: %s', async (status, code) => {
+  const page = { status, body: '<html>a portal of secrets</html>' }
+  const error = await deliver(open([page])).catch((each: unknown) => each)
+  expect(error).toMatchObject({ code })
+  expect((error as Error).message).not.toContain('portal of secrets')
+})
+
+test.each(['{"code":"0","text":"x"}', '{"text":"x"}', '{"code":0}', '[0]', 'null', '""', ''])(
+  '200 with %s is not delivered',
+  async (body) => {
+    const error = await deliver(open([{ status: 200, body }])).catch((each: unknown) => each)
+    expect(error).toMatchObject({ code: 'misconfigured' })
+    expect((error as Error).message).toContain('not delivered')
+  },
+)
+
+test('Retry-After is passed on, in seconds and as a date', async () => {
+  const clock = new StepClock()
+  const date = new Date(clock.now() + 90_000).toUTCString()
+  for (const [header, ms] of [
+    ['7', 7000],
+    [date, 90_000],
+    ['soon', undefined],
+  ] as const) {
+    // prettier-ignore
+    const busy = { ...hecReply(503, 9), headers: { 'retry-after': header } }
+    await expect(deliver(open([busy], {}, { clock }))).rejects.toMatchObject({ retryAfterMs: ms })
+  }
+})
+
+test('a changed token is read again once, and nobody is told', async () => {
+  const opened = open([hecReply(403, 4, 'Invalid token'), ok])
+  opened.parsed.token.follow(() => 'new-token')
+  expect(await deliver(opened)).toEqual(whole)
+  expect(opened.transport.asked.map(({ headers }) => headers['authorization'])).toEqual([
+    `Splunk ${TOKEN}`,
+    'Splunk new-token',
+  ])
+})
+
+test('a token that did not change is not tried twice', async () => {
+  const opened = open([hecReply(403, 4)])
+  opened.parsed.token.follow(() => TOKEN)
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'forbidden' })
+  expect(opened.transport.asked).toHaveLength(1)
+})
+
+const three = { urls: ['https://a:1', 'https://b:2', 'https://c:3'] }
+const hosts = ({ transport }: Opened) => transport.asked.map(({ url }) => new URL(url).host).join(' ')
+
+test('several endpoints are asked in turn', async () => {
+  const opened = open([ok, ok, ok, ok], three)
+  for (let i = 0; i < 4; i++) await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 c:3 a:1')
+})
+
+test('a failed endpoint rests, and its batch goes to the next on the next try', async () => {
+  const opened = open([{ error: 'unreachable' }, ok, ok, ok, ok, ok], three)
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'unreachable' })
+  for (let i = 0; i < 3; i++) await deliver(opened)
+  opened.clock.pass(60_000)
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 c:3 b:2 c:3 a:1')
+})
+
+test('when all rest, the one that is ready first is asked: a sink never waits on its own', async () => {
+  const down = { error: 'unreachable' } as const
+  const opened = open([down, down, down, ok], three)
+  for (let i = 0; i < 3; i++) await expect(deliver(opened)).rejects.toThrow()
+  await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 c:3 a:1')
+})
+
+test('one that shuts down has taken nothing: the next is asked at once, each but once', async () => {
+  const opened = open([hecReply(503, 23), ok], three)
+  expect(await deliver(opened)).toEqual(whole)
+  expect(hosts(opened)).toBe('a:1 b:2')
+  const all = open([hecReply(503, 23), hecReply(503, 23), hecReply(503, 23)], three)
+  await expect(deliver(all)).rejects.toMatchObject({ code: 'unreachable' })
+})
+
+test('a fault of the settings or of a line does not make an endpoint rest', async () => {
+  const opened = open([hecReply(403, 4), hecReply(400, 6), ok, ok], { urls: ['https://a:1', 'https://b:2'] })
+  for (let i = 0; i < 2; i++) await expect(deliver(opened)).rejects.toThrow()
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 a:1 b:2')
+})
+
+test('an answer without end is left at 64 KiB and counts as none', async () => {
+  const opened = open([{ status: 200, body: '{"text":"Success","code":0', endless: true }])
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured' })
+  expect(opened.transport.left).toBe(1)
+})
+
+test('an answer cut in the middle settles nothing', async () => {
+  const opened = open([{ status: 200, body: '{"text":"Success","code":0}', cut: 'unreachable' }])
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'unreachable' })
+})
+
+test('a receiver that is silent for a minute is a timeout, and a timer is never left behind', async () => {
+  const opened = open([{ deaf: true }, ok])
+  const delivery = deliver(opened)
+  const failure = expect(delivery).rejects.toMatchObject({ code: 'timeout' })
+  await new Promise((resolve) => setImmediate(resolve))
+  opened.clock.pass(60_000)
+  await failure
+  await deliver(opened)
+  expect(opened.clock.sleeping).toBe(0)
+})
+
+test('an abort in the air, or in a pause, throws aborted', async () => {
+  const opened = open([hecReply(200, 24), { deaf: true }])
+  await deliver(opened)
+  for (let i = 0; i < 2; i++) {
+    const stop = new AbortController()
+    const failure = expect(deliver(opened, 5, stop.signal)).rejects.toMatchObject({ code: 'aborted' })
+    if (i === 1) opened.clock.pass(1000)
+    await new Promise((resolve) => setImmediate(resolve))
+    stop.abort()
+    await failure
+  }
+  expect(opened.clock.sleeping).toBe(0)
+})
+
+test('a batch is compressed once: ahead of its turn, and for all its tries', async () => {
+  let packed = 0
+  const compress = async (bytes: Uint8Array) => (packed++, bytes)
+  const opened = open([{ error: 'unreachable' }, ok, ok], {}, { compress })
+  const [lines, other] = [batchOf(opened, 3), batchOf(opened, 4)]
+  opened.sink.warm?.(lines)
+  const delivery = { lines, detail: '', doubtful: false }
+  await expect(opened.sink.deliver(delivery, never)).rejects.toThrow()
+  await opened.sink.deliver({ ...delivery, doubtful: true }, never)
+  expect(packed).toBe(1)
+  await opened.sink.deliver({ lines: other, detail: '', doubtful: false }, never)
+  expect(packed).toBe(2)
+})
+
+test('a compression that failed is done again', async () => {
+  let calls = 0
+  const compress = (bytes: Uint8Array) => (calls++ ? Promise.resolve(bytes) : Promise.reject(new Error('no')))
+  const opened = open([ok], {}, { compress })
+  const delivery = { lines: batchOf(opened, 3), detail: '', doubtful: false }
+  opened.sink.warm?.(delivery.lines)
+  await expect(opened.sink.deliver(delivery, never)).rejects.toThrow('no')
+  expect(await opened.sink.deliver(delivery, never)).toMatchObject({ settled: 3 })
+})
+
+test('no message holds the token, and Splunk’s words are clipped to 200 printable characters', async () => {
+  const words = `${'w'.repeat(150)}\u001b[31m\n${'v'.repeat(500)}`
+  const error = await deliver(open([hecReply(403, 4, words)])).catch((each: unknown) => each as Error)
+  const message = (error as Error).message
+  expect(message).not.toContain(TOKEN)
+  expect(message).toMatch(/"w{150}\?\[31m\?v{44}"/)
+})
+
+test('check tells health, token and index in plain words, and indexes nothing', async () => {
+  const good = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 12)], { index: 'audit' })
+  const results = await good.sink.check(never)
+  expect(results.map(({ ok: fine, what }) => `${what}: ${fine}`)).toEqual([
+    'splunk:8088 health: true',
+    'splunk:8088 token: true',
+    'splunk:8088 index: true',
+  ])
+  expect(good.transport.asked.map(({ method, body }) => [method, body?.length])).toEqual([
+    ['GET', undefined],
+    ['POST', 0],
+    ['POST', 17],
+  ])
+})
+
+test.each([
+  ['a bad token', [hecReply(200, 17), hecReply(403, 4, 'Invalid token')], "check 'token'"],
+  ['a wrong index', [hecReply(200, 17), hecReply(400, 5), hecReply(400, 7)], 'the index'],
+  ['nobody there', [{ error: 'unreachable' as const }], 'as scripted'],
+  [
+    'a portal',
+    [
+      { status: 200, body: '<html>' },
+      { status: 200, body: '<html>' },
+    ],
+    'not delivered',
+  ],
+])('check finds %s', async (_, replies, word) => {
+  const results = await open(replies, { index: 'audit' }).sink.check(never)
+  const bad = results.filter((each) => !each.ok)
+  expect(bad.map(({ message }) => message).join()).toContain(word)
+})
+
+test.each([
+  [{ acks: true }, 'not in this version'],
+  [{ acks: 'yes' }, 'want auto or false'],
+  [{ url: 'https://splunk:8088/services' }, 'want scheme://host:port'],
+  [{ url: 'https://user:pw@splunk:8088' }, 'want scheme://host:port'],
+  [{ url: 'ftp://splunk:8088' }, 'want scheme://host:port'],
+  [{ url: undefined }, 'want either url or urls'],
+  [{ urls: ['https://b:1'] }, 'want either url or urls'],
+  [{ ack_timeout: '5 minutes' }, 'want a duration'],
+  [{ compression: 'deflate' }, 'gzip'],
+  [{ tls: { cert_file: '/c.pem' } }, 'both cert_file and key_file'],
+  [{ tokn: 'x' }, 'tokn'],
+])('%o is refused: %s', (given, message) => {
+  const result = kind.options.safeParse({ url: 'https://splunk:8088', token: 'x', ...given })
+  expect(result.error?.issues.map((issue) => issue.message).join()).toContain(message)
+})
+
+test('the contract’s defaults', () => {
+  const parsed = kind.options.parse({ url: 'https://splunk:8088', token: 'x' })
+  expect(parsed).toMatchObject({ acks: 'auto', ack_timeout: 300_000, compression: 'gzip', max_in_flight: 1 })
+  expect(parsed.token).toBeInstanceOf(Secret)
+  expect(kind.urls?.(parsed)).toEqual(['https://splunk:8088'])
+})
+
+test('files that TLS needs are named for the check of references', () => {
+  const tls = { ca_file: '/ca.pem', cert_file: '/c.pem', key_file: '/k.pem', server_name: 'splunk.internal' }
+  const parsed = kind.options.parse({ url: 'https://splunk:8088', token: 'x', tls })
+  expect(kind.files?.(parsed)).toEqual([
+    { field: 'tls.ca_file', path: '/ca.pem' },
+    { field: 'tls.cert_file', path: '/c.pem' },
+    { field: 'tls.key_file', path: '/k.pem' },
+  ])
+})
