@@ -1,0 +1,197 @@
+// Walks one body through slab, scanner and builder: what is still wanted of its bytes stays, whole groups come out.
+import { isUtf8 } from 'node:buffer'
+import type { ConnectorError } from '../model/errors.ts'
+import { EntriesBuilder, LargeElement } from './entries-builder.ts'
+import type { Group } from './entries-builder.ts'
+import { stripLineBreaks } from './line-breaks.ts'
+import { ELEMENT, ElementMarks, NONE, TOKEN } from './element-marks.ts'
+import type { Target } from './element-marks.ts'
+import { Scanner } from './scanner.ts'
+import { Slab } from './slab.ts'
+
+export interface EntryLimits {
+  /** the names of an entry's keys */
+  readonly idKey: string
+  readonly timeKey: string
+  readonly typeKey: string
+  /** an entry that nests deeper is quarantined; its own braces are the first level */
+  readonly maxDepth: number
+  /** a larger entry is quarantined as its first MiB, length and hash */
+  readonly maxEntryBytes: number
+}
+
+export interface SplitterOptions extends EntryLimits {
+  /** entries are the elements of the array under this key of the body's object; absent: of the body's own array */
+  readonly arrayKey?: string
+  readonly maxEntriesPerGroup?: number
+  readonly maxGroupBytes?: number
+}
+
+export const MAX_ENTRIES_PER_GROUP = 1000
+export const MAX_GROUP_BYTES = 4 * 1024 * 1024
+
+/**
+ * `push` each chunk of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.
+ * A group holds at most 1,000 elements or 4 MiB; one larger entry is a group of its own. Elements keep their order, the
+ * malformed ones stand apart with their bytes.
+ *
+ * Where the body is no JSON or of another shape, `push` throws at that byte, else `end` at the latest: ConnectorError
+ * `bad_reply`, which names the byte and never shows it. `take` still gives the whole elements before it, so the caller
+ * decides: a held page throws them away, a streamed answer keeps them. To keep them when the body breaks off, call `end`
+ * all the same and leave its error.
+ *
+ * Entries and quarantined bytes are views into the pushed chunks where that spares a copy: leave a chunk as it is once pushed.
+ */
+export class Splitter {
+  readonly #elements: ElementMarks
+  readonly #scanner: Scanner
+  readonly #slab = new Slab()
+  readonly #builder: EntriesBuilder
+  readonly #maxEntryBytes: number
+  readonly #maxGroupEntries: number
+  readonly #maxGroupBytes: number
+  /** the open group is `[#start, #end)` of the slab */
+  #start = NONE
+  #end = NONE
+  #large: LargeElement | undefined
+  readonly #groups: Group[] = []
+  #failure: unknown
+
+  constructor(target: Target, options: Omit<SplitterOptions, 'arrayKey'>) {
+    this.#maxEntryBytes = options.maxEntryBytes
+    this.#maxGroupEntries = options.maxEntriesPerGroup ?? MAX_ENTRIES_PER_GROUP
+    this.#maxGroupBytes = options.maxGroupBytes ?? MAX_GROUP_BYTES
+    this.#builder = new EntriesBuilder(this.#maxGroupEntries)
+    this.#elements = new ElementMarks({
+      target,
+      keys: [options.idKey, options.timeKey, options.typeKey],
+      maxDepth: options.maxDepth,
+    })
+    this.#scanner = new Scanner(this.#elements, (end) => this.#element(end))
+  }
+
+  push(chunk: Uint8Array): void {
+    this.#rethrow()
+    if (chunk.length === 0) return
+    const slab = this.#slab
+    const movedBytes = slab.append(chunk, this.#live())
+    this.#elements.rebase(movedBytes)
+    this.#scanner.bodyOffset += movedBytes
+    if (this.#start !== NONE) {
+      this.#start -= movedBytes
+      this.#end -= movedBytes
+    }
+    this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, slab.length - chunk.length, slab.length))
+    this.#leave()
+  }
+
+  /** The next whole group; undefined when there is none yet. */
+  take(): Group | undefined {
+    return this.#groups.shift()
+  }
+
+  end(): void {
+    this.#rethrow()
+    this.#orFail(() => this.#scanner.end(this.#slab.length))
+    this.#closeGroup()
+  }
+
+  #rethrow(): void {
+    if (this.#failure !== undefined) throw this.#failure as ConnectorError
+  }
+
+  #orFail(read: () => void): void {
+    try {
+      read()
+    } catch (error) {
+      this.#failure = error
+      this.#closeGroup()
+      throw error
+    }
+  }
+
+  /** Where the bytes begin that are still wanted. */
+  #live(): number {
+    if (this.#start !== NONE) return this.#start
+    const { marks } = this.#elements
+    if (this.#elements.isOpen) return marks[ELEMENT] as number
+    return marks[TOKEN] === NONE ? this.#slab.length : (marks[TOKEN] as number)
+  }
+
+  #element(end: number): void {
+    const start = this.#elements.marks[ELEMENT] as number
+    if (this.#large || end - start > this.#maxEntryBytes) {
+      this.#absorb(start, end)
+      if (this.#large) this.#builder.quarantineLarge(this.#large)
+      this.#large = undefined
+    } else {
+      // The span counts, white space and all, since the slab holds the span.
+      if (this.#start !== NONE && end - this.#start > this.#maxGroupBytes) this.#closeGroup()
+      if (this.#start === NONE) this.#start = start
+      this.#keep(start, end)
+      this.#end = end
+    }
+    const spanBytes = this.#start === NONE ? 0 : end - this.#start
+    if (this.#builder.size >= this.#maxGroupEntries || spanBytes >= this.#maxGroupBytes) this.#closeGroup()
+  }
+
+  #keep(start: number, end: number): void {
+    const { isObject, tooDeep, hasLineBreaks, marks, escapes } = this.#elements
+    if (!isObject || tooDeep) {
+      const reason = isObject ? 'too_deep' : 'not_an_object'
+      this.#builder.quarantine(reason, this.#slab.bytes.subarray(start, end))
+    } else if (hasLineBreaks) {
+      this.#keepOneLine(start, end)
+    } else {
+      const fault = this.#builder.add(this.#slab.bytes, this.#start, start, end, marks, escapes)
+      if (fault) this.#builder.quarantine(fault, this.#slab.bytes.subarray(start, end))
+    }
+  }
+
+  /** What is malformed keeps its line breaks, so validity is looked at first and not only when the group closes. */
+  #keepOneLine(start: number, end: number): void {
+    const { marks, escapes } = this.#elements
+    const written = this.#slab.bytes.slice(start, end)
+    if (!isUtf8(written)) {
+      this.#builder.quarantine('invalid_utf8', written)
+      return
+    }
+    const bytes = this.#slab.own()
+    const lineEnd = stripLineBreaks(bytes, start, end, marks)
+    const fault = this.#builder.add(bytes, this.#start, start, lineEnd, marks, escapes)
+    if (fault) this.#builder.quarantine(fault, written)
+  }
+
+  /** After each chunk: what nobody needs any more leaves the slab, however long the body. */
+  #leave(): void {
+    const length = this.#slab.length
+    if (this.#elements.isOpen) {
+      const start = this.#elements.marks[ELEMENT] as number
+      if (this.#large || length - start > this.#maxEntryBytes) {
+        this.#closeGroup()
+        this.#absorb(start, length)
+        this.#elements.forget(length)
+      } else if (this.#start !== NONE && length - this.#start > this.#maxGroupBytes) this.#closeGroup()
+      return
+    }
+    this.#elements.forgetLongKey(length)
+    if (this.#start === NONE || this.#elements.marks[TOKEN] !== NONE) return
+    this.#slab.truncate(this.#end)
+    this.#scanner.bodyOffset += length - this.#end
+  }
+
+  #absorb(start: number, end: number): void {
+    this.#large ??= new LargeElement()
+    this.#large.absorb(this.#slab.bytes.subarray(start, end))
+  }
+
+  #closeGroup(): void {
+    const isEmpty = this.#start === NONE
+    if (this.#builder.size === 0) return
+    const bytes = isEmpty ? new Uint8Array(0) : this.#slab.bytes.subarray(this.#start, this.#end)
+    this.#slab.usualBytes = bytes.length
+    this.#groups.push(this.#builder.close(bytes))
+    this.#start = NONE
+    this.#end = NONE
+  }
+}

@@ -1,0 +1,191 @@
+// Makes one group of what the scanner found: columns of offsets for the good elements, whole bytes for the malformed ones.
+import { createHash, hash } from 'node:crypto'
+import type { Hash } from 'node:crypto'
+import { isUtf8 } from 'node:buffer'
+import {
+  COLUMNS,
+  Entries,
+  ID_END,
+  ID_START,
+  RAW_END,
+  RAW_START,
+  TIME_END,
+  TIME_START,
+  TYPE,
+} from '../model/entries.ts'
+import type { Quarantined } from '../model/source.ts'
+import { parseInstant } from '../model/time.ts'
+import { decodeString } from './json-string.ts'
+import { ID, NONE, TIME, TYPE as TYPE_MARK } from './element-marks.ts'
+import { TypeNames } from './type-names.ts'
+
+/** What stays of an element that is too large to be kept. */
+const HEAD_BYTES = 1024 * 1024
+
+export interface Group {
+  readonly entries: Entries
+  readonly quarantined: readonly Quarantined[]
+}
+
+type Reason = Quarantined['reason']
+
+/** Text that was written with escapes: its decoded bytes are appended to the slab when the group closes. */
+interface Decoded {
+  /** of its start in `columns` */
+  readonly column: number
+  readonly bytes: Uint8Array
+}
+
+export class EntriesBuilder {
+  readonly #columns: Uint32Array
+  readonly #times: Float64Array
+  readonly #types: TypeNames
+  #count = 0
+  #quarantined: Quarantined[] = []
+  #decoded: Decoded[] = []
+
+  constructor(maxEntries: number) {
+    this.#columns = new Uint32Array(maxEntries * COLUMNS)
+    this.#times = new Float64Array(maxEntries)
+    this.#types = new TypeNames(maxEntries)
+  }
+
+  /** entries and quarantined elements */
+  get size(): number {
+    return this.#count + this.#quarantined.length
+  }
+
+  /** Adds the entry `bytes[start, end)` of a group that begins at `origin`; says what it lacks when it is none. */
+  add(
+    bytes: Uint8Array,
+    origin: number,
+    start: number,
+    end: number,
+    marks: Int32Array,
+    escapes: number,
+  ): Reason | undefined {
+    const idStart = marks[ID] as number
+    const idEnd = marks[ID + 1] as number
+    const timeStart = marks[TIME] as number
+    const timeEnd = marks[TIME + 1] as number
+    if (idStart === idEnd) return 'no_id' // missing, no string, or empty
+    if (timeStart === NONE) return 'no_time'
+    const time =
+      escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
+    if (Number.isNaN(time)) return 'no_time'
+    const columns = this.#columns
+    const row = this.#count * COLUMNS
+    columns[row + RAW_START] = start - origin
+    columns[row + RAW_END] = end - origin
+    columns[row + ID_START] = idStart - origin
+    columns[row + ID_END] = idEnd - origin
+    columns[row + TIME_START] = timeStart - origin
+    columns[row + TIME_END] = timeEnd - origin
+    if (escapes & 1) this.#decode(row + ID_START, bytes.subarray(idStart, idEnd))
+    if (escapes & 2) this.#decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
+    this.#times[this.#count++] = time
+    return undefined
+  }
+
+  quarantine(reason: Reason, bytes: Uint8Array): void {
+    this.#quarantined.push({
+      reason,
+      bytes,
+      totalBytes: bytes.length,
+      sha256: hash('sha256', bytes, 'hex'),
+    })
+  }
+
+  quarantineLarge(large: LargeElement): void {
+    this.#quarantined.push(large.close())
+  }
+
+  /** The group, of which `bytes` are all; empties the builder. */
+  close(bytes: Uint8Array): Group {
+    const slab = this.#withDecoded(bytes)
+    // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
+    const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
+    const columns = this.#columns.slice(0, count * COLUMNS)
+    const entries =
+      count === 0
+        ? Entries.none
+        : new Entries(slab, count, columns, this.#times.slice(0, count), this.#types.names)
+    const group = { entries, quarantined: this.#quarantined }
+    this.#count = 0
+    this.#quarantined = []
+    this.#types.clear()
+    return group
+  }
+
+  #type(bytes: Uint8Array, marks: Int32Array, escaped: boolean): number {
+    const start = marks[TYPE_MARK] as number
+    if (start === NONE) return this.#types.index(bytes, 0, 0)
+    const end = marks[TYPE_MARK + 1] as number
+    if (!escaped) return this.#types.index(bytes, start, end)
+    const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
+    return this.#types.index(decoded, 0, decoded.length)
+  }
+
+  /** A text with half a surrogate pair has no UTF-8: it stays as it is written, so that two of them never become the same. */
+  #decode(column: number, written: Uint8Array): void {
+    const text = decodeString(written)
+    if (text.isWellFormed()) this.#decoded.push({ column, bytes: Buffer.from(text) })
+  }
+
+  #withDecoded(bytes: Uint8Array): Uint8Array {
+    if (this.#decoded.length === 0) return bytes
+    let at = bytes.length
+    for (const { column, bytes: text } of this.#decoded) {
+      this.#columns[column] = at
+      at += text.length
+      this.#columns[column + 1] = at
+    }
+    const slab = Buffer.concat([bytes, ...this.#decoded.map((decoded) => decoded.bytes)])
+    this.#decoded = []
+    return slab
+  }
+
+  #dropInvalid(bytes: Uint8Array): number {
+    const columns = this.#columns
+    let kept = 0
+    for (let i = 0; i < this.#count; i++) {
+      const row = i * COLUMNS
+      const raw = bytes.subarray(columns[row + RAW_START], columns[row + RAW_END])
+      if (!isUtf8(raw)) this.quarantine('invalid_utf8', raw)
+      else {
+        columns.copyWithin(kept * COLUMNS, row, row + COLUMNS)
+        this.#times[kept++] = this.#times[i] as number
+      }
+    }
+    return kept
+  }
+}
+
+function decodedInstant(bytes: Uint8Array, start: number, end: number): number {
+  const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
+  return parseInstant(decoded, 0, decoded.length)
+}
+
+/** An element over the limit: hashed as it passes, and gone but for its head. */
+export class LargeElement {
+  readonly #hash: Hash = createHash('sha256')
+  readonly #head: Uint8Array[] = []
+  #totalBytes = 0
+
+  absorb(bytes: Uint8Array): void {
+    const wantedBytes = HEAD_BYTES - this.#totalBytes
+    if (wantedBytes > 0) this.#head.push(bytes.slice(0, wantedBytes))
+    this.#hash.update(bytes)
+    this.#totalBytes += bytes.length
+  }
+
+  close(): Quarantined {
+    return {
+      reason: 'too_large',
+      bytes: Buffer.concat(this.#head),
+      totalBytes: this.#totalBytes,
+      sha256: this.#hash.digest('hex'),
+    }
+  }
+}

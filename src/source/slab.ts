@@ -1,0 +1,63 @@
+// The bytes that are still wanted of a body: one chunk as it came while that is enough, a growing copy when it is not.
+
+const nothing = new Uint8Array(0)
+const MIN_CAPACITY_BYTES = 64 * 1024
+
+/** What was once given out as a view is never written again, save by who asked for `own` and knows what was given out. */
+export class Slab {
+  bytes = nothing
+  /** the same memory, for reading four bytes at once */
+  words = new DataView(nothing.buffer)
+  length = 0
+  /** how much will probably be wanted at once: saves growing */
+  usualBytes = 0
+  #owned = false
+
+  /** Adds `chunk`, keeps `[live, length)`. Returns by how much the kept bytes moved down. */
+  append(chunk: Uint8Array, live: number): number {
+    const keptBytes = this.length - live
+    if (keptBytes === 0) {
+      // A plain view whatever came, Buffer or not, so that the scanner's loops meet one kind of array only.
+      this.#set(new Uint8Array(chunk.buffer as ArrayBuffer, chunk.byteOffset, chunk.length), false)
+    } else if (this.#owned && this.bytes.length - this.length >= chunk.length) {
+      this.bytes.set(chunk, this.length)
+      this.length += chunk.length
+      return 0
+    } else {
+      const neededBytes = keptBytes + chunk.length
+      const usualBytes = this.usualBytes + 2 * chunk.length
+      const kept = this.bytes.subarray(live, this.length)
+      this.#set(allocate(Math.max(neededBytes * 1.5, usualBytes, MIN_CAPACITY_BYTES)), true)
+      this.bytes.set(kept)
+      this.bytes.set(chunk, keptBytes)
+    }
+    this.length = keptBytes + chunk.length
+    return live
+  }
+
+  /** Leaves the bytes from `length` on. */
+  truncate(length: number): void {
+    this.length = length
+  }
+
+  /** From here on the bytes may be changed in place: a chunk as it came is copied, every offset stays. */
+  own(): Uint8Array {
+    if (!this.#owned) {
+      const copy = allocate(this.length)
+      copy.set(this.bytes.subarray(0, this.length))
+      this.#set(copy, true)
+    }
+    return this.bytes
+  }
+
+  #set(bytes: Uint8Array<ArrayBuffer>, owned: boolean): void {
+    this.bytes = bytes
+    this.words = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+    this.#owned = owned
+  }
+}
+
+function allocate(bytes: number): Uint8Array<ArrayBuffer> {
+  const capacityBytes = Math.ceil(bytes)
+  return new Uint8Array(Buffer.allocUnsafeSlow(capacityBytes).buffer, 0, capacityBytes)
+}
