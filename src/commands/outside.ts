@@ -1,0 +1,41 @@
+// The real world behind the daemon: the system's clock, disk, network and compressor.
+import { promisify } from 'node:util'
+import { constants, gzip } from 'node:zlib'
+import type { Outside } from '../app.ts'
+import type { Config } from '../config/schema.ts'
+import { Secret } from '../model/secret.ts'
+import { systemClock, systemRandom } from '../ops/clock.ts'
+import { disk } from '../ops/disk.ts'
+import { openLog } from '../ops/log.ts'
+import { openTransport } from '../ops/transport.ts'
+import type { World } from './world.ts'
+
+const deflate = promisify(gzip)
+
+export function realOutside(config: Config, world: World): Outside {
+  const { env } = world
+  const proxy = {
+    https: env['HTTPS_PROXY'] ?? env['https_proxy'],
+    http: env['HTTP_PROXY'] ?? env['http_proxy'],
+    none: env['NO_PROXY'] ?? env['no_proxy'],
+  }
+  return {
+    version: world.version,
+    clock: systemClock,
+    random: systemRandom,
+    log: openLog({ level: config.log.level, secrets: () => secretsOf(config) }),
+    disk,
+    network: (tls) => openTransport({ tls, proxy }),
+    print: (bytes) => world.print(bytes),
+    // On the thread pool, at the level that costs least (2 CPU s a million entries).
+    compress: (bytes) => deflate(bytes, { level: constants.Z_BEST_SPEED }),
+  }
+}
+
+/** Every secret of a configuration, so that the log can mask it wherever it turns up. */
+function secretsOf(config: Config): readonly Secret[] {
+  const sinkSecrets = config.sinks.flatMap((sink) =>
+    Object.values(sink).filter((value) => value instanceof Secret),
+  )
+  return [...config.workspaces.map((workspace) => workspace.api_key), ...sinkSecrets]
+}

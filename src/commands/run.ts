@@ -1,0 +1,144 @@
+// `auditferry run`: the daemon, until a signal; with --once until all that is there now is delivered.
+import { openApp } from '../app.ts'
+import type { App, Outside } from '../app.ts'
+import { loadConfig } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+import { durationMs, durationPattern } from '../model/units.ts'
+import { openHttp } from '../ops/http.ts'
+import { configFile, references } from './config-file.ts'
+import { realOutside } from './outside.ts'
+import type { World } from './world.ts'
+import { exitCodes } from './world.ts'
+
+export interface RunOptions {
+  readonly config?: string
+  readonly once?: boolean
+  /** of --once: a duration */
+  readonly timeout?: string
+}
+
+/** How often --once looks whether it is done. */
+const LOOK_MS = 100
+/** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
+const STUCK_MS = 2_000
+
+export async function run(world: World, options: RunOptions): Promise<number> {
+  if (options.timeout !== undefined && !durationPattern.test(options.timeout)) {
+    world.stderr(`auditferry: --timeout ${options.timeout}: want a duration such as 90s or 10m\n`)
+    return exitCodes.usage
+  }
+  const config = loadConfig(configFile(world, options.config), references(world))
+  const outside = realOutside(config, world)
+  if (options.once !== true) return runDaemon(config, outside, world)
+  return runOnce(
+    config,
+    outside,
+    world,
+    options.timeout === undefined ? Infinity : durationMs(options.timeout),
+  )
+}
+
+/** Runs until the signal; `started` is told where the status page is. */
+export async function runDaemon(
+  config: Config,
+  outside: Outside,
+  world: World,
+  started: (url: string) => void = () => undefined,
+): Promise<number> {
+  const app = await openApp(config, outside, { once: false })
+  try {
+    let ready = false
+    const http = await openHttp({
+      listen: listenText(config),
+      board: app.board,
+      metrics: app.metrics,
+      live: () => app.journal.stats().capacityBytes > 0,
+      ready: () => ready,
+    })
+    try {
+      const running = app.run()
+      ready = true
+      const host = http.address.family === 'IPv6' ? `[${http.address.address}]` : http.address.address
+      outside.log.info('Started', { version: world.version, listen: `${host}:${http.address.port}` })
+      started(`http://${host}:${http.address.port}/`)
+      await Promise.race([running, aborted(world.signal)])
+      outside.log.info('Stopping')
+    } finally {
+      await app.stop()
+      await http.close()
+    }
+  } finally {
+    await app.stop()
+  }
+  return exitCodes.done
+}
+
+async function runOnce(config: Config, outside: Outside, world: World, timeoutMs: number): Promise<number> {
+  const app = await openApp(config, outside, { once: true })
+  try {
+    const running = app.run()
+    const ended = await Promise.race([
+      running.then(() => 'done' as const),
+      watchOnce(app, outside, world.signal, timeoutMs),
+    ])
+    return tellOnce(app, ended, world)
+  } finally {
+    await app.stop()
+  }
+}
+
+type Ending = 'done' | 'stuck' | 'timeout' | 'signal'
+
+async function watchOnce(
+  app: App,
+  { clock }: Outside,
+  signal: AbortSignal,
+  timeoutMs: number,
+): Promise<Ending> {
+  const startedAt = clock.elapsed()
+  let stuckSince: number | undefined
+  for (;;) {
+    await clock.sleep(LOOK_MS, signal)
+    if (signal.aborted) return 'signal'
+    const now = clock.elapsed()
+    if (now - startedAt >= timeoutMs) return 'timeout'
+    const progress = app.progress()
+    if (progress === 'done') return 'done'
+    stuckSince = progress === 'stuck' ? (stuckSince ?? now) : undefined
+    if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
+  }
+}
+
+/** One line for a person or a job's log, and the exit code of the contract. */
+function tellOnce(app: App, ended: Ending, world: World): number {
+  const { sinks, journal, sentence } = app.board.status()
+  const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
+  const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
+  const told = `${letters} dead letters, ${journal.quarantined} quarantined, ${journal.gaps} possible gaps`
+  if (ended === 'done' && owed === 0) {
+    world.stderr(`auditferry: all read and delivered; ${told}\n`)
+    return exitCodes.done
+  }
+  const why = {
+    done: 'entries are still owed',
+    stuck: 'only held parts remain',
+    timeout: 'the timeout came first',
+    signal: 'stopped',
+  }
+  world.stderr(
+    `auditferry: not done, ${why[ended]}: ${sentence}; ${owed} entries owed, ${told}; nothing is lost, the next run goes on\n`,
+  )
+  return exitCodes.failed
+}
+
+function listenText({ server }: Config): string {
+  const { host, port } = server.listen
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
