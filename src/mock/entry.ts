@@ -1,0 +1,75 @@
+// One entry as the mock knows it: its bytes, made once and the same for ever, and who has been shown them.
+import type { Defect } from './switches.ts'
+
+export const shownIn = ['page', 'search', 'earliest', 'latest'] as const
+export type ShownIn = (typeof shownIn)[number]
+
+/** The ground truth of one entry, for tests. Instants are epoch ms unless their name ends in Us. */
+export interface MockEntry {
+  readonly id: string
+  readonly atUs: number
+  readonly type: string
+  readonly visibleAt: number
+  readonly origin: 'traffic' | 'self' | 'added' | 'backlog'
+  readonly defect: Defect | undefined
+  /** As served, line breaks between tokens included. */
+  readonly raw: Uint8Array
+  /** In which kinds of answer it went out, in a 200 that was sent to its end. */
+  readonly shownBy: readonly ShownIn[]
+  /** The first time, by the true clock. */
+  readonly shownAt: number | undefined
+  readonly purged: boolean
+}
+
+export function shownNames(mask: number): ShownIn[] {
+  return shownIn.filter((_, bit) => mask & (1 << bit))
+}
+
+export interface EntryFacts {
+  readonly id: string
+  readonly atUs: number
+  readonly type: string
+  readonly visibleAt: number
+  readonly origin: 'traffic' | 'self' | 'added'
+  readonly defect?: Defect | undefined
+}
+
+export class Entry implements MockEntry {
+  readonly id: string
+  readonly atUs: number
+  readonly type: string
+  readonly visibleAt: number
+  readonly origin: 'traffic' | 'self' | 'added'
+  readonly defect: Defect | undefined
+  purged = false
+  shownAt: number | undefined
+  #make: (() => Uint8Array) | undefined
+  #raw: Uint8Array | undefined
+  #shown = 0
+
+  /** `make` is called once, when the bytes are first wanted. */
+  constructor(facts: EntryFacts, make: () => Uint8Array) {
+    this.id = facts.id
+    this.atUs = facts.atUs
+    this.type = facts.type
+    this.visibleAt = facts.visibleAt
+    this.origin = facts.origin
+    this.defect = facts.defect
+    this.#make = make
+  }
+
+  get raw(): Uint8Array {
+    this.#raw ??= this.#make?.() ?? new Uint8Array(0)
+    this.#make = undefined
+    return this.#raw
+  }
+
+  get shownBy(): ShownIn[] {
+    return shownNames(this.#shown)
+  }
+
+  show(where: ShownIn, at: number): void {
+    this.#shown |= 1 << shownIn.indexOf(where)
+    this.shownAt ??= at
+  }
+}

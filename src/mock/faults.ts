@@ -1,0 +1,59 @@
+// Which faults strike which request or entry: by seed and ordinal, never by chance of timing.
+import { chanceOf, streamSeed } from './random.ts'
+import { faultNames, faults } from './switches.ts'
+import type { FaultName, FaultPlan, Faults } from './switches.ts'
+
+const STORM_MS = 90_000
+
+type Kind = (typeof faults)[FaultName]['kind']
+
+export interface FaultBoard {
+  /** Undefined ends a fault. */
+  set(name: FaultName, plan: number | FaultPlan | undefined): void
+  /** The faults of `kind` that strike thing number `ordinal` at `at` (epoch ms). */
+  striking(kind: Kind, ordinal: number, at: number): FaultName[]
+}
+
+interface Planned {
+  readonly plan: FaultPlan
+  readonly seed: number
+  activeUntil: number
+}
+
+const nothing: FaultName[] = []
+
+function strikes({ plan, seed, activeUntil }: Planned, ordinal: number, at: number): boolean {
+  if (at < (plan.from ?? -Infinity) || at >= (plan.until ?? Infinity)) return false
+  if (at < activeUntil || plan.nth?.includes(ordinal)) return true
+  if (plan.rate !== undefined) return chanceOf(seed, ordinal) < plan.rate
+  // A bare window strikes all that is in it.
+  return plan.nth === undefined && (plan.from !== undefined || plan.until !== undefined)
+}
+
+export function openFaults(seed: number, initial: Faults): FaultBoard {
+  const planned = new Map<FaultName, Planned>()
+
+  const set = (name: FaultName, given: number | FaultPlan | undefined) => {
+    if (given === undefined || given === 0) {
+      planned.delete(name)
+      return
+    }
+    const told: FaultPlan = typeof given === 'number' ? { rate: given } : given
+    const plan = name === 'storm_429' ? { forMs: STORM_MS, ...told } : told
+    planned.set(name, { plan, seed: streamSeed(seed, name), activeUntil: -Infinity })
+  }
+  for (const name of faultNames) set(name, initial[name])
+
+  const striking = (kind: Kind, ordinal: number, at: number) => {
+    if (planned.size === 0) return nothing
+    const struck: FaultName[] = []
+    for (const [name, fault] of planned) {
+      if (faults[name].kind !== kind || !strikes(fault, ordinal, at)) continue
+      struck.push(name)
+      const { forMs } = fault.plan
+      if (forMs !== undefined && at >= fault.activeUntil) fault.activeUntil = at + forMs
+    }
+    return struck
+  }
+  return { set, striking }
+}

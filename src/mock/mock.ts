@@ -1,0 +1,198 @@
+// The embedded API: a function of (state, request, clock). It keeps no timers; what happened in between is made up when somebody asks.
+import type { Clock } from '../model/clock.ts'
+import type { HttpReply, Transport } from '../model/http.ts'
+import { aborted, broken, pour } from './answer.ts'
+import type { Answer } from './answer.ts'
+import type { MockEntry } from './entry.ts'
+import { openFaults } from './faults.ts'
+import type { FaultBoard } from './faults.ts'
+import { documentedLimits } from './keys.ts'
+import type { Limits } from './keys.ts'
+import { chanceOf, streamSeed } from './random.ts'
+import type { Reply } from './replies.ts'
+import { openRequestLog } from './requests.ts'
+import type { OpenRecord, RequestLog, RequestRecord } from './requests.ts'
+import { route } from './router.ts'
+import { compressed, spoil } from './spoil.ts'
+import { defaultSwitches } from './switches.ts'
+import type { FaultName, FaultPlan, Faults, Switches } from './switches.ts'
+import type { TrafficOptions } from './traffic.ts'
+import { Workspace } from './workspace.ts'
+import type { NewEntry, WorkspaceOptions } from './workspace.ts'
+
+export interface MockOptions {
+  readonly clock: Clock
+  readonly seed?: number
+  /** `acme` with the key `acme-key` unless told */
+  readonly workspaces?: readonly WorkspaceOptions[]
+  /** for each workspace that brings none of its own */
+  readonly traffic?: TrafficOptions
+  readonly switches?: Partial<Switches>
+  readonly faults?: Faults
+  readonly limits?: Partial<Limits>
+  /** how many requests `requests` remembers at least */
+  readonly requestLog?: number
+}
+
+/** A request as it reaches the server: `url` absolute or path and query. */
+export interface ServerRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Where a method takes `workspace`, the first one is meant when it is left out. Instants are epoch ms. */
+export interface Mock {
+  readonly clock: Clock
+  /** Answers in memory, for the production client. */
+  readonly transport: Transport
+  /** The answer before it meets a network: what the HTTP skin sends. */
+  answer(request: ServerRequest, signal: AbortSignal): Promise<Answer>
+  readonly requests: readonly RequestRecord[]
+  /** Every entry made up to now, in order of time, with what became of it. */
+  entries(workspace?: string): MockEntry[]
+  add(entry?: NewEntry, workspace?: string): MockEntry
+  purge(ids: readonly string[], workspace?: string): void
+  purgeBefore(at: number, workspace?: string): void
+  /** The old secret is worthless at once; leaves an `api:token_mgmt_rotate` entry. */
+  rotateKey(old: string, fresh: string): void
+  /** Undefined ends the fault. Those of entries strike what is not made yet. */
+  setFault(name: FaultName, plan: number | FaultPlan | undefined): void
+  setSwitches(changed: Partial<Switches>): void
+}
+
+const DEFAULT_SEED = 1
+const REQUEST_LOG = 100_000
+const early: readonly (FaultName | undefined)[] = [undefined, 'slow', 'cut', 'stalled', 'truncated']
+
+function wantsGzip(switches: Switches, request: ServerRequest): boolean {
+  if (switches.gzip !== 'asked') return switches.gzip === 'always'
+  return (request.headers['accept-encoding'] ?? '').includes('gzip')
+}
+
+/** Common headers, compression and the body's fault. */
+function outgoing(
+  reply: Reply,
+  gzip: boolean,
+  fault: FaultName | undefined,
+  switches: Switches,
+  now: number,
+) {
+  const date = switches.date_header === 'on' ? { date: new Date(now).toUTCString() } : {}
+  const dated: Reply = { ...reply, headers: { ...reply.headers, ...date } }
+  if (gzip && early.includes(fault)) return spoil(compressed(dated), fault, switches)
+  const spoilt = spoil(dated, fault, switches)
+  const packed =
+    gzip && spoilt.manner.kind === 'whole' && spoilt.reply.headers['content-encoding'] === undefined
+  return packed ? { ...spoilt, reply: compressed(spoilt.reply) } : spoilt
+}
+
+interface Core {
+  readonly clock: Clock
+  readonly seed: number
+  readonly switches: Switches
+  readonly board: FaultBoard
+  readonly log: RequestLog
+  readonly limits: Limits
+  readonly workspaces: readonly Workspace[]
+}
+
+function serverNow({ clock, switches }: Core): number {
+  return clock.now() + switches.clock_skew_ms
+}
+
+function coreOf(options: MockOptions): Core {
+  const { clock, seed = DEFAULT_SEED, traffic } = options
+  const switches: Switches = { ...defaultSwitches, ...options.switches }
+  const board = openFaults(streamSeed(seed, 'faults'), options.faults ?? {})
+  const deps = { seed, now: clock.now() + switches.clock_skew_ms, switches, board }
+  const workspaces = (options.workspaces ?? [{ name: 'acme' }]).map(
+    (workspace) => new Workspace({ ...(traffic ? { traffic } : {}), ...workspace }, deps),
+  )
+  const log = openRequestLog(options.requestLog ?? REQUEST_LOG)
+  return { clock, seed, switches, board, log, limits: { ...documentedLimits, ...options.limits }, workspaces }
+}
+
+function answering(core: Core): Mock['answer'] {
+  const { clock, switches, board } = core
+  const travelSeed = streamSeed(core.seed, 'transit')
+  let asked = 0
+
+  const finish = (reply: Reply, record: OpenRecord) => (whole: boolean) => {
+    record.answeredAt = clock.now()
+    record.whole = whole
+    if (whole) reply.show?.(clock.now())
+  }
+
+  return async (request, signal) => {
+    const ordinal = ++asked
+    if (switches.transit > 0)
+      await clock.sleep(Math.floor(chanceOf(travelSeed, ordinal) * (switches.transit + 1)), signal)
+    if (signal.aborted) throw aborted()
+    const record = core.log.begin(clock.now(), targetOf(request.url))
+    const now = serverNow(core)
+    const honest = route(core, { ...request, now, ordinal }, record)
+    const struck = record.area ? board.striking('body', ordinal, now) : []
+    const fault = struck.find((name) => honest.status === 200 || name === 'reset')
+    if (fault) record.faults = [...record.faults, fault]
+    const { reply, manner } = outgoing(honest, wantsGzip(switches, request), fault, switches, now)
+    record.status = manner.kind === 'reset' ? 0 : reply.status
+    record.elements = reply.page?.count ?? 0
+    if (switches.latency > 0) await clock.sleep(switches.latency, signal)
+    const { status, headers, body } = reply
+    return { status, headers, body, manner, ended: finish(reply, record) }
+  }
+}
+
+export function openMock(options: MockOptions): Mock {
+  const core = coreOf(options)
+  const answer = answering(core)
+  /** The workspace meant, up to now. */
+  const current = (name: string | undefined): Workspace => {
+    const { workspaces } = core
+    const found = name === undefined ? workspaces[0] : workspaces.find((workspace) => workspace.name === name)
+    if (!found) throw new Error(`mock API: there is no workspace ${name ?? 'at all'}`)
+    found.advance(serverNow(core))
+    return found
+  }
+  return {
+    clock: core.clock,
+    answer,
+    transport: transportOf(answer, core.clock),
+    requests: core.log.records,
+    entries: (name) => current(name).entries(),
+    add: (entry = {}, name) => current(name).add(entry, serverNow(core)),
+    purge: (ids, name) => {
+      const workspace = current(name)
+      for (const id of ids) workspace.purge(id)
+    },
+    purgeBefore: (at, name) => current(name).purgeBefore(at * 1000),
+    rotateKey: (old, fresh) => rotate(core.workspaces, old, fresh, serverNow(core)),
+    setFault: (name, plan) => core.board.set(name, plan),
+    setSwitches: (changed) => void Object.assign(core.switches, changed),
+  }
+}
+
+function rotate(workspaces: readonly Workspace[], old: string, fresh: string, now: number): void {
+  for (const workspace of workspaces) {
+    const key = workspace.keys.find((candidate) => candidate.secret === old)
+    if (!key) continue
+    key.secret = fresh
+    workspace.add({ type: 'api:token_mgmt_rotate', user: key.user, ip: key.ip }, now)
+  }
+}
+
+function targetOf(url: string): string {
+  return url.startsWith('/') ? url : url.slice(url.indexOf('/', url.indexOf('//') + 2))
+}
+
+function transportOf(answer: Mock['answer'], clock: Clock): Transport {
+  return async (request, signal): Promise<HttpReply> => {
+    const given = await answer(request, signal)
+    if (signal.aborted || given.manner.kind === 'reset') {
+      given.ended(false)
+      throw signal.aborted ? aborted() : broken()
+    }
+    return { status: given.status, headers: given.headers, body: pour(given, clock, signal) }
+  }
+}

@@ -1,0 +1,127 @@
+// One request through the mock: path, key, permission, limit, faults, then the area that it is for.
+import type { Area, Key } from './keys.ts'
+import { mayCall } from './keys.ts'
+import { auditArea } from './audit.ts'
+import type { AreaRoutes } from './area.ts'
+import type { FaultBoard } from './faults.ts'
+import type { OpenRecord } from './requests.ts'
+import { documented, failure, text } from './replies.ts'
+import type { Reply } from './replies.ts'
+import type { FaultName, Switches } from './switches.ts'
+import type { Limits } from './keys.ts'
+import type { Workspace } from './workspace.ts'
+
+/** Siblings: a further area is one more line here. */
+const areas: readonly AreaRoutes[] = [auditArea]
+
+export interface RouterDeps {
+  readonly seed: number
+  readonly workspaces: readonly Workspace[]
+  readonly limits: Limits
+  readonly switches: Switches
+  readonly board: FaultBoard
+}
+
+export interface Asked {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  /** epoch ms, by the server's clock */
+  readonly now: number
+  readonly ordinal: number
+}
+
+interface Caller {
+  readonly workspace: Workspace
+  readonly key: Key
+}
+
+function callerOf(workspaces: readonly Workspace[], authorization: string | undefined): Caller | undefined {
+  const [, secret] = /^Bearer (\S+)$/i.exec(authorization ?? '') ?? []
+  if (secret === undefined) return undefined
+  for (const workspace of workspaces) {
+    const key = workspace.keys.find((candidate) => candidate.secret === secret)
+    if (key) return { workspace, key }
+  }
+  return undefined
+}
+
+function limited(deps: RouterDeps, asked: Asked, caller: Caller, area: Area, record: OpenRecord) {
+  const minute = caller.workspace.minuteOf(area, caller.key)
+  const waitMs = minute.refuses(deps.limits[area], asked.now)
+  if (waitMs === undefined || deps.switches.count_refused === 'yes') {
+    minute.count(asked.now)
+    record.counted = true
+  }
+  return waitMs === undefined ? undefined : tooMany(deps.switches, asked.now, waitMs)
+}
+
+function tooMany(switches: Switches, now: number, waitMs: number): Reply {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000))
+  if (switches.retry_after === 'none') return failure(429, documented[429])
+  const date = new Date(Math.ceil((now + waitMs) / 1000) * 1000).toUTCString()
+  return failure(429, documented[429], {
+    'retry-after': switches.retry_after === 'date' ? date : String(seconds),
+  })
+}
+
+/** What the faults of kind `instead` answer. */
+function insteadOf(fault: FaultName, asked: Asked, switches: Switches): Reply {
+  switch (fault) {
+    case 'storm_429':
+      return tooMany(switches, asked.now, 30_000)
+    case 'unauthorized':
+      return failure(401, documented[401])
+    case 'forbidden':
+      return failure(403, 'Forbidden')
+    case 'redirect': {
+      const moved = text(302, {})
+      return {
+        ...moved,
+        headers: { ...moved.headers, location: 'https://elsewhere.invalid/api/v1/logs/audit' },
+      }
+    }
+    default:
+      return failure(500, documented[500])
+  }
+}
+
+/** `record` is filled on the way. */
+export function route(deps: RouterDeps, asked: Asked, record: OpenRecord): Reply {
+  const { pathname, searchParams } = new URL(asked.url, 'http://mock.invalid')
+  const found = areas
+    .map((routes) => ({ routes, endpoint: routes.endpoint(asked.method, pathname) }))
+    .find(({ endpoint }) => endpoint !== undefined)
+  const caller = callerOf(deps.workspaces, asked.headers['authorization'])
+  if (!caller) return failure(401, documented[401])
+  const { workspace, key } = caller
+  record.workspace = workspace.name
+  record.key = key.user
+  if (found?.endpoint === undefined) return failure(404, 'Not found')
+  const { area } = found.routes
+  record.area = area
+  record.endpoint = found.endpoint
+  if (!mayCall(key, area, found.endpoint)) return failure(403, 'Forbidden')
+  const refused = limited(deps, asked, caller, area, record)
+  if (refused) return refused
+  const [instead] = deps.board.striking('instead', asked.ordinal, asked.now)
+  if (instead) {
+    record.faults = [instead]
+    return insteadOf(instead, asked, deps.switches)
+  }
+  const page = deps.board.striking('page', asked.ordinal, asked.now)
+  record.faults = page
+  workspace.advance(asked.now)
+  return found.routes.answer({
+    endpoint: found.endpoint,
+    query: searchParams,
+    headers: asked.headers,
+    now: asked.now,
+    ordinal: asked.ordinal,
+    workspace,
+    key,
+    switches: deps.switches,
+    struck: new Set(page),
+    seed: deps.seed,
+  })
+}

@@ -1,0 +1,145 @@
+// What people of a workspace do, made up as far as the clock has come: by minute and seed, so that nobody's polling changes it.
+import { drawType, types } from './catalogue.ts'
+import { Entry } from './entry.ts'
+import { actorOf, dataOf, drawPerson } from './people.ts'
+import { below, chanceOf, dice, mix, poisson, streamSeed } from './random.ts'
+import { render } from './render.ts'
+import type { DefectSizes } from './render.ts'
+import type { Defect } from './switches.ts'
+import { uuidStream } from './uuids.ts'
+
+const MINUTE_MS = 60_000
+/** mean entries of a burst: one person clicking around */
+const BURST = 4
+
+export interface TrafficOptions {
+  /** the mean over a week; 0 for none */
+  readonly entriesPerHour?: number
+  /** epoch ms: where history begins */
+  readonly since?: number
+  /** so many entries prepared before the start, all pages of them ready as bytes */
+  readonly backlog?: number
+  /** share of entries in odd but legal spellings */
+  readonly exotic?: number
+}
+
+/** Activity by UTC hour: working days, then weekends. */
+const hours = Array.from({ length: 24 }, (_, hour) =>
+  hour >= 8 && hour < 18 ? 3 : hour === 7 || hour === 18 || hour === 19 ? 1.2 : 0.15,
+)
+const weekend = 0.07
+const meanWeight = (hours.reduce((a, b) => a + b, 0) * (5 + 2 * weekend)) / (7 * 24)
+
+function weightAt(ms: number): number {
+  const day = Math.floor(ms / 86_400_000)
+  const hour = hours[Math.floor(ms / 3_600_000) % 24] ?? 0
+  // 1970-01-01 was a Thursday: days 2 and 3 of each seven are a weekend.
+  const idle = day % 7 === 2 || day % 7 === 3
+  return (hour * (idle ? weekend : 1)) / meanWeight
+}
+
+interface Draft {
+  readonly atUs: number
+  readonly person: number
+}
+
+/** The entries of one minute, in order. Their microseconds end in 500 to 999: the half below is for audited reads, so that the two never change places. */
+function minuteOf(startMs: number, perHour: number, seed: number): Draft[] {
+  const random = dice(mix(seed, startMs / MINUTE_MS))
+  const mean = (perHour / 60) * weightAt(startMs) * (0.25 + 3 * random() ** 3)
+  const drafts: Draft[] = []
+  for (let bursts = poisson(random, mean / BURST); bursts > 0; bursts--) {
+    const person = drawPerson(random)
+    const size = 1 + Math.floor(Math.log(1 - random()) / Math.log(1 - 1 / BURST))
+    let ms = below(random, MINUTE_MS)
+    let atUs = 0
+    for (let i = 0; i < size; i++) {
+      // Now and then two share one stamp.
+      if (i === 0 || random() > 0.04) atUs = (startMs + ms) * 1000 + 500 + below(random, 500)
+      drafts.push({ atUs, person })
+      ms = Math.min(MINUTE_MS - 1, ms + Math.floor(-Math.log(1 - random()) * 2500))
+    }
+  }
+  return drafts.sort((a, b) => a.atUs - b.atUs)
+}
+
+/** What befalls entry number `index` of the traffic. */
+export interface Fate {
+  readonly visibleAt: number
+  readonly defect: Defect | undefined
+}
+
+export interface TrafficSettings {
+  readonly seed: number
+  readonly domain: string
+  readonly sinceMs: number
+  readonly entriesPerHour: number
+  readonly exotic: number
+  sizes(): DefectSizes
+  fate(index: number, atMs: number): Fate
+}
+
+/** The bytes of a made-up entry. */
+export function compose(
+  seed: number,
+  domain: string,
+  exotic: number,
+  entry: { id: string; atUs: number; type: string; defect: Defect | undefined },
+  person: number,
+  sizes: DefectSizes,
+): Buffer {
+  const random = dice(seed)
+  const odd = random() < exotic
+  const actor = actorOf(person, random, domain)
+  const { id, atUs, type, defect } = entry
+  const data = dataOf(type, atUs, random, odd)
+  return render({ id, atUs, type, ...actor, data }, odd ? random : undefined, defect, sizes)
+}
+
+export interface Traffic {
+  /** Gives the entries made since the last call, in order, of all milliseconds before `ms`. */
+  until(ms: number, take: (entry: Entry) => void): void
+  /** One that was given. Ids are numbers in disguise, so no map is kept. */
+  find(id: string): Entry | undefined
+}
+
+export function openTraffic(settings: TrafficSettings): Traffic {
+  const { seed, domain, sinceMs, entriesPerHour, exotic } = settings
+  const ids = uuidStream(seed, 'traffic')
+  const entrySeed = streamSeed(seed, 'entry')
+  const typeSeed = streamSeed(seed, 'type')
+  const minuteSeed = streamSeed(seed, 'minute')
+  let nextMinute = Math.floor(sinceMs / MINUTE_MS) * MINUTE_MS
+  let drafts: Draft[] = []
+  let at = 0
+  const made: Entry[] = []
+
+  const entryOf = ({ atUs, person }: Draft): Entry => {
+    const number = made.length
+    const type = types[drawType(chanceOf(typeSeed, number))] ?? ''
+    const facts = { id: ids.at(number), atUs, type, ...settings.fate(number, Math.floor(atUs / 1000)) }
+    const make = () => compose(mix(entrySeed, number), domain, exotic, facts, person, settings.sizes())
+    const entry = new Entry({ ...facts, origin: 'traffic' }, make)
+    made.push(entry)
+    return entry
+  }
+
+  const until = (ms: number, take: (entry: Entry) => void) => {
+    if (entriesPerHour <= 0) return
+    while (true) {
+      for (let draft = drafts[at]; draft; draft = drafts[++at]) {
+        if (draft.atUs >= ms * 1000) return
+        if (draft.atUs >= sinceMs * 1000) take(entryOf(draft))
+      }
+      if (nextMinute >= ms) return
+      drafts = minuteOf(nextMinute, entriesPerHour, minuteSeed)
+      at = 0
+      nextMinute += MINUTE_MS
+    }
+  }
+  const find = (id: string) => {
+    const number = ids.indexOf(id)
+    return number === undefined ? undefined : made[number]
+  }
+  return { until, find }
+}

@@ -1,0 +1,214 @@
+// One workspace of the mock: its entries (a prepared backlog, then the ledger), its people's traffic and its keys.
+import { Backlog } from './backlog.ts'
+import { Entry } from './entry.ts'
+import type { EntryFacts, MockEntry } from './entry.ts'
+import type { FaultBoard } from './faults.ts'
+import { keyOf, Minute } from './keys.ts'
+import type { Area, Key, KeyOptions } from './keys.ts'
+import { Ledger } from './ledger.ts'
+import { chained, emptyPage, pageOf } from './pages.ts'
+import type { Page } from './pages.ts'
+import { below, dice, mix, streamSeed } from './random.ts'
+import { render } from './render.ts'
+import type { DefectSizes } from './render.ts'
+import type { Defect, Switches } from './switches.ts'
+import { openTraffic } from './traffic.ts'
+import type { Traffic, TrafficOptions } from './traffic.ts'
+import { uuidStream } from './uuids.ts'
+
+const WEEK_MS = 7 * 86_400_000
+
+export interface WorkspaceOptions {
+  readonly name: string
+  readonly keys?: readonly KeyOptions[]
+  readonly traffic?: TrafficOptions
+}
+
+/** An entry by hand. What is left out is made up; `at` is epoch ms and now unless given. */
+export interface NewEntry {
+  readonly id?: string
+  readonly at?: number
+  readonly atUs?: number
+  readonly type?: string
+  readonly user?: string
+  readonly ip?: string
+  readonly userAgent?: string
+  /** any JSON value */
+  readonly data?: unknown
+  readonly visibleAt?: number
+  readonly defect?: Defect
+  /** its bytes, whatever the rest says */
+  readonly raw?: Uint8Array
+}
+
+export interface WorkspaceDeps {
+  readonly seed: number
+  readonly now: number
+  readonly switches: Switches
+  readonly board: FaultBoard
+}
+
+export interface ListQuery {
+  readonly take: number
+  readonly inclusive: boolean
+  readonly type: string | undefined
+  readonly now: number
+}
+
+export class Workspace {
+  readonly name: string
+  readonly keys: readonly Key[]
+  readonly minutes = new Map<string, Minute>()
+  /** what each key was served last, for the fault that serves it again */
+  readonly lastPages = new Map<Key, Page>()
+  readonly #ledger = new Ledger()
+  /** what is no traffic, by id */
+  readonly #own = new Map<string, Entry>()
+  readonly #traffic: Traffic
+  readonly #backlog: Backlog | undefined
+  readonly #deps: WorkspaceDeps
+  readonly #domain: string
+  readonly #ids
+  #made = 0
+  #ownMs = NaN
+  #ownUs = 0
+
+  constructor(options: WorkspaceOptions, deps: WorkspaceDeps) {
+    this.name = options.name
+    this.#deps = deps
+    this.#domain = `${options.name}.example`
+    this.keys = (options.keys ?? [{ key: `${options.name}-key` }]).map((key) => keyOf(key, this.#domain))
+    const seed = streamSeed(deps.seed, options.name)
+    this.#ids = uuidStream(seed, 'own')
+    const { backlog = 0, since = deps.now - WEEK_MS, exotic = 0.05, entriesPerHour } = options.traffic ?? {}
+    const common = { seed, domain: this.#domain, exotic }
+    if (backlog > 0)
+      this.#backlog = new Backlog({ ...common, count: backlog, sinceMs: since, untilMs: deps.now })
+    this.#traffic = openTraffic({
+      ...common,
+      sinceMs: backlog > 0 ? deps.now : since,
+      entriesPerHour: entriesPerHour ?? (backlog > 0 ? 0 : 120),
+      sizes: () => this.#sizes(),
+      fate: (index, atMs) => this.#fateOf(seed, index, atMs),
+    })
+  }
+
+  #sizes(): DefectSizes {
+    const { deep_levels, huge_bytes } = this.#deps.switches
+    return { depth: deep_levels, hugeBytes: huge_bytes }
+  }
+
+  #fateOf(seed: number, index: number, atMs: number) {
+    const { board, switches } = this.#deps
+    let defect: Defect | undefined
+    let visibleAt = atMs + switches.visible_after
+    for (const struck of board.striking('entry', index, atMs)) {
+      if (struck === 'late') visibleAt += below(dice(mix(seed, index)), switches.late_by) + 1
+      else defect ??= struck as Defect
+    }
+    return { visibleAt, defect }
+  }
+
+  /** Lets time pass up to `now`, by the server's clock. */
+  advance(now: number): void {
+    this.#traffic.until(now, (entry) => this.#ledger.insert(entry))
+    const { retention } = this.#deps.switches
+    if (retention > 0) this.purgeBefore((now - retention) * 1000)
+  }
+
+  purgeBefore(us: number): void {
+    this.#backlog?.purgeBefore(us)
+    this.#ledger.purgeBefore(us)
+  }
+
+  purge(id: string): void {
+    const entry = this.#find(id)
+    if (entry) entry.purged = true
+  }
+
+  #find(id: string): Entry | undefined {
+    return this.#own.get(id) ?? this.#traffic.find(id)
+  }
+
+  /** The entry of `id` and all before it. */
+  purgeThrough(id: string): void {
+    const index = this.#backlog?.indexOf(id)
+    const atUs = index === undefined ? this.#find(id)?.atUs : this.#backlog?.atUs(index)
+    if (atUs !== undefined) this.purgeBefore(atUs + 1)
+  }
+
+  /** Each at its own microsecond of the lower half of its millisecond: see traffic. */
+  #nextUs(now: number): number {
+    this.#ownUs = now === this.#ownMs ? Math.min(this.#ownUs + 1, 499) : 0
+    this.#ownMs = now
+    return now * 1000 + this.#ownUs
+  }
+
+  add(given: NewEntry, now: number, origin: 'self' | 'added' = 'added'): Entry {
+    this.advance(now)
+    const number = this.#made++
+    const id = given.id ?? this.#ids.at(number)
+    const atUs = given.atUs ?? (given.at === undefined ? this.#nextUs(now) : given.at * 1000)
+    const {
+      type = 'user:create_query',
+      defect,
+      user = `someone@${this.#domain}`,
+      ip = '203.0.113.99',
+    } = given
+    const visibleAt = given.visibleAt ?? Math.max(now, Math.floor(atUs / 1000))
+    const facts: EntryFacts = { id, atUs, type, visibleAt, origin, defect }
+    const data = JSON.stringify(given.data ?? {})
+    const fields = { id, atUs, type, user, ip, userAgent: given.userAgent ?? 'hand-made', data }
+    const entry = new Entry(facts, () => given.raw ?? render(fields, undefined, defect, this.#sizes()))
+    this.#own.set(id, entry)
+    this.#ledger.insert(entry)
+    return entry
+  }
+
+  /** Entries from `id` on; undefined when there is no such entry (any more). */
+  list(id: string, query: ListQuery): Page | undefined {
+    const { take, inclusive, type, now } = query
+    const index = this.#backlog?.indexOf(id)
+    if (index === undefined || !this.#backlog) {
+      const anchor = this.#find(id)
+      if (!anchor || anchor.purged || anchor.visibleAt > now) return undefined
+      return pageOf(this.#ledger.collect(anchor, inclusive, take, now, type))
+    }
+    const page = this.#backlog.page(inclusive ? index : index + 1, take, type)
+    if (page.count === take) return page
+    const rest = this.#ledger.collect(undefined, true, take - page.count, now, type)
+    return chained(page, pageOf(rest))
+  }
+
+  /** A page of one entry: the first at or after `us`; or of none. */
+  firstFrom(us: number, now: number, type: string | undefined): Page {
+    if (this.#backlog) {
+      const index = this.#backlog.next(this.#backlog.firstAt(us), type)
+      if (index < this.#backlog.count) return this.#backlog.page(index, 1, undefined)
+    }
+    const entry = this.#ledger.firstFrom(us, now, type)
+    return entry ? pageOf([entry]) : emptyPage
+  }
+
+  latest(now: number, type: string | undefined): Page {
+    const entry = this.#ledger.last(now, type)
+    if (entry) return pageOf([entry])
+    const index = this.#backlog?.last(type) ?? -1
+    return index < 0 || !this.#backlog ? emptyPage : this.#backlog.page(index, 1, undefined)
+  }
+
+  entries(): MockEntry[] {
+    const backlog = this.#backlog
+    const prepared = backlog ? Array.from({ length: backlog.count }, (_, i) => backlog.entry(i)) : []
+    return [...prepared, ...this.#ledger.entries]
+  }
+
+  /** The rolling minute that requests of `key` to `area` count in. */
+  minuteOf(area: Area, key: Key): Minute {
+    const shared = this.#deps.switches.rate_scope === 'workspace'
+    const name = shared ? area : `${area} ${this.keys.indexOf(key)}`
+    let minute = this.minutes.get(name)
+    if (!minute) this.minutes.set(name, (minute = new Minute()))
+    return minute
+  }
+}

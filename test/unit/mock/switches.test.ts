@@ -1,0 +1,47 @@
+// The table of switches and faults: read from text, refused with a reason, and all of it in the mock's README.
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import {
+  faultNames,
+  faults,
+  readFault,
+  readSwitch,
+  switches,
+  switchNames,
+} from '../../../src/mock/switches.ts'
+
+describe('switches and faults', () => {
+  it('read words, numbers and durations', () => {
+    expect(readSwitch('from=inclusive')).toEqual({ from: 'inclusive' })
+    expect(readSwitch('late_by=5m')).toEqual({ late_by: 300_000 })
+    expect(readSwitch('clock_skew_ms=-1500')).toEqual({ clock_skew_ms: -1500 })
+    expect(readFault('cut=0.25')).toEqual({ cut: 0.25 })
+  })
+
+  it('refuse what they do not know and say what would be right', () => {
+    expect(() => readSwitch('form=inclusive')).toThrow(/no such switch; there are from, /)
+    expect(() => readSwitch('from=both')).toThrow(/exclusive, inclusive/)
+    expect(() => readSwitch('late_by=300')).toThrow(/30s/)
+    expect(() => readSwitch('page_cap=')).toThrow(/whole number/)
+    expect(() => readSwitch('toString=1')).toThrow(/no such switch/)
+    expect(() => readFault('fire=1')).toThrow(/no such fault/)
+    for (const rate of ['', '2', '-1', 'often']) expect(() => readFault(`cut=${rate}`)).toThrow(/0 to 1/)
+  })
+
+  it('a default is one of its own values', () => {
+    for (const name of switchNames) {
+      const { values, default: own } = switches[name]
+      if (typeof values === 'string') expect(own).toEqual(expect.any(Number))
+      else expect(values).toContain(own)
+    }
+  })
+
+  it('all stand in the README with what they do', () => {
+    const readme = readFileSync(new URL('../../../src/mock/README.md', import.meta.url), 'utf8').replace(
+      / +/g,
+      ' ',
+    )
+    for (const name of switchNames) expect(readme).toContain(`| \`${name}\` | ${switches[name].says} |`)
+    for (const name of faultNames) expect(readme).toContain(`| \`${name}\` | ${faults[name].says} |`)
+  })
+})

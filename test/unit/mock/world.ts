@@ -1,0 +1,84 @@
+// A virtual clock and a reader by hand for the mock's tests.
+import type { Clock } from '../../../src/model/clock.ts'
+import type { HttpReply } from '../../../src/model/http.ts'
+import { openMock } from '../../../src/mock/mock.ts'
+import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
+
+/** A Tuesday, ten in the morning. */
+export const START = Date.UTC(2026, 10, 17, 10)
+
+export interface VirtualClock extends Clock {
+  set(at: number): void
+  pass(ms: number): void
+}
+
+/** Sleeping moves it. */
+export function virtualClock(start = START): VirtualClock {
+  let at = start
+  return {
+    now: () => at,
+    elapsed: () => at,
+    sleep: async (ms, signal) => {
+      if (!signal?.aborted) at += ms
+    },
+    set: (to) => void (at = to),
+    pass: (ms) => void (at += ms),
+  }
+}
+
+export interface Heard {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly bytes: Buffer
+  readonly text: string
+}
+
+export interface World {
+  readonly clock: VirtualClock
+  readonly mock: Mock
+  /** The reply, its body not yet read. */
+  readonly send: (path: string, headers?: Record<string, string>, signal?: AbortSignal) => Promise<HttpReply>
+  readonly ask: (path: string, headers?: Record<string, string>) => Promise<Heard>
+  /** Ids of a page. */
+  readonly page: (from: string, take?: number) => Promise<string[]>
+}
+
+export const bearer = { authorization: 'Bearer acme-key', 'user-agent': 'tester/1' }
+
+export function world(options: Omit<MockOptions, 'clock'> = {}): World {
+  const clock = virtualClock()
+  const quiet = {
+    traffic: { entriesPerHour: 0 },
+    limits: { audit: 0 },
+    switches: { self_audit: 'off' as const },
+  }
+  const mock = openMock({
+    clock,
+    ...quiet,
+    ...options,
+    switches: { ...quiet.switches, ...options.switches },
+  })
+  const send: World['send'] = (path, headers = bearer, signal = new AbortController().signal) =>
+    mock.transport(
+      { method: 'GET', url: `https://api.example.com/api/v1/logs/audit${path}`, headers },
+      signal,
+    )
+  const ask: World['ask'] = async (path, headers) => {
+    const reply = await send(path, headers)
+    const pieces: Uint8Array[] = []
+    for await (const piece of reply.body) pieces.push(piece)
+    const bytes = Buffer.concat(pieces)
+    return { status: reply.status, headers: reply.headers, bytes, text: bytes.toString() }
+  }
+  const page: World['page'] = async (from, take = 1000) => {
+    const { status, text } = await ask(`?from=${from}&take=${take}`)
+    if (status !== 200) throw new Error(`status ${status}: ${text}`)
+    return (JSON.parse(text) as { id: string }[]).map(({ id }) => id)
+  }
+  return { clock, mock, send, ask, page }
+}
+
+/** `count` entries, one a second up to now. */
+export function addMany(mock: Mock, count: number): string[] {
+  return Array.from({ length: count }, (_, i) => mock.add({ at: mock.clock.now() - (count - i) * 1000 }).id)
+}
