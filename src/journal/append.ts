@@ -1,0 +1,152 @@
+// Taking in a part: filter, dedup, keep, count, move the cursor, in one transaction (law 1).
+import type { Database } from 'better-sqlite3'
+import { ConnectorError } from '../model/errors.ts'
+import { type Entries, TYPE } from '../model/entries.ts'
+import type { Append, Appended, Seq } from '../model/journal.ts'
+import { CHUNK_BYTES, CHUNK_ENTRIES, idBytes, pack } from './chunk.ts'
+import type { Core } from './core.ts'
+import { type DayCounts, tally, dayOfMs } from './counts.ts'
+import type { Address } from './shelf.ts'
+
+export type AppendStatements = ReturnType<typeof prepareAppend>
+
+export function prepareAppend(db: Database) {
+  return {
+    quarantine: db.prepare(
+      'INSERT OR IGNORE INTO quarantine (source, reason, total_bytes, sha256, kept_at, bytes) VALUES (?, ?, ?, ?, ?, ?)',
+    ),
+    finding: db.prepare('INSERT INTO findings (source, kind, entry_id, found_at) VALUES (?, ?, ?, ?)'),
+    count: db.prepare(
+      `INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET new = new + excluded.new, late = late + excluded.late,
+       known = known + excluded.known, filtered = filtered + excluded.filtered, quarantined = quarantined + excluded.quarantined`,
+    ),
+    source: db.prepare('UPDATE sources SET cursor = coalesce(?, cursor), gaps = gaps + ? WHERE id = ?'),
+    // The oldest time read on this day and on the one of reading before it: keys from there on may be asked for again.
+    low: db.prepare(
+      `UPDATE sources SET
+         low_before = CASE WHEN low_day IS :day THEN low_before ELSE low_at END,
+         low_at = CASE WHEN low_day IS :day THEN min(low_at, :at) ELSE :at END,
+         low_day = :day
+       WHERE id = :id AND (low_day IS NOT :day OR low_at > :at)`,
+    ),
+  }
+}
+
+/** Indices of the entries whose type is wanted; undefined: all. Each type that occurs is asked about once. */
+function sift({ entries, wanted }: Append): Uint32Array | undefined {
+  if (wanted === undefined || entries.count === 0) return undefined
+  const answers: (boolean | undefined)[] = []
+  const picked = new Uint32Array(entries.count)
+  let count = 0
+  for (let i = 0; i < entries.count; i++) {
+    const type = entries.column(i, TYPE)
+    if ((answers[type] ??= wanted(entries.type(i)))) picked[count++] = i
+  }
+  return count === entries.count ? undefined : picked.slice(0, count)
+}
+
+/** Cuts entries into chunks and puts them at the journal's end, after `lastSeq`. Returns the payload's bytes. */
+export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entries: Entries): number {
+  let bytes = 0
+  for (let from = 0; from < entries.count;) {
+    let to = from
+    for (let size = 0; to < entries.count && to - from < CHUNK_ENTRIES; to++) {
+      size += entries.rawBytes(to)
+      if (size > CHUNK_BYTES && to > from) break
+    }
+    const whole = from === 0 && to === entries.count
+    bytes += shelf.put(
+      lastSeq + from + 1,
+      address,
+      whole ? entries : pack(entries.slice(from, to), undefined, undefined),
+    )
+    from = to
+  }
+  return bytes
+}
+
+function writeFindings(
+  { finding }: AppendStatements,
+  source: number,
+  part: Append,
+  fresh: Uint32Array | undefined,
+  now: number,
+): number {
+  let written = 0
+  for (const { kind, index } of part.findings) {
+    if (fresh?.includes(index) === false) continue
+    finding.run(source, kind, idBytes(part.entries, index), now)
+    written++
+  }
+  return written
+}
+
+function writeQuarantine(
+  { quarantine }: AppendStatements,
+  source: number,
+  part: Append,
+  now: number,
+): number {
+  let written = 0
+  for (const { reason, totalBytes, sha256, bytes } of part.quarantined)
+    written += quarantine.run(source, reason, totalBytes, sha256, now, bytes).changes
+  return written
+}
+
+function writeCounts(
+  { count }: AppendStatements,
+  source: number,
+  days: ReadonlyMap<number, DayCounts>,
+): void {
+  for (const [day, { fresh, late, known, filtered, quarantined }] of days)
+    count.run(source, day, fresh, late, known, filtered, quarantined)
+}
+
+function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
+  if (ledger.owedBytes < maxBytes) return
+  throw new ConnectorError(
+    'journal_full',
+    `The journal ${path} holds ${ledger.owedBytes} bytes that are not delivered yet, its bound is ${maxBytes} (journal.max_bytes): reading pauses until the sinks catch up`,
+  )
+}
+
+/** The id of the part's source; one that was never met gets its row first, in a transaction of its own. */
+function sourceOf({ origins, transactions }: Core, { origin }: Append): number {
+  return (
+    origins.find(origin) ??
+    origins.remember(
+      transactions.writeNew(() => origins.insert(origin)),
+      origin,
+    )
+  )
+}
+
+export function append(core: Core, statements: AppendStatements, part: Append): Appended {
+  refuseWhenFull(core)
+  const { entries, origin } = part
+  const { ledger, transactions } = core
+  const source = sourceOf(core, part)
+  const asked = sift(part)
+  let bytes = 0
+  let kept = 0
+  const appended = transactions.writeNew((): Appended => {
+    const claim = core.keys.claim(source, origin.source, entries, asked, () => transactions.restart())
+    const fresh = claim.fresh ?? asked
+    const now = core.clock.now()
+    if (claim.freshCount > 0) {
+      const packed = pack(entries, fresh, claim.versions)
+      const address = { source, appendedAt: now, onlySink: undefined, replay: false }
+      bytes = putChunks(core, ledger.lastSeq, address, packed)
+      kept = packed.count
+    }
+    const quarantined = writeQuarantine(statements, source, part, now)
+    const { outcomes, days, oldestAt } = tally(part, asked, claim, quarantined, now)
+    writeCounts(statements, source, days)
+    if (part.cursor !== undefined || part.gaps > 0)
+      statements.source.run(part.cursor ?? null, part.gaps, source)
+    if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: dayOfMs(now) })
+    return { ...outcomes, quarantined, findings: writeFindings(statements, source, part, fresh, now) }
+  })
+  ledger.applyAppended(kept, bytes)
+  return appended
+}

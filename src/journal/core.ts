@@ -1,0 +1,136 @@
+// What every part of the journal shares: the open file, its prepared rooms, and the one way to run a transaction.
+import type { Database } from 'better-sqlite3'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Log } from '../model/log.ts'
+import type { Ballast } from './ballast.ts'
+import { diskFull, translate } from './faults.ts'
+import type { Keys } from './keys.ts'
+import type { Ledger } from './ledger.ts'
+import type { Origins } from './origins.ts'
+import type { Shelf } from './shelf.ts'
+
+export interface Core {
+  readonly path: string
+  readonly db: Database
+  readonly clock: Clock
+  readonly maxBytes: number
+  readonly keepKeysMs: number
+  readonly keepSettledBytes: number
+  readonly origins: Origins
+  readonly keys: Keys
+  readonly shelf: Shelf
+  readonly ledger: Ledger
+  readonly transactions: Transactions
+}
+
+/** Runs all access to the file: maps faults, frees the ballast on a full disk, and refuses everything once the disk has failed. */
+export class Transactions {
+  readonly #path: string
+  readonly #db: Database
+  readonly #ballast: Ballast
+  readonly #log: Log
+  readonly #begin
+  readonly #commit
+  readonly #rollback
+  #failed: unknown
+
+  constructor(path: string, db: Database, ballast: Ballast, log: Log) {
+    this.#path = path
+    this.#db = db
+    this.#ballast = ballast
+    this.#log = log
+    this.#begin = db.prepare('BEGIN IMMEDIATE')
+    this.#commit = db.prepare('COMMIT')
+    this.#rollback = db.prepare('ROLLBACK')
+  }
+
+  /** True once an I/O error left open what the disk holds: pages may count as clean that never arrived. */
+  get failed(): boolean {
+    return this.#failed !== undefined
+  }
+
+  /** Lands whole or not at all. Work that gives room (all but taking in) gets a second try on the ballast's room. */
+  write<T>(work: () => T): T {
+    try {
+      return this.#once(work)
+    } catch (error) {
+      if (!isFull(error) || !this.#freeBallast()) throw error
+      return this.#once(work)
+    }
+  }
+
+  /** Taking in: never on the ballast's room, which belongs to giving out. */
+  writeNew<T>(work: () => T): T {
+    if (!this.#ballast.ensure()) throw diskFull(this.#path, 'the disk is too full to take in more')
+    try {
+      return this.#once(work)
+    } catch (error) {
+      if (isFull(error)) this.#freeBallast()
+      throw error
+    }
+  }
+
+  read<T>(work: () => T): T {
+    this.#assertUsable()
+    try {
+      return work()
+    } catch (error) {
+      throw this.#judge(error)
+    }
+  }
+
+  /** Begins the running transaction again from its start. */
+  restart(): void {
+    this.#rollback.run()
+    this.#begin.run()
+  }
+
+  #once<T>(work: () => T): T {
+    this.#assertUsable()
+    try {
+      this.#begin.run()
+      const result = work()
+      this.#commit.run()
+      return result
+    } catch (error) {
+      const judged = this.#judge(error)
+      // SQLite has rolled back by itself on most disk faults.
+      if (this.#db.open && this.#db.inTransaction) this.#undo()
+      throw judged
+    }
+  }
+
+  #undo(): void {
+    try {
+      this.#rollback.run()
+    } catch (error) {
+      this.#failed ??= translate(error, this.#path)
+    }
+  }
+
+  #assertUsable(): void {
+    if (this.#failed !== undefined) throw this.#failed as Error
+  }
+
+  #judge(error: unknown): unknown {
+    const judged = translate(error, this.#path)
+    if (judged instanceof ConnectorError && judged.code === 'disk_failed') this.#failed = judged
+    return judged
+  }
+
+  #freeBallast(): boolean {
+    const pages = this.#db.pragma('page_count', { simple: true }) as number
+    const bound = this.#db.pragma('max_page_count', { simple: true }) as number
+    // At the file's own bound free disk helps nothing; deleting works there without.
+    if (pages >= bound || !this.#ballast.free()) return false
+    this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
+      path: this.#path,
+    })
+    return true
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof ConnectorError && error.code === 'disk_full'
+}

@@ -1,0 +1,90 @@
+// What became of each entry of a part, summed over the part and by the entries' own UTC day. Pure.
+import type { Append, Appended } from '../model/journal.ts'
+import type { Claim } from './keys.ts'
+
+const DAY_US = 86_400_000_000
+const DAY_MS = 86_400_000
+
+export interface DayCounts {
+  fresh: number
+  late: number
+  known: number
+  filtered: number
+  quarantined: number
+}
+
+export interface Tally {
+  readonly outcomes: Omit<Appended, 'quarantined' | 'findings'>
+  /** by days since 1970 */
+  readonly days: ReadonlyMap<number, DayCounts>
+  /** µs, of the entries that were looked up; Infinity when there was none */
+  readonly oldestAt: number
+}
+
+export function dayOfMs(ms: number): number {
+  return Math.floor(ms / DAY_MS)
+}
+
+const FILTERED = 0
+const KNOWN = 1
+const FRESH = 2
+
+/** One outcome an entry. */
+function outcomesOf({ entries }: Append, asked: Uint32Array | undefined, claim: Claim): Uint8Array {
+  const all = asked === undefined && claim.fresh === undefined
+  const outcomes = new Uint8Array(entries.count).fill(all ? FRESH : asked === undefined ? KNOWN : FILTERED)
+  if (all) return outcomes
+  for (const index of asked ?? []) outcomes[index] = KNOWN
+  for (const index of claim.fresh ?? asked ?? []) outcomes[index] = FRESH
+  return outcomes
+}
+
+class Days {
+  readonly byDay = new Map<number, DayCounts>()
+  #lastDay = NaN
+  #last: DayCounts | undefined
+
+  of(day: number): DayCounts {
+    if (this.#last === undefined || day !== this.#lastDay) {
+      this.#last = this.byDay.get(day) ?? { fresh: 0, late: 0, known: 0, filtered: 0, quarantined: 0 }
+      this.byDay.set(day, this.#last)
+      this.#lastDay = day
+    }
+    return this.#last
+  }
+}
+
+export function tally(
+  part: Append,
+  asked: Uint32Array | undefined,
+  claim: Claim,
+  quarantined: number,
+  nowMs: number,
+): Tally {
+  const { entries, headAt = -Infinity } = part
+  const outcomes = outcomesOf(part, asked, claim)
+  const days = new Days()
+  let oldestAt = Infinity
+  let late = 0
+  let latestBehindUs = 0
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.at(i)
+    const day = days.of(Math.floor(at / DAY_US))
+    if (outcomes[i] === FILTERED) day.filtered++
+    else if (at < oldestAt) oldestAt = at
+    if (outcomes[i] === KNOWN) day.known++
+    if (outcomes[i] !== FRESH) continue
+    if (at < headAt) {
+      day.late++
+      late++
+      latestBehindUs = Math.max(latestBehindUs, headAt - at)
+    } else day.fresh++
+  }
+  if (quarantined > 0) days.of(dayOfMs(nowMs)).quarantined += quarantined
+  const filtered = asked === undefined ? 0 : entries.count - asked.length
+  return {
+    outcomes: { added: claim.freshCount - late, late, known: claim.knownCount, filtered, latestBehindUs },
+    days: days.byDay,
+    oldestAt,
+  }
+}

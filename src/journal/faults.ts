@@ -1,0 +1,57 @@
+// Turns what SQLite and the file system throw into the errors that the conductors decide by.
+import { ConnectorError } from '../model/errors.ts'
+
+export function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : ''
+}
+
+export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
+  return new ConnectorError(
+    'journal_corrupt',
+    `The journal ${path} is damaged (${what}). Stop the program and move ${path} and ${path}-wal aside together, or put both back from a backup; ` +
+      'with a new journal reading begins again at the configured start and entries may be sent again. Neither file is ever deleted by this program',
+    { cause },
+  )
+}
+
+export function inUse(path: string, cause?: unknown): ConnectorError {
+  return new ConnectorError(
+    'journal_in_use',
+    `The journal ${path} is in use by another process (or opened twice in this one): stop that one, or set journal.path to another file`,
+    { cause },
+  )
+}
+
+export function diskFull(path: string, why: string, cause?: unknown): ConnectorError {
+  return new ConnectorError(
+    'disk_full',
+    `The journal ${path} cannot grow: ${why}. Reading pauses, what is kept goes on being delivered; make room and it goes on by itself`,
+    { cause },
+  )
+}
+
+/** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
+export function translate(error: unknown, path: string): unknown {
+  if (error instanceof ConnectorError) return error
+  const code = codeOf(error)
+  if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
+    return diskFull(path, 'the disk is full or the file has reached its bound', error)
+  if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {
+    return new ConnectorError(
+      'disk_failed',
+      `Reading or writing the journal ${path} failed (${code}): what the disk holds is uncertain until the file is opened again; check the disk and the system's log`,
+      { cause: error },
+    )
+  }
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') return corrupt(path, code, error)
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) return inUse(path, error)
+  if (/^(SQLITE_(CANTOPEN|READONLY|PERM|AUTH)|E(ACCES|PERM|ROFS|NOTDIR|ISDIR|EXIST)$)/.test(code)) {
+    return new ConnectorError(
+      'config_invalid',
+      `The journal ${path} cannot be opened for writing (${code}): make its folder writable for this user, or set journal.path to another file`,
+      { cause: error },
+    )
+  }
+  return error
+}

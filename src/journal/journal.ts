@@ -1,0 +1,259 @@
+// The journal in SQLite: everything that must survive, in one file of one process. Synchronous inside, promises outside.
+import { dirname } from 'node:path'
+import type { Database } from 'better-sqlite3'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Batch, DeadLetterQuery, FindingRecord, Intent, Journal, Settlement } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Origin } from '../model/source.ts'
+import { append, prepareAppend } from './append.ts'
+import { Arrivals } from './arrivals.ts'
+import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
+import { type Core, Transactions } from './core.ts'
+import { type FileSystemType, fileSystemTypeOf, openDatabase } from './database.ts'
+import { corrupt, translate } from './faults.ts'
+import { Keys } from './keys.ts'
+import { Ledger } from './ledger.ts'
+import * as letters from './letters.ts'
+import { Origins } from './origins.ts'
+import { preparePrune, prune } from './prune.ts'
+import { Shelf } from './shelf.ts'
+
+export interface JournalOptions {
+  readonly path: string
+  /** of owed payload; at the bound append refuses */
+  readonly maxBytes: number
+  readonly keepKeysMs: number
+  readonly keepSettledBytes: number
+  /** the sinks of the configuration, by name */
+  readonly sinks: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+  /** given up when the disk is full; 0: none */
+  readonly ballastBytes?: number
+  /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
+  readonly maxFileBytes?: number
+  readonly fileSystemType?: FileSystemType
+  readonly freeBytes?: FreeBytes
+}
+
+const BALLAST_BYTES = 16 * 1024 * 1024
+const ALLOWANCE_BYTES = 4 * 1024 ** 3
+
+/**
+ * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
+ * system, a newer schema), `disk_full` or `disk_failed`.
+ */
+export async function openJournal(options: JournalOptions): Promise<Journal> {
+  const { path } = options
+  const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
+  const db = openFile(options, ballast)
+  try {
+    return new SqliteJournal(coreOf(db, ballast, options))
+  } catch (error) {
+    db.close()
+    throw translate(error, path)
+  }
+}
+
+function openFile(options: JournalOptions, ballast: Ballast): Database {
+  const { path, maxBytes, keepSettledBytes, clock } = options
+  const open = () =>
+    openDatabase({
+      path,
+      maxFileBytes: options.maxFileBytes ?? 2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES,
+      fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
+      nowAt: clock.now(),
+    })
+  try {
+    return open()
+  } catch (error) {
+    // A start on a full disk must still be able to deliver what is kept.
+    if (!(error instanceof ConnectorError && error.code === 'disk_full' && ballast.free())) throw error
+    return open()
+  }
+}
+
+function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
+  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes } = options
+  if (!ballast.ensure())
+    log.warn('There is no room for the journal: reading pauses until the disk has some', {
+      path: dirname(path),
+    })
+  const transactions = new Transactions(path, db, ballast, log)
+  const origins = new Origins(db)
+  const shelf = new Shelf(db, path, origins)
+  const ledger = transactions.write(() => new Ledger(db, sinks, log))
+  const limits = { maxBytes, keepKeysMs, keepSettledBytes }
+  return { path, db, clock, ...limits, origins, keys: new Keys(db), shelf, ledger, transactions }
+}
+
+interface Totals {
+  quarantined: number
+  gaps: number
+  findings: number
+}
+
+function prepare(db: Database) {
+  return {
+    append: prepareAppend(db),
+    letters: letters.prepareLetters(db),
+    prune: preparePrune(db),
+    cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
+    findings: db.prepare<
+      [number],
+      { source: number; kind: 'foreign_fetch'; entry_id: Buffer; found_at: number }
+    >('SELECT source, kind, entry_id, found_at FROM findings ORDER BY id DESC LIMIT ?'),
+    note: db.prepare<[string], string>('SELECT value FROM notes WHERE name = ?').pluck(),
+    putNote: db.prepare('INSERT OR REPLACE INTO notes VALUES (?, ?)'),
+    totals: db.prepare<[], Totals>(
+      `SELECT (SELECT count(*) FROM quarantine) AS quarantined, (SELECT total(gaps) FROM sources) AS gaps,
+       (SELECT count(*) FROM findings) AS findings`,
+    ),
+  }
+}
+
+class SqliteJournal implements Journal {
+  readonly #core: Core
+  readonly #statements: ReturnType<typeof prepare>
+  readonly #arrivals: Arrivals
+  readonly #totals: Totals
+  #closed = false
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#statements = prepare(core.db)
+    this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
+    this.#totals = { quarantined: 0, gaps: 0, findings: 0, ...this.#statements.totals.get() }
+  }
+
+  async cursor(origin: Origin) {
+    const { origins, transactions } = this.#core
+    const id = origins.find(origin)
+    return id === undefined
+      ? undefined
+      : (transactions.read(() => this.#statements.cursor.get(id)) ?? undefined)
+  }
+
+  async append(part: Parameters<Journal['append']>[0]) {
+    const appended = append(this.#core, this.#statements.append, part)
+    this.#totals.quarantined += appended.quarantined
+    this.#totals.findings += appended.findings
+    this.#totals.gaps += part.gaps
+    if (appended.added + appended.late > 0) this.#arrivals.wake()
+    return appended
+  }
+
+  async take(...[sink, limits, after]: Parameters<Journal['take']>) {
+    const { ledger, shelf, transactions } = this.#core
+    const { first, last } = ledger.next(sink, after)
+    return transactions.read(() => shelf.slice(first, last, limits))
+  }
+
+  async range(first: number, last: number): Promise<Batch> {
+    const { path, shelf, transactions } = this.#core
+    const batch = transactions.read(() =>
+      shelf.slice(first, last, { maxEntries: Infinity, maxBytes: Infinity }),
+    )
+    if (batch?.last !== last) throw corrupt(path, `entries ${first} to ${last} are not all in it`)
+    return batch
+  }
+
+  async intents(sink: string) {
+    const { ledger, transactions } = this.#core
+    return transactions.read(() => ledger.intents(sink))
+  }
+
+  async intend(sink: string, intent: Intent) {
+    const { ledger, transactions } = this.#core
+    transactions.write(() => ledger.writeIntent(sink, intent))
+  }
+
+  async settle(sink: string, { first, through, parked, next }: Settlement) {
+    const { ledger, transactions } = this.#core
+    if (parked.some(({ seq }) => seq < first || seq > through))
+      throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
+    let copied = 0
+    const progress = transactions.write(() => {
+      copied = 0
+      for (const each of parked) if (letters.park(this.#core, this.#statements.letters, sink, each)) copied++
+      const settled = ledger.writeSettled(sink, { first, last: through })
+      if (next) ledger.writeIntent(sink, next)
+      return settled
+    })
+    ledger.applySettled(sink, progress, copied)
+  }
+
+  async arrival(sink: string, signal: AbortSignal) {
+    await this.#arrivals.wait(sink, () => this.#core.ledger.lastSeq, signal)
+  }
+
+  async deadLetters(query: DeadLetterQuery) {
+    return this.#core.transactions.read(() => letters.list(this.#core, this.#statements.letters, query))
+  }
+
+  async deadLetterRaw(id: number) {
+    return this.#core.transactions.read(() => this.#statements.letters.raw.get(id))
+  }
+
+  async retryDeadLetters(query: DeadLetterQuery) {
+    const count = letters.retry(this.#core, this.#statements.letters, query)
+    if (count > 0) this.#arrivals.wake()
+    return count
+  }
+
+  async dropDeadLetters(query: DeadLetterQuery) {
+    return letters.drop(this.#core, this.#statements.letters, query)
+  }
+
+  async findings(limit: number): Promise<readonly FindingRecord[]> {
+    const { origins, transactions } = this.#core
+    return transactions.read(() =>
+      this.#statements.findings.all(limit).map(({ source, kind, entry_id, found_at }) => ({
+        origin: origins.origin(source),
+        kind,
+        entryId: entry_id.toString(),
+        foundAt: found_at,
+      })),
+    )
+  }
+
+  async note(name: string) {
+    return this.#core.transactions.read(() => this.#statements.note.get(name))
+  }
+
+  async putNote(name: string, value: string) {
+    this.#core.transactions.write(() => this.#statements.putNote.run(name, value))
+  }
+
+  stats() {
+    const { ledger, maxBytes, transactions } = this.#core
+    return {
+      entries: ledger.lastSeq - ledger.settledTo,
+      bytes: ledger.owedBytes,
+      capacityBytes: maxBytes,
+      full: ledger.owedBytes >= maxBytes,
+      sinks: transactions.read(() => ledger.positions()),
+      strangers: ledger.strangers,
+      ...this.#totals,
+    }
+  }
+
+  async prune() {
+    return prune(this.#core, this.#statements.prune)
+  }
+
+  /** After an I/O error nothing is written any more: what the disk holds is for the next start to find out. */
+  async close() {
+    if (this.#closed) return
+    this.#closed = true
+    const { db, path, transactions } = this.#core
+    if (transactions.failed) return
+    try {
+      db.pragma('wal_checkpoint(TRUNCATE)')
+      db.close()
+    } catch (error) {
+      throw translate(error, path)
+    }
+  }
+}

@@ -1,0 +1,207 @@
+// Who still owes what: each sink's progress and intents, and the journal's running totals. Memory follows the disk, never the reverse.
+import type { Database, Statement } from 'better-sqlite3'
+import type { Intent, Seq, SinkPosition } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import { advance, aheadCount, gapFrom, type Progress, type Stretch } from './positions.ts'
+
+interface SinkState {
+  progress: Progress
+  deadLetters: number
+}
+
+interface SinkRow {
+  name: string
+  position: number
+  told: number
+}
+
+export class Ledger {
+  /** the last entry's sequence number, 0 in an empty journal */
+  lastSeq: Seq
+  /** payload of the chunks that some sink has not settled to their end */
+  owedBytes: number
+  /** payload of all chunks */
+  keptBytes: number
+  readonly strangers: readonly string[]
+  readonly #sinks = new Map<string, SinkState>()
+  /** where the oldest owed chunk begins */
+  #owedFrom: Seq
+  readonly #statements: ReturnType<typeof prepare>
+
+  constructor(db: Database, sinks: readonly string[], log: Log) {
+    this.#statements = prepare(db)
+    const kept = db
+      .prepare<[], { oldest: number | null; last: number | null; bytes: number }>(
+        'SELECT min(first) AS oldest, max(last) AS last, total(payload) AS bytes FROM chunks',
+      )
+      .get()
+    const rows = new Map(
+      db
+        .prepare<[], SinkRow>('SELECT name, position, told FROM sinks')
+        .all()
+        .map((row) => [row.name, row]),
+    )
+    // When all chunks are pruned the positions still tell how far the order went.
+    this.lastSeq = Math.max(kept?.last ?? 0, 0, ...[...rows.values()].map(({ position }) => position))
+    this.keptBytes = kept?.bytes ?? 0
+    const begin = (kept?.oldest ?? this.lastSeq + 1) - 1
+    for (const name of sinks) this.#meet(name, rows.get(name), begin, log)
+    this.strangers = [...rows.keys()].filter((name) => !this.#sinks.has(name))
+    for (const name of this.strangers) this.#tell(name, rows.get(name)?.told === 1, log)
+    this.#owedFrom = begin + 1
+    this.owedBytes = this.keptBytes
+    this.release(this.released())
+  }
+
+  /** A sink of the configuration: known ones go on where they were, but never before the oldest entry kept. */
+  #meet(name: string, row: SinkRow | undefined, begin: Seq, log: Log): void {
+    if (row !== undefined && row.position < begin)
+      log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
+    const position = Math.max(row?.position ?? 0, begin)
+    const { putSink, aheadOf, dropIntentsBelow, deadLettersOf } = this.#statements
+    putSink.run(name, position)
+    dropIntentsBelow.run(name, position)
+    let progress: Progress = { position, ahead: [] }
+    for (const stretch of aheadOf.all(name)) progress = advance(progress, stretch)
+    this.#writeAhead(name, progress)
+    this.#sinks.set(name, { progress, deadLetters: deadLettersOf.get(name) ?? 0 })
+  }
+
+  #tell(name: string, told: boolean, log: Log): void {
+    if (told) return
+    log.warn('A sink left the configuration: what it had not settled is no longer kept for it', {
+      sink: name,
+    })
+    this.#statements.tellSink.run(name)
+  }
+
+  #sink(name: string): SinkState {
+    const sink = this.#sinks.get(name)
+    if (sink === undefined) throw new Error(`The journal was opened without a sink named ${name}`)
+    return sink
+  }
+
+  get names(): readonly string[] {
+    return [...this.#sinks.keys()]
+  }
+
+  /** All up to here is settled by every sink. With no sink at all nothing is: the first one to come is owed all. */
+  get settledTo(): Seq {
+    const positions = [...this.#sinks.values()].map(({ progress }) => progress.position)
+    return positions.length === 0 ? this.#owedFrom - 1 : Math.min(...positions)
+  }
+
+  progress(name: string): Progress {
+    return this.#sink(name).progress
+  }
+
+  next(name: string, after: Seq | undefined): Stretch {
+    const { progress } = this.#sink(name)
+    return gapFrom(progress, (after ?? progress.position) + 1, this.lastSeq)
+  }
+
+  intents(name: string): readonly Intent[] {
+    this.#sink(name)
+    return this.#statements.intentsOf.all(name)
+  }
+
+  writeIntent(name: string, { first, last, attempt, shape, detail }: Intent): void {
+    this.#sink(name)
+    this.#statements.putIntent.run(name, first, last, attempt, shape, detail)
+  }
+
+  /** Inside a transaction; `apply` what it returns when that has landed. */
+  writeSettled(name: string, stretch: Stretch): Progress {
+    const before = this.#sink(name).progress
+    if (stretch.last < stretch.first || stretch.last > this.lastSeq)
+      throw new Error(
+        `Sink ${name} settled ${stretch.first} to ${stretch.last}, which the journal does not hold`,
+      )
+    const after = advance(before, stretch)
+    const { setPosition, dropIntents } = this.#statements
+    if (after.position !== before.position) setPosition.run(after.position, name)
+    dropIntents.run(name, stretch.first, stretch.last)
+    if (before.ahead.length + after.ahead.length > 0) this.#writeAhead(name, after)
+    return after
+  }
+
+  #writeAhead(name: string, { ahead }: Progress): void {
+    this.#statements.dropAhead.run(name)
+    for (const { first, last } of ahead) this.#statements.putAhead.run(name, first, last)
+  }
+
+  applySettled(name: string, progress: Progress, parked: number): void {
+    const sink = this.#sink(name)
+    sink.progress = progress
+    sink.deadLetters += parked
+    this.release(this.released())
+  }
+
+  applyAppended(entries: number, bytes: number): void {
+    this.lastSeq += entries
+    this.owedBytes += bytes
+    this.keptBytes += bytes
+  }
+
+  applyDropped(bytes: number): void {
+    this.keptBytes -= bytes
+  }
+
+  applyLettersGone(name: string, count: number): void {
+    const sink = this.#sinks.get(name)
+    if (sink) sink.deadLetters -= count
+  }
+
+  /** Chunks at the owed end that every sink has settled by now. */
+  released(): { readonly last: number | null; readonly bytes: number } {
+    const settledTo = this.settledTo
+    if (settledTo < this.#owedFrom) return { last: null, bytes: 0 }
+    return (
+      this.#statements.settledChunks.get(this.#owedFrom, settledTo, settledTo) ?? { last: null, bytes: 0 }
+    )
+  }
+
+  release({ last, bytes }: { readonly last: number | null; readonly bytes: number }): void {
+    this.owedBytes -= bytes
+    if (last !== null) this.#owedFrom = last + 1
+  }
+
+  positions(): SinkPosition[] {
+    return [...this.#sinks].map(([sink, { progress, deadLetters }]) => ({
+      sink,
+      position: progress.position,
+      owedEntries: this.lastSeq - progress.position - aheadCount(progress),
+      oldestOwedAt:
+        progress.position < this.lastSeq ? this.#statements.appendedAt.get(progress.position + 1) : undefined,
+      deadLetters,
+    }))
+  }
+}
+
+function prepare(db: Database) {
+  const number = <P extends unknown[]>(sql: string): Statement<P, number> =>
+    db.prepare<P, number>(sql).pluck()
+  return {
+    putSink: db.prepare(
+      'INSERT INTO sinks VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET position = excluded.position, told = 0',
+    ),
+    tellSink: db.prepare('UPDATE sinks SET told = 1 WHERE name = ?'),
+    setPosition: db.prepare('UPDATE sinks SET position = ? WHERE name = ?'),
+    aheadOf: db.prepare<[string], Stretch>('SELECT first, last FROM ahead WHERE sink = ?'),
+    putAhead: db.prepare('INSERT INTO ahead VALUES (?, ?, ?)'),
+    dropAhead: db.prepare('DELETE FROM ahead WHERE sink = ?'),
+    intentsOf: db.prepare<[string], Intent>(
+      'SELECT first, last, attempt, shape, detail FROM intents WHERE sink = ? ORDER BY first',
+    ),
+    putIntent: db.prepare('INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)'),
+    dropIntents: db.prepare('DELETE FROM intents WHERE sink = ? AND first BETWEEN ? AND ?'),
+    dropIntentsBelow: db.prepare('DELETE FROM intents WHERE sink = ? AND first <= ?'),
+    deadLettersOf: number<[string]>('SELECT count(*) FROM dead_letters WHERE sink = ?'),
+    appendedAt: number<[number]>(
+      'SELECT appended_at FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1',
+    ),
+    settledChunks: db.prepare<[number, number, number], { last: number | null; bytes: number }>(
+      'SELECT max(last) AS last, total(payload) AS bytes FROM chunks WHERE first BETWEEN ? AND ? AND last <= ?',
+    ),
+  }
+}

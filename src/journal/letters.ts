@@ -1,0 +1,190 @@
+// Dead letters: entries that a sink refuses for good, kept with their bytes until somebody retries or drops them.
+import type { Database } from 'better-sqlite3'
+import { COLUMNS, Entries } from '../model/entries.ts'
+import type { DeadLetter, DeadLetterQuery, Parked } from '../model/journal.ts'
+import { putChunks } from './append.ts'
+import { CHUNK_BYTES, CHUNK_ENTRIES, idBytes, timeBytes } from './chunk.ts'
+import type { Core } from './core.ts'
+
+interface LetterRow {
+  id: number
+  sink: string
+  seq: number
+  source: number
+  entry_id: Buffer
+  time: Buffer
+  at: number
+  type: string
+  version: number
+  code: string
+  reason: string
+  parked_at: number
+  bytes: number
+}
+
+export type LetterStatements = ReturnType<typeof prepareLetters>
+
+interface Chosen {
+  sink: string | null
+  ids: string | null
+  after: number
+  limit: number
+}
+
+const chosen = `WHERE id > :after AND (:sink IS NULL OR sink = :sink)
+  AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids))) ORDER BY id LIMIT :limit`
+
+export function prepareLetters(db: Database) {
+  return {
+    insert: db.prepare(
+      `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, raw)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    list: db.prepare<[Chosen], LetterRow>(
+      `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes FROM dead_letters ${chosen}`,
+    ),
+    raw: db.prepare<[number], Buffer>('SELECT raw FROM dead_letters WHERE id = ?').pluck(),
+    remove: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
+  }
+}
+
+function choose({ sink, ids, after, limit }: DeadLetterQuery): Chosen {
+  return {
+    sink: sink ?? null,
+    ids: ids === undefined ? null : JSON.stringify(ids),
+    after: after ?? 0,
+    limit: limit ?? -1,
+  }
+}
+
+export function list({ origins }: Core, statements: LetterStatements, query: DeadLetterQuery): DeadLetter[] {
+  return statements.list.all(choose(query)).map((row) => ({
+    id: row.id,
+    sink: row.sink,
+    seq: row.seq,
+    origin: origins.origin(row.source),
+    entryId: row.entry_id.toString(),
+    time: row.time.toString(),
+    type: row.type,
+    code: row.code,
+    reason: row.reason,
+    parkedAt: row.parked_at,
+    bytes: row.bytes,
+  }))
+}
+
+/** Inside a transaction: copies the entry out of its chunk, which will be pruned. Returns whether it was not parked before. */
+export function park(
+  core: Core,
+  { insert }: LetterStatements,
+  sink: string,
+  { seq, code, reason }: Parked,
+): boolean {
+  const found = core.shelf.entry(seq)
+  if (found === undefined)
+    throw new Error(`Sink ${sink} parked entry ${seq}, which the journal does not hold`)
+  const { run, index } = found
+  const { entries } = run
+  const raw = entries.raw(index)
+  const { changes } = insert.run(
+    ...[sink, seq, core.origins.find(run.origin), idBytes(entries, index), timeBytes(entries, index)],
+    ...[entries.at(index), entries.type(index), entries.version(index), code, reason, core.clock.now()],
+    ...[raw.length, raw],
+  )
+  return changes === 1
+}
+
+/** Letters of one sink and source, as many as a chunk holds. */
+interface Bundle {
+  readonly sink: string
+  readonly source: number
+  readonly rows: LetterRow[]
+  bytes: number
+}
+
+function bundle(rows: readonly LetterRow[]): Bundle[] {
+  const open = new Map<string, Bundle>()
+  const bundles: Bundle[] = []
+  for (const row of rows) {
+    const key = `${row.source} ${row.sink}`
+    let last = open.get(key)
+    const full =
+      last !== undefined && (last.rows.length >= CHUNK_ENTRIES || last.bytes + row.bytes > CHUNK_BYTES)
+    if (last === undefined || full) {
+      last = { sink: row.sink, source: row.source, rows: [], bytes: 0 }
+      open.set(key, last)
+      bundles.push(last)
+    }
+    last.rows.push(row)
+    last.bytes += row.bytes
+  }
+  return bundles
+}
+
+/** The raw bytes one after the other, each followed by the entry's id and time as text. */
+function entriesOf({ raw }: LetterStatements, { rows }: Bundle): Entries {
+  const pieces: Buffer[] = []
+  const columns = new Uint32Array(rows.length * COLUMNS)
+  const types = [...new Set(rows.map(({ type }) => type))]
+  let length = 0
+  rows.forEach((row, i) => {
+    const body = raw.get(row.id) ?? Buffer.alloc(0)
+    const rawEnd = length + body.length
+    const idEnd = rawEnd + row.entry_id.length
+    const timeEnd = idEnd + row.time.length
+    columns.set(
+      [length, rawEnd, rawEnd, idEnd, idEnd, timeEnd, types.indexOf(row.type), row.version],
+      i * COLUMNS,
+    )
+    pieces.push(body, row.entry_id, row.time)
+    length = timeEnd
+  })
+  return new Entries(
+    Buffer.concat(pieces),
+    rows.length,
+    columns,
+    Float64Array.from(rows, ({ at }) => at),
+    types,
+  )
+}
+
+/** A letter of a sink that left the configuration stays: nobody would take it. */
+export function retry(core: Core, statements: LetterStatements, query: DeadLetterQuery): number {
+  const { ledger, transactions } = core
+  let count = 0
+  let bytes = 0
+  let rows: LetterRow[] = []
+  transactions.write(() => {
+    rows = statements.list.all(choose(query)).filter(({ sink }) => ledger.names.includes(sink))
+    count = 0
+    bytes = 0
+    for (const each of bundle(rows)) {
+      const address = {
+        source: each.source,
+        appendedAt: core.clock.now(),
+        onlySink: each.sink,
+        replay: false,
+      }
+      bytes += putChunks(core, ledger.lastSeq + count, address, entriesOf(statements, each))
+      count += each.rows.length
+    }
+    for (const { id } of rows) statements.remove.run(id)
+  })
+  ledger.applyAppended(count, bytes)
+  for (const { sink } of rows) ledger.applyLettersGone(sink, 1)
+  return count
+}
+
+export function drop(
+  { ledger, transactions }: Core,
+  statements: LetterStatements,
+  query: DeadLetterQuery,
+): number {
+  const rows = transactions.write(() => {
+    const found = statements.list.all(choose(query))
+    for (const { id } of found) statements.remove.run(id)
+    return found
+  })
+  for (const { sink } of rows) ledger.applyLettersGone(sink, 1)
+  return rows.length
+}

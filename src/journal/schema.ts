@@ -1,0 +1,65 @@
+// The journal's tables and how an older file becomes one of today: numbered steps, the file's `user_version` says how many it has seen.
+import type { Database } from 'better-sqlite3'
+import { ConnectorError } from '../model/errors.ts'
+
+const migrations: readonly string[] = [
+  `
+  -- One row a source of a workspace. Its small id stands in every other table.
+  -- low_at, low_before: oldest entry time (µs) that was read on the day low_day, and on the day of reading before it.
+  CREATE TABLE sources (
+    id INTEGER PRIMARY KEY, workspace TEXT NOT NULL, source TEXT NOT NULL, cursor TEXT,
+    gaps INTEGER NOT NULL DEFAULT 0, low_at INTEGER, low_before INTEGER, low_day INTEGER,
+    UNIQUE (workspace, source));
+  -- Time first: inserts stay at the right edge, pruning cuts the left one.
+  -- content: where an entry may change, 16 bytes of its hash and its version (32 bits, little-endian); else null.
+  CREATE TABLE keys (
+    source INTEGER NOT NULL, at INTEGER NOT NULL, id BLOB NOT NULL, content BLOB,
+    PRIMARY KEY (source, at, id)) WITHOUT ROWID;
+  -- The blobs stand last, so that reading the small columns never touches them.
+  CREATE TABLE chunks (
+    first INTEGER PRIMARY KEY, last INTEGER NOT NULL, source INTEGER NOT NULL, payload INTEGER NOT NULL,
+    appended_at INTEGER NOT NULL, crc INTEGER NOT NULL, only_sink TEXT, replay INTEGER NOT NULL,
+    types TEXT NOT NULL, times BLOB NOT NULL, columns BLOB NOT NULL, slab BLOB NOT NULL);
+  -- told: the operator knows that this sink left the configuration.
+  CREATE TABLE sinks (name TEXT PRIMARY KEY, position INTEGER NOT NULL, told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+  -- Stretches above a sink's position that are settled already.
+  CREATE TABLE ahead (sink TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (sink, first)) WITHOUT ROWID;
+  CREATE TABLE intents (
+    sink TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    shape TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (sink, first)) WITHOUT ROWID;
+  CREATE TABLE dead_letters (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, sink TEXT NOT NULL, seq INTEGER NOT NULL, source INTEGER NOT NULL,
+    entry_id BLOB NOT NULL, time BLOB NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, version INTEGER NOT NULL,
+    code TEXT NOT NULL, reason TEXT NOT NULL, parked_at INTEGER NOT NULL, bytes INTEGER NOT NULL, raw BLOB NOT NULL,
+    UNIQUE (sink, seq));
+  -- The same malformed bytes come again with every re-read of their span: kept once.
+  CREATE TABLE quarantine (
+    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, reason TEXT NOT NULL, total_bytes INTEGER NOT NULL,
+    sha256 TEXT NOT NULL, kept_at INTEGER NOT NULL, bytes BLOB NOT NULL,
+    UNIQUE (source, sha256, reason));
+  CREATE TABLE findings (
+    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, kind TEXT NOT NULL, entry_id BLOB NOT NULL, found_at INTEGER NOT NULL);
+  -- By the entries' own UTC day (days since 1970; quarantined: the day they were met). Kept for good.
+  CREATE TABLE counts (
+    source INTEGER NOT NULL, day INTEGER NOT NULL, new INTEGER NOT NULL, late INTEGER NOT NULL, known INTEGER NOT NULL,
+    filtered INTEGER NOT NULL, quarantined INTEGER NOT NULL, PRIMARY KEY (source, day)) WITHOUT ROWID;
+  CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  `,
+]
+
+/** Brings the file to today's schema; each step lands with its number or not at all. */
+export function migrate(db: Database, path: string): void {
+  const version = db.pragma('user_version', { simple: true }) as number
+  if (version > migrations.length) {
+    throw new ConnectorError(
+      'config_invalid',
+      `The journal ${path} was written by a newer version of this program (its schema is ${version}, this one knows ${migrations.length}): run that version, or set journal.path to another file`,
+    )
+  }
+  for (let step = version; step < migrations.length; step++) {
+    db.transaction(() => {
+      db.exec(migrations[step] ?? '')
+      db.pragma(`user_version = ${step + 1}`)
+    })()
+  }
+}

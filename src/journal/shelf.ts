@@ -1,0 +1,151 @@
+// The chunks on the disk, in the journal's one order: put at the end, read as slices. Consecutive from the oldest kept to the last.
+import type { Database, Statement } from 'better-sqlite3'
+import type { Entries } from '../model/entries.ts'
+import type { Batch, Run, Seq, TakeLimits } from '../model/journal.ts'
+import { checksum, decode, encode, payloadBytes } from './chunk.ts'
+import { corrupt } from './faults.ts'
+import type { Origins } from './origins.ts'
+
+/** Decoded chunks kept at hand, so that several sinks, or a look ahead, read and check each but once. */
+const AT_HAND_BYTES = 8 * 1024 * 1024
+const AT_HAND_CHUNKS = 64
+
+export interface Address {
+  readonly source: number
+  readonly appendedAt: number
+  readonly onlySink: string | undefined
+  readonly replay: boolean
+}
+
+interface Chunk {
+  readonly first: Seq
+  readonly last: Seq
+  readonly run: Run
+  readonly bytes: number
+}
+
+interface ChunkRow {
+  first: number
+  last: number
+  source: number
+  appended_at: number
+  crc: number
+  only_sink: string | null
+  replay: number
+  types: string
+  times: Buffer
+  columns: Buffer
+  slab: Buffer
+}
+
+export class Shelf {
+  readonly #path: string
+  readonly #origins: Origins
+  readonly #insert: Statement
+  readonly #read: Statement<[number], ChunkRow>
+  readonly #atHand = new Map<Seq, Chunk>()
+  #atHandBytes = 0
+
+  constructor(db: Database, path: string, origins: Origins) {
+    this.#path = path
+    this.#origins = origins
+    this.#insert = db.prepare('INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    this.#read = db.prepare('SELECT * FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1')
+  }
+
+  /** Returns the payload's bytes. */
+  put(first: Seq, address: Address, entries: Entries): number {
+    const { source, appendedAt, onlySink, replay } = address
+    const last = first + entries.count - 1
+    const payload = payloadBytes(entries)
+    const pieces = encode(entries)
+    const { types, times, columns, slab } = pieces
+    const crc = checksum(label(first, last, address), pieces)
+    this.#insert.run(
+      ...[first, last, source, payload, appendedAt, crc, onlySink ?? null, replay ? 1 : 0],
+      ...[types, times, columns, slab],
+    )
+    return payload
+  }
+
+  /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. */
+  slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined {
+    const runs: Run[] = []
+    let next = from
+    let bytes = 0
+    while (next <= until && next - from < limits.maxEntries) {
+      const chunk = this.#chunkAt(next)
+      if (chunk === undefined) break
+      const { entries } = chunk.run
+      const start = next - chunk.first
+      const end = Math.min(entries.count, until - chunk.first + 1, start + limits.maxEntries - (next - from))
+      let index = start
+      for (; index < end; index++) {
+        bytes += entries.rawBytes(index)
+        if (bytes > limits.maxBytes && next + index - start > from) break
+      }
+      if (index > start) runs.push({ ...chunk.run, firstSeq: next, entries: entries.slice(start, index) })
+      next += index - start
+      if (index < end) break
+    }
+    return next === from ? undefined : { first: from, last: next - 1, count: next - from, runs }
+  }
+
+  /** One entry, with its run. */
+  entry(seq: Seq): { readonly run: Run; readonly index: number } | undefined {
+    const chunk = this.#chunkAt(seq)
+    return chunk && { run: chunk.run, index: seq - chunk.first }
+  }
+
+  forget(first: Seq): void {
+    this.#atHandBytes -= this.#atHand.get(first)?.bytes ?? 0
+    this.#atHand.delete(first)
+  }
+
+  #chunkAt(seq: Seq): Chunk | undefined {
+    for (const chunk of this.#atHand.values())
+      if (chunk.first <= seq && seq <= chunk.last) return this.#touch(chunk)
+    const row = this.#read.get(seq)
+    if (row === undefined || row.last < seq) return undefined
+    return this.#touch(this.#open(row))
+  }
+
+  #open(row: ChunkRow): Chunk {
+    const address = {
+      source: row.source,
+      appendedAt: row.appended_at,
+      onlySink: row.only_sink ?? undefined,
+      replay: row.replay === 1,
+    }
+    const count = row.last - row.first + 1
+    const sound = checksum(label(row.first, row.last, address), row) === row.crc
+    const entries = sound ? decode(count, row) : undefined
+    if (entries === undefined)
+      throw corrupt(
+        this.#path,
+        `the chunk of entries ${row.first} to ${row.last} does not match its checksum`,
+      )
+    const origin = this.#origins.origin(row.source)
+    const { appendedAt, onlySink, replay } = address
+    const run = { origin, firstSeq: row.first, appendedAt, onlySink, replay, entries }
+    const bytes = row.slab.length + row.columns.length + row.times.length
+    return { first: row.first, last: row.last, run, bytes }
+  }
+
+  /** A Map keeps the order of insertion: the least lately used stands first. */
+  #touch(chunk: Chunk): Chunk {
+    this.forget(chunk.first)
+    this.#atHand.set(chunk.first, chunk)
+    this.#atHandBytes += chunk.bytes
+    for (const oldest of this.#atHand.keys()) {
+      const few = this.#atHandBytes <= AT_HAND_BYTES && this.#atHand.size <= AT_HAND_CHUNKS
+      if (few || this.#atHand.size === 1) break
+      this.forget(oldest)
+    }
+    return chunk
+  }
+}
+
+function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {
+  return `${first} ${last} ${source} ${appendedAt} ${onlySink ?? ''} ${replay ? 1 : 0}`
+}
