@@ -1,0 +1,90 @@
+// Builds parts for journals under test: entries with an id, a time and a body of the test's choosing.
+import { COLUMNS, Entries } from '../../src/model/entries.ts'
+import type { Append, Batch } from '../../src/model/journal.ts'
+import type { Log } from '../../src/model/log.ts'
+import type { Origin } from '../../src/model/source.ts'
+
+export const audit: Origin = { workspace: 'acme', source: 'audit' }
+export const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+
+/** 2026-01-31T00:00:00Z */
+export const START_US = 1_769_817_600_000_000
+export const DAY_MS = 86_400_000
+
+export interface EntrySpec {
+  readonly id: string
+  /** µs */
+  readonly at?: number
+  readonly type?: string
+  readonly body?: string
+}
+
+export function uuid(n: number): string {
+  return `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`
+}
+
+export function spec(n: number, rest: Partial<EntrySpec> = {}): EntrySpec {
+  return { id: uuid(n), at: START_US + n * 1_000_000, ...rest }
+}
+
+/** Laid out as a page's body: entries between commas, the last one's id and time decoded behind it. */
+export function entriesOf(specs: readonly EntrySpec[]): Entries {
+  const types = [...new Set(specs.map(({ type = 'user:create_query' }) => type))]
+  const columns = new Uint32Array(specs.length * COLUMNS)
+  let text = '['
+  specs.forEach(({ id, at = START_US, type = 'user:create_query', body = '' }, i) => {
+    const time = new Date(at / 1000).toISOString()
+    const raw = JSON.stringify({ id, timestamp: time, type, body })
+    const start = text.length
+    const idStart = start + raw.indexOf(id)
+    const timeStart = start + raw.indexOf(time)
+    text += `${raw},`
+    columns.set(
+      [
+        ...[start, start + raw.length, idStart, idStart + id.length],
+        ...[timeStart, timeStart + time.length, types.indexOf(type), 0],
+      ],
+      i * COLUMNS,
+    )
+  })
+  const times = Float64Array.from(specs, ({ at = START_US }) => at)
+  return new Entries(Buffer.from(text, 'latin1'), specs.length, columns, times, types)
+}
+
+export function part(specs: readonly EntrySpec[], rest: Partial<Append> = {}): Append {
+  return {
+    ...{ origin: audit, entries: entriesOf(specs), quarantined: [], findings: [] },
+    ...{ headAt: undefined, cursor: undefined, gaps: 0, ...rest },
+  }
+}
+
+export const plenty = { maxEntries: 1000, maxBytes: 2 ** 20 }
+
+export function idsOf(batch: Batch | undefined): string[] {
+  return (batch?.runs ?? []).flatMap(({ entries }) =>
+    Array.from({ length: entries.count }, (_, i) => entries.id(i)),
+  )
+}
+
+export function rawsOf(batch: Batch | undefined): string[] {
+  return (batch?.runs ?? []).flatMap(({ entries }) =>
+    Array.from({ length: entries.count }, (_, i) => Buffer.from(entries.raw(i)).toString()),
+  )
+}
+
+export function settlement(first: number, through: number) {
+  return { first, through, accepted: through - first + 1, filtered: 0, parked: [] }
+}
+
+export class TestClock {
+  nowMs = START_US / 1000
+  now = () => this.nowMs
+  elapsed = () => this.nowMs
+  sleep = async () => {}
+}
+
+export function logOf(sentences: string[] = []): Log {
+  const say = (sentence: string) => void sentences.push(sentence)
+  const log: Log = { debug: say, info: say, warn: say, error: say, with: () => log }
+  return log
+}

@@ -1,0 +1,593 @@
+// What every journal must hold, whatever keeps it. A new implementation runs this suite with its own way to open.
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Clock } from '../../src/model/clock.ts'
+import { VERSION } from '../../src/model/entries.ts'
+import type { Journal } from '../../src/model/journal.ts'
+import type { Log } from '../../src/model/log.ts'
+import {
+  audit,
+  DAY_MS,
+  entriesOf,
+  idsOf,
+  logOf,
+  part,
+  plenty,
+  rawsOf,
+  settlement,
+  spec,
+  START_US,
+  TestClock,
+  usage,
+  uuid,
+} from './journal-parts.ts'
+
+export interface JournalSettings {
+  readonly maxBytes: number
+  readonly keepKeysMs: number
+  readonly keepSettledBytes: number
+  readonly sinks: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Where one journal lives: opened again it is the same one. */
+export interface JournalPlace {
+  open(settings: JournalSettings): Promise<Journal>
+  remove(): Promise<void>
+}
+
+const intent = (first: number, last: number, attempt = 1) => ({
+  first,
+  last,
+  attempt,
+  shape: 's',
+  detail: `{"a":${attempt}}`,
+})
+
+export function journalContract(name: string, placeOf: () => Promise<JournalPlace>): void {
+  describe(`journal contract: ${name}`, () => {
+    let place: JournalPlace
+    let journal: Journal
+    let clock: TestClock
+    let sentences: string[]
+
+    const open = async (settings: Partial<JournalSettings> = {}) => {
+      journal = await place.open({
+        ...{ maxBytes: 2 ** 30, keepKeysMs: 35 * DAY_MS, keepSettledBytes: 0, sinks: ['a', 'b'] },
+        ...{ clock, log: logOf(sentences), ...settings },
+      })
+    }
+    const reopen = async (settings: Partial<JournalSettings> = {}) => {
+      await journal.close()
+      await open(settings)
+    }
+    const settle = (sink: string, first: number, through: number) =>
+      journal.settle(sink, settlement(first, through))
+
+    beforeEach(async () => {
+      sentences = []
+      clock = new TestClock()
+      place = await placeOf()
+      await open()
+    })
+    afterEach(async () => {
+      await journal.close()
+      await place.remove()
+    })
+
+    describe('taking in', () => {
+      it('an entry seen twice is kept once', async () => {
+        const first = await journal.append(part([spec(1), spec(2)]))
+        const again = await journal.append(part([spec(1), spec(2)]))
+        const mixed = await journal.append(part([spec(2), spec(3), spec(1), spec(4)]))
+        expect([first.added, first.known]).toEqual([2, 0])
+        expect([again.added, again.known]).toEqual([0, 2])
+        expect([mixed.added, mixed.known]).toEqual([2, 2])
+        expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3, 4].map(uuid))
+      })
+
+      it('an entry twice on one page is kept once, also next to known ones', async () => {
+        expect(await journal.append(part([spec(1), spec(1), spec(2)]))).toMatchObject({ added: 2, known: 1 })
+        expect(await journal.append(part([spec(3), spec(2), spec(3)]))).toMatchObject({ added: 1, known: 2 })
+        expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3].map(uuid))
+      })
+
+      it('what is known is known after opening again', async () => {
+        await journal.append(part([spec(1)], { cursor: 'c1' }))
+        await reopen()
+        expect(await journal.append(part([spec(1), spec(2)]))).toMatchObject({ added: 1, known: 1 })
+        expect(await journal.cursor(audit)).toBe('c1')
+      })
+
+      it('ids compare exactly: upper case, an id that is no UUID, and a longer one are others', async () => {
+        const ids = [
+          '0000000a-0000-4000-8000-00000000000b',
+          '0000000A-0000-4000-8000-00000000000B',
+          'x',
+          '17',
+          '17 ',
+        ]
+        ids.push(
+          `${ids[0] ?? ''}0`,
+          '0000000g-0000-4000-8000-00000000000b',
+          '0000000a00000-4000-8000-0000000000-b',
+        )
+        const specs = ids.map((id) => ({ id, at: START_US }))
+        expect(await journal.append(part(specs))).toMatchObject({ added: ids.length, known: 0 })
+        expect(await journal.append(part(specs))).toMatchObject({ added: 0, known: ids.length })
+      })
+
+      it('the same id belongs to each source and workspace alone', async () => {
+        for (const workspace of ['acme', 'beta']) {
+          for (const source of ['audit', 'vault.projects'] as const)
+            expect(await journal.append(part([spec(1)], { origin: { workspace, source } }))).toMatchObject({
+              added: 1,
+            })
+        }
+        const batch = await journal.take('a', plenty)
+        expect(batch?.runs.map(({ origin }) => `${origin.workspace} ${origin.source}`)).toEqual([
+          ...['acme audit', 'acme vault.projects', 'beta audit', 'beta vault.projects'],
+        ])
+      })
+
+      it('an audit entry with other content under a known id is known: the first is kept', async () => {
+        await journal.append(part([spec(1, { body: 'first' })]))
+        expect(await journal.append(part([spec(1, { body: 'other' })]))).toMatchObject({ added: 0, known: 1 })
+      })
+
+      it('a history entry that comes again with other content is a new version', async () => {
+        const append = (...specs: ReturnType<typeof spec>[]) => journal.append(part(specs, { origin: usage }))
+        expect(await append(spec(1, { body: 'a' }), spec(2))).toMatchObject({ added: 2 })
+        expect(await append(spec(1, { body: 'a' }), spec(2))).toMatchObject({ added: 0, known: 2 })
+        expect(await append(spec(1, { body: 'b' }), spec(2))).toMatchObject({ added: 1, known: 1 })
+        await reopen()
+        expect(await append(spec(1, { body: 'b' }))).toMatchObject({ known: 1 })
+        expect(await append(spec(1, { body: 'c' }), spec(1, { body: 'd' }))).toMatchObject({ added: 2 })
+        const batch = await journal.take('a', plenty)
+        const versions = batch?.runs.flatMap(({ entries }) =>
+          Array.from({ length: entries.count }, (_, i) => entries.column(i, VERSION)),
+        )
+        expect(versions).toEqual([0, 0, 2, 3, 4])
+        expect(rawsOf(batch)[2]).toContain('"body":"b"')
+      })
+
+      it('types that nobody wants are counted and not kept, and each type is asked about once', async () => {
+        const asked: string[] = []
+        const wanted = (type: string) => (asked.push(type), type !== 'api:x')
+        const specs = [spec(1), spec(2, { type: 'api:x' }), spec(3), spec(4, { type: 'api:x' })]
+        expect(await journal.append(part(specs, { wanted }))).toMatchObject({
+          added: 2,
+          filtered: 2,
+          known: 0,
+        })
+        expect(asked).toEqual(['user:create_query', 'api:x'])
+        expect(await journal.append(part(specs, { wanted }))).toMatchObject({
+          added: 0,
+          filtered: 2,
+          known: 2,
+        })
+        expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(1), uuid(3)])
+      })
+
+      it('a new entry behind the head is late, and how far is told', async () => {
+        await journal.append(part([spec(5)]))
+        const headAt = START_US + 10_000_000
+        expect(await journal.append(part([spec(4), spec(5), spec(8), spec(12)], { headAt }))).toMatchObject({
+          ...{ added: 1, late: 2, known: 1, latestBehindUs: 6_000_000 },
+        })
+      })
+
+      it('the cursor moves with the entries, and stays where a part has none', async () => {
+        expect(await journal.cursor(audit)).toBeUndefined()
+        await journal.append(part([spec(1)]))
+        expect(await journal.cursor(audit)).toBeUndefined()
+        await journal.append(part([spec(2)], { cursor: 'c2' }))
+        await journal.append(part([spec(3)]))
+        await journal.append(part([], { origin: usage, cursor: 'h1' }))
+        await reopen()
+        expect([await journal.cursor(audit), await journal.cursor(usage)]).toEqual(['c2', 'h1'])
+      })
+
+      it('quarantined bytes are kept once, findings are told of new entries only, gaps add up', async () => {
+        const bytes = Buffer.from('{"no":"id"}')
+        const quarantined = [
+          { reason: 'no_id', bytes, totalBytes: bytes.length, sha256: 'ab'.repeat(32) },
+        ] as const
+        const findings = [{ kind: 'foreign_fetch', index: 1 }] as const
+        const seen = part([spec(1), spec(2)], { quarantined, findings, gaps: 1 })
+        expect(await journal.append(seen)).toMatchObject({ quarantined: 1, findings: 1 })
+        expect(await journal.append(seen)).toMatchObject({ quarantined: 0, findings: 0 })
+        clock.nowMs += 5
+        await journal.append(part([spec(3)], { findings: [{ kind: 'foreign_fetch', index: 0 }] }))
+        await journal.append(
+          part([spec(4)], { findings: [{ kind: 'foreign_fetch', index: 0 }], wanted: () => false }),
+        )
+        await reopen()
+        expect(journal.stats()).toMatchObject({ quarantined: 1, findings: 2, gaps: 2 })
+        expect((await journal.findings(10)).map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
+        expect((await journal.findings(1))[0]).toEqual({
+          ...{ origin: audit, kind: 'foreign_fetch', entryId: uuid(3), foundAt: clock.nowMs },
+        })
+      })
+
+      it('at the bound of owed payload nothing of a part is kept; delivered payload does not count', async () => {
+        await reopen({ maxBytes: 100, keepSettledBytes: 10_000 })
+        await journal.append(part([spec(1)], { cursor: 'c1' }))
+        expect(journal.stats()).toMatchObject({ full: true, capacityBytes: 100, entries: 1 })
+        await expect(journal.append(part([spec(2)], { cursor: 'c2' }))).rejects.toMatchObject({
+          code: 'journal_full',
+        })
+        expect(await journal.cursor(audit)).toBe('c1')
+        await settle('a', 1, 1)
+        await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({ code: 'journal_full' })
+        await settle('b', 1, 1)
+        expect(journal.stats()).toMatchObject({ full: false, bytes: 0, entries: 0 })
+        expect(await journal.append(part([spec(2)]))).toMatchObject({ added: 1 })
+      })
+
+      it('a crash inside an append leaves nothing of it', async () => {
+        await journal.append(part([spec(1)], { cursor: 'c1' }))
+        clock.now = () => {
+          throw new Error('crashed')
+        }
+        await expect(journal.append(part([spec(1), spec(2)], { cursor: 'c2' }))).rejects.toThrow('crashed')
+        clock.now = () => clock.nowMs
+        expect(await journal.cursor(audit)).toBe('c1')
+        expect(await journal.append(part([spec(2)], { cursor: 'c2' }))).toMatchObject({ added: 1 })
+        expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2].map(uuid))
+      })
+    })
+
+    describe('giving out', () => {
+      const many = (from: number, count: number) => Array.from({ length: count }, (_, i) => spec(from + i))
+
+      it('entries come out byte for byte, with id, time, type and origin, in order', async () => {
+        const specs = [
+          spec(1, { body: 'x', type: 'a:b' }),
+          spec(2, { body: '€ \\u0000 "' }),
+          { id: 'é"', at: START_US },
+        ]
+        const entries = entriesOf(specs)
+        await journal.append(part([], { entries }))
+        await reopen()
+        const batch = await journal.take('a', plenty)
+        expect(rawsOf(batch)).toEqual(specs.map((_, i) => Buffer.from(entries.raw(i)).toString()))
+        const kept = batch?.runs[0]?.entries
+        for (const i of [0, 1]) {
+          expect([kept?.id(i), kept?.time(i), kept?.at(i), kept?.type(i)]).toEqual([
+            ...[entries.id(i), entries.time(i), entries.at(i), entries.type(i)],
+          ])
+        }
+        expect(batch).toMatchObject({ first: 1, last: 3, count: 3 })
+        expect(batch?.runs[0]).toMatchObject({
+          firstSeq: 1,
+          appendedAt: clock.nowMs,
+          onlySink: undefined,
+          replay: false,
+        })
+      })
+
+      it('a batch keeps to its limits across chunks, and one entry always fits', async () => {
+        await journal.append(part(many(1, 3)))
+        await journal.append(part(many(4, 3)))
+        const size = entriesOf([spec(1)]).rawBytes(0)
+        const take = (maxEntries: number, maxBytes: number, after?: number) =>
+          journal.take('a', { maxEntries, maxBytes }, after).then(idsOf)
+        expect(await take(4, 1e6)).toEqual([1, 2, 3, 4].map(uuid))
+        expect(await take(9, 5 * size)).toEqual([1, 2, 3, 4, 5].map(uuid))
+        expect(await take(9, 5 * size - 1)).toEqual([1, 2, 3, 4].map(uuid))
+        expect(await take(9, 3 * size)).toEqual([1, 2, 3].map(uuid))
+        expect(await take(9, 1)).toEqual([uuid(1)])
+        expect(await take(2, 1e6, 2)).toEqual([3, 4].map(uuid))
+        expect(await journal.take('a', plenty, 6)).toBeUndefined()
+      })
+
+      it('a part of more than a thousand entries is one append and comes out whole', async () => {
+        await journal.append(part(many(1, 2345)))
+        const batch = await journal.take('a', { maxEntries: 5000, maxBytes: 1e9 })
+        expect(idsOf(batch)).toEqual(many(1, 2345).map(({ id }) => id))
+        expect(batch?.runs.map(({ firstSeq }) => firstSeq)).toEqual([1, 1001, 2001])
+      })
+
+      it('each sink has its own position, kept over a restart', async () => {
+        await journal.append(part(many(1, 4)))
+        await settle('a', 1, 3)
+        await reopen()
+        expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(4)])
+        expect(idsOf(await journal.take('b', plenty))).toEqual([1, 2, 3, 4].map(uuid))
+        expect(journal.stats().sinks).toMatchObject([
+          { sink: 'a', position: 3, owedEntries: 1, oldestOwedAt: clock.nowMs },
+          { sink: 'b', position: 0, owedEntries: 4 },
+        ])
+      })
+
+      it('what is settled ahead of its turn is remembered and not given out again', async () => {
+        await journal.append(part(many(1, 10)))
+        await settle('a', 4, 6)
+        await settle('a', 9, 9)
+        await reopen()
+        expect(journal.stats().sinks[0]).toMatchObject({ position: 0, owedEntries: 6 })
+        expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3].map(uuid))
+        expect(idsOf(await journal.take('a', plenty, 3))).toEqual([7, 8].map(uuid))
+        await settle('a', 1, 3)
+        expect(journal.stats().sinks[0]).toMatchObject({ position: 6, owedEntries: 3 })
+        await settle('a', 7, 8)
+        expect(journal.stats().sinks[0]).toMatchObject({ position: 9, owedEntries: 1 })
+        await settle('a', 10, 10)
+        expect(journal.stats().sinks[0]).toMatchObject({
+          position: 10,
+          owedEntries: 0,
+          oldestOwedAt: undefined,
+        })
+      })
+
+      it('an intent is written, replaced, removed when its range settles, and its batch comes out again exactly', async () => {
+        await journal.append(part(many(1, 3)))
+        await journal.append(part(many(4, 3)))
+        await journal.intend('a', intent(1, 4))
+        await journal.intend('a', intent(5, 6))
+        await journal.intend('a', intent(1, 4, 2))
+        await reopen()
+        expect(await journal.intents('a')).toEqual([intent(1, 4, 2), intent(5, 6)])
+        expect(await journal.intents('b')).toEqual([])
+        expect(idsOf(await journal.range(1, 4))).toEqual([1, 2, 3, 4].map(uuid))
+        await settle('a', 5, 6)
+        expect(await journal.intents('a')).toEqual([intent(1, 4, 2)])
+        await journal.settle('a', { ...settlement(1, 2), next: intent(3, 4) })
+        expect(await journal.intents('a')).toEqual([intent(3, 4)])
+        await expect(journal.range(5, 7)).rejects.toMatchObject({ code: 'journal_corrupt' })
+      })
+
+      it('a sink that the journal has not met begins at the oldest entry still kept', async () => {
+        await reopen({ keepSettledBytes: 1 })
+        for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
+        for (const sink of ['a', 'b']) await settle(sink, 1, 2)
+        while (await journal.prune()) continue
+        await reopen({ sinks: ['a', 'b', 'new'] })
+        expect(idsOf(await journal.take('new', plenty))).toEqual([uuid(3)])
+      })
+
+      it('a sink that left the configuration holds nothing back and is told once', async () => {
+        await journal.append(part([spec(1)]))
+        await reopen({ sinks: ['b'] })
+        expect(journal.stats()).toMatchObject({ strangers: ['a'], entries: 1 })
+        await settle('b', 1, 1)
+        expect(journal.stats()).toMatchObject({ entries: 0, bytes: 0 })
+        await reopen({ sinks: ['b'] })
+        expect(sentences.filter((sentence) => sentence.includes('left the configuration'))).toHaveLength(1)
+        while (await journal.prune()) continue
+        await journal.append(part([spec(2)]))
+        await reopen()
+        expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(2)])
+        expect(journal.stats()).toMatchObject({ strangers: [], entries: 1 })
+      })
+
+      it('the order goes on where it was after everything is delivered and pruned', async () => {
+        await journal.append(part(many(1, 5)))
+        for (const sink of ['a', 'b']) await settle(sink, 1, 5)
+        while (await journal.prune()) continue
+        await reopen()
+        await journal.append(part([spec(6)]))
+        expect(await journal.take('a', plenty)).toMatchObject({ first: 6, last: 6 })
+      })
+
+      it('waiting for an arrival ends with an append, an abort, or at once when there was one since', async () => {
+        const abort = new AbortController()
+        let woken = 0
+        const wait = () => journal.arrival('a', abort.signal).then(() => woken++)
+        const waiting = wait()
+        await journal.append(part([spec(1)]))
+        await waiting
+        await journal.append(part([spec(2)]))
+        await wait()
+        expect(woken).toBe(2)
+        const last = wait()
+        await journal.append(part([spec(2)]))
+        await new Promise(setImmediate)
+        expect(woken).toBe(2)
+        abort.abort()
+        await last
+        expect(woken).toBe(3)
+      })
+    })
+
+    describe('dead letters', () => {
+      const park = async (sink: string, seq: number) =>
+        journal.settle(sink, {
+          ...settlement(seq, seq),
+          accepted: 0,
+          parked: [{ seq, code: '6', reason: 'invalid data' }],
+        })
+
+      it('a parked entry keeps its bytes after its chunk is pruned', async () => {
+        await journal.append(part([spec(1, { body: 'poison' }), spec(2)]))
+        await park('a', 1)
+        await settle('a', 2, 2)
+        await settle('b', 1, 2)
+        while (await journal.prune()) continue
+        await reopen()
+        const [letter] = await journal.deadLetters({})
+        expect(letter).toMatchObject({
+          sink: 'a',
+          seq: 1,
+          origin: audit,
+          entryId: uuid(1),
+          code: '6',
+          reason: 'invalid data',
+        })
+        const raw = Buffer.from((await journal.deadLetterRaw(letter?.id ?? 0)) ?? [])
+        expect(JSON.parse(raw.toString())).toMatchObject({ id: uuid(1), body: 'poison' })
+        expect(letter?.bytes).toBe(raw.length)
+        expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([1, 0])
+        expect(await journal.deadLetterRaw(99)).toBeUndefined()
+      })
+
+      it('parking and moving on are one: a crash between leaves the entry owed', async () => {
+        await journal.append(part([spec(1)]))
+        clock.now = () => {
+          throw new Error('crashed')
+        }
+        await expect(park('a', 1)).rejects.toThrow('crashed')
+        clock.now = () => clock.nowMs
+        await reopen()
+        expect(await journal.deadLetters({})).toEqual([])
+        expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(1)])
+      })
+
+      it('a retried letter comes again at the end, byte for byte, addressed to its sink alone', async () => {
+        await journal.append(part([spec(1, { body: 'one' })], { origin: usage }))
+        await journal.append(part([spec(1, { body: 'two' }), spec(2)], { origin: usage }))
+        const before = rawsOf(await journal.range(2, 2))
+        await settle('b', 1, 3)
+        await settle('a', 1, 1)
+        await park('a', 2)
+        await settle('a', 3, 3)
+        expect(await journal.retryDeadLetters({ sink: 'b' })).toBe(0)
+        expect(await journal.retryDeadLetters({ sink: 'a' })).toBe(1)
+        expect(await journal.deadLetters({})).toEqual([])
+        await reopen()
+        const batch = await journal.take('b', plenty)
+        expect(batch?.runs[0]).toMatchObject({ onlySink: 'a', origin: usage, firstSeq: 4 })
+        const entries = batch?.runs[0]?.entries
+        expect([entries?.id(0), entries?.version(0), entries?.type(0)]).toEqual([
+          uuid(1),
+          2,
+          'user:create_query',
+        ])
+        expect([entries?.time(0), entries?.at(0)]).toEqual(['2026-01-31T00:00:01.000Z', START_US + 1_000_000])
+        expect(rawsOf(batch)).toEqual(before)
+        expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([0, 0])
+      })
+
+      it('letters are listed, paged, chosen by sink or id, and dropped', async () => {
+        await journal.append(part([spec(1), spec(2), spec(3)]))
+        for (const seq of [1, 2, 3]) for (const sink of ['a', 'b']) await park(sink, seq)
+        const ids = (await journal.deadLetters({})).map(({ id }) => id)
+        expect(ids).toHaveLength(6)
+        const page = await journal.deadLetters({ limit: 2, after: ids[1] ?? 0 })
+        expect(page.map(({ id }) => id)).toEqual(ids.slice(2, 4))
+        expect(await journal.dropDeadLetters({ ids: [ids[0] ?? 0, 999] })).toBe(1)
+        expect(await journal.dropDeadLetters({ sink: 'b' })).toBe(3)
+        expect((await journal.deadLetters({})).map(({ sink, seq }) => [sink, seq])).toEqual([
+          ['a', 2],
+          ['a', 3],
+        ])
+        expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([2, 0])
+      })
+    })
+
+    describe('pruning', () => {
+      const old = 40 * DAY_MS
+
+      it('never drops what some sink is owed, and keeps delivered chunks up to their bound', async () => {
+        const size = entriesOf([spec(1)]).rawBytes(0)
+        await reopen({ keepSettledBytes: 2 * size })
+        for (let n = 1; n <= 6; n++) await journal.append(part([spec(n)]))
+        await settle('a', 1, 6)
+        while (await journal.prune()) continue
+        expect(idsOf(await journal.take('b', plenty))).toEqual([1, 2, 3, 4, 5, 6].map(uuid))
+        await settle('b', 1, 5)
+        while (await journal.prune()) continue
+        expect(idsOf(await journal.range(4, 6))).toEqual([4, 5, 6].map(uuid))
+        await expect(journal.range(3, 3)).rejects.toMatchObject({ code: 'journal_corrupt' })
+      })
+
+      it('a key goes once it is older than keys are kept', async () => {
+        await journal.append(part([spec(1)]))
+        for (let day = 1; day <= 2; day++) {
+          clock.nowMs = START_US / 1000 + old + day * DAY_MS
+          await journal.append(part([{ id: uuid(100 + day), at: clock.nowMs * 1000 }]))
+        }
+        while (await journal.prune()) continue
+        expect(await journal.append(part([{ id: uuid(102), at: clock.nowMs * 1000 }]))).toMatchObject({
+          known: 1,
+        })
+        expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
+      })
+
+      it('a drain of entries older than keys are kept still knows what it has just read', async () => {
+        clock.nowMs = START_US / 1000 + old
+        await journal.append(part([spec(1), spec(2)]))
+        while (await journal.prune()) continue
+        expect(await journal.append(part([spec(2), spec(3)]))).toMatchObject({ added: 1, known: 1 })
+        clock.nowMs += 20 * DAY_MS
+        await reopen()
+        while (await journal.prune()) continue
+        expect(await journal.append(part([spec(2), spec(3)]))).toMatchObject({ added: 0, known: 2 })
+      })
+    })
+
+    it('notes are kept and replaced', async () => {
+      expect(await journal.note('x')).toBeUndefined()
+      await journal.putNote('x', '1')
+      await journal.putNote('x', '2')
+      await reopen()
+      expect(await journal.note('x')).toBe('2')
+    })
+
+    it('whatever the interleaving, each sink sees each new entry exactly once, in order', async () => {
+      const sinks = ['a', 'b', 'c']
+      const sink = fc.constantFrom(...sinks)
+      const step = fc.oneof(
+        fc.record({ do: fc.constant('append' as const), ids: fc.array(fc.nat(60), { maxLength: 12 }) }),
+        fc.record({ do: fc.constant('deliver' as const), sink, max: fc.integer({ min: 1, max: 9 }) }),
+        fc.record({ do: fc.constant('ahead' as const), sink, skip: fc.integer({ min: 1, max: 5 }) }),
+        fc.record({ do: fc.constant('prune' as const) }),
+        fc.record({ do: fc.constant('reopen' as const) }),
+      )
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+          const spot = await placeOf()
+          const openSpot = () =>
+            spot.open({
+              maxBytes: 2 ** 30,
+              keepKeysMs: DAY_MS * 999,
+              keepSettledBytes: 300,
+              sinks,
+              clock,
+              log: logOf(),
+            })
+          let run = await openSpot()
+          const order: string[] = []
+          const seen = new Map(sinks.map((name) => [name, new Map<number, string>()]))
+          const deliver = async (name: string, max: number, after?: number) => {
+            const batch = await run.take(name, { maxEntries: max, maxBytes: 400 }, after)
+            if (!batch) return false
+            idsOf(batch).forEach((id, i) => {
+              expect(seen.get(name)?.has(batch.first + i)).toBe(false)
+              seen.get(name)?.set(batch.first + i, id)
+            })
+            await run.settle(name, settlement(batch.first, batch.last))
+            return true
+          }
+          for (const each of steps) {
+            if (each.do === 'append') {
+              const fresh = [...new Set(each.ids.map(uuid))].filter((id) => !order.includes(id))
+              const { added } = await run.append(part(each.ids.map((n) => spec(n))))
+              expect(added).toBe(fresh.length)
+              order.push(...fresh)
+            } else if (each.do === 'deliver') await deliver(each.sink, each.max)
+            else if (each.do === 'ahead') {
+              const at = run.stats().sinks.find((one) => one.sink === each.sink)?.position ?? 0
+              await deliver(each.sink, 2, at + each.skip)
+            } else if (each.do === 'prune') await run.prune()
+            else {
+              await run.close()
+              run = await openSpot()
+            }
+          }
+          for (const name of sinks) {
+            while (await deliver(name, 7)) continue
+            const inOrder = [...(seen.get(name) ?? [])].sort(([x], [y]) => x - y)
+            expect(inOrder).toEqual(order.map((id, i) => [i + 1, id]))
+          }
+          expect(run.stats()).toMatchObject({ entries: 0, bytes: 0 })
+          await run.close()
+          await spot.remove()
+        }),
+        { numRuns: 60 },
+      )
+    })
+  })
+}

@@ -1,0 +1,332 @@
+// Law 10 on real files: held tightly, never unsafe, and clear about what is wrong.
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type JournalOptions, openJournal } from '../../../src/journal/journal.ts'
+import { openDatabase } from '../../../src/journal/database.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import {
+  audit,
+  idsOf,
+  logOf,
+  part,
+  plenty,
+  settlement,
+  spec,
+  START_US,
+  TestClock,
+  uuid,
+} from '../../contract/journal-parts.ts'
+
+let folder: string
+let path: string
+let opened: Journal[]
+let sentences: string[]
+
+async function open(settings: Partial<JournalOptions> = {}): Promise<Journal> {
+  const journal = await openJournal({
+    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 2 ** 20, sinks: ['a'] },
+    ...{ clock: new TestClock(), log: logOf(sentences), ballastBytes: 0, ...settings },
+  })
+  opened.push(journal)
+  return journal
+}
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'auditferry-journal-'))
+  path = join(folder, 'state', 'journal.db')
+  opened = []
+  sentences = []
+})
+afterEach(async () => {
+  for (const journal of opened) await journal.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+describe('one journal, one process', () => {
+  it('opening it twice in one process is refused by name, and the first goes on', async () => {
+    const journal = await open()
+    await expect(open()).rejects.toMatchObject({
+      code: 'journal_in_use',
+      message: expect.stringContaining(path) as string,
+    })
+    expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
+    await expect(open()).rejects.toMatchObject({ code: 'journal_in_use' })
+  })
+
+  it('a second process is refused, before and after one in this process was', async () => {
+    const journal = await open()
+    const script = `
+      const { openJournal } = await import(${JSON.stringify(new URL('../../../src/journal/journal.ts', import.meta.url).href)})
+      const log = { debug() {}, info() {}, warn() {}, error() {}, with: () => log }
+      const clock = { now: () => 0, elapsed: () => 0, sleep: async () => {} }
+      await openJournal({ path: ${JSON.stringify(path)}, maxBytes: 1e9, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: [], clock, log, ballastBytes: 0 })
+        .then(() => console.log('opened'), (error) => console.log(error.code))`
+    const second = () =>
+      execFileSync(process.execPath, ['--input-type=module', '-e', script]).toString().trim()
+    expect(second()).toBe('journal_in_use')
+    await expect(open()).rejects.toMatchObject({ code: 'journal_in_use' })
+    expect(second()).toBe('journal_in_use')
+    await journal.close()
+    expect(second()).toBe('opened')
+  })
+})
+
+describe('the file', () => {
+  const options = { maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 }
+
+  it('every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL', () => {
+    for (let round = 0; round < 2; round++) {
+      const db = openDatabase({ path, ...options })
+      db.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'y')`).run()
+      const held = ['synchronous', 'journal_mode', 'locking_mode', 'page_size'].map((name) =>
+        db.pragma(name, { simple: true }),
+      )
+      expect(held).toEqual([2, 'wal', 'exclusive', 8192])
+      db.close()
+    }
+    const plain = new Sqlite(path)
+    plain.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'z')`).run()
+    expect(plain.pragma('synchronous', { simple: true })).toBe(1)
+    plain.close()
+  })
+
+  it('it and its log are for this user alone, and a close leaves one file without a log', async () => {
+    const journal = await open()
+    await journal.append(part([spec(1)]))
+    expect(readdirSync(join(folder, 'state')).sort()).toEqual(['journal.db', 'journal.db-wal'])
+    for (const name of [path, `${path}-wal`]) expect(statSync(name).mode & 0o777).toBe(0o600)
+    await journal.close()
+    expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+  })
+
+  it('a network file system is refused by name', async () => {
+    for (const [type, name] of [
+      [0x6969, 'NFS'],
+      [-11317950, 'CIFS'],
+      [0xfe534d42, 'SMB'],
+    ] as const) {
+      const refused = open({ fileSystemType: () => type })
+      await expect(refused).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringContaining(name) as string,
+      })
+    }
+    expect(existsSync(path)).toBe(false)
+  })
+
+  it('a file of a newer version is left alone', async () => {
+    await (await open()).close()
+    const db = new Sqlite(path)
+    db.pragma('user_version = 99')
+    db.close()
+    await expect(open()).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining('newer') as string,
+    })
+  })
+
+  it('a folder in the way is told as a matter of configuration', async () => {
+    await expect(open({ path: folder })).rejects.toMatchObject({ code: 'config_invalid' })
+    writeFileSync(join(folder, 'plain'), '')
+    await expect(open({ path: join(folder, 'plain', 'x.db') })).rejects.toMatchObject({
+      code: 'config_invalid',
+    })
+  })
+
+  it('what happened to entries is counted by source and day for good', async () => {
+    const journal = await open()
+    const day = 86_400_000_000
+    const at = (n: number, days: number) => ({ id: uuid(n), at: START_US + days * day })
+    await journal.append(
+      part([at(1, 0), at(2, 1), { ...at(3, 1), type: 'no' }], { wanted: (type) => type !== 'no' }),
+    )
+    await journal.append(part([at(1, 0), at(4, 0), at(5, 1)], { headAt: START_US + day }))
+    await journal.close()
+    const db = new Sqlite(path)
+    const first = START_US / day
+    expect(db.prepare('SELECT day, new, late, known, filtered FROM counts').raw().all()).toEqual([
+      [first, 1, 1, 1, 0],
+      [first + 1, 2, 0, 0, 1],
+    ])
+    db.close()
+  })
+})
+
+describe('damage', () => {
+  const damage = (change: (db: Sqlite.Database) => void) => {
+    const db = new Sqlite(path)
+    change(db)
+    db.close()
+  }
+
+  it('a file that is no journal is told, how to move it aside, and not touched', async () => {
+    await (await open()).close()
+    const garbage = Buffer.alloc(50_000, 'not a database ')
+    writeFileSync(path, garbage)
+    const error = await open().catch((caught: unknown) => caught)
+    expect(error).toMatchObject({
+      code: 'journal_corrupt',
+      message: expect.stringContaining(`${path}-wal aside`) as string,
+    })
+    expect(readFileSync(path).equals(garbage)).toBe(true)
+  })
+
+  it('a torn page is found at start', async () => {
+    const journal = await open()
+    await journal.append(part(Array.from({ length: 3000 }, (_, i) => spec(i))))
+    await journal.close()
+    const bytes = readFileSync(path)
+    for (let page = 8192; page < bytes.length; page += 8192) bytes.fill(0xff, page, page + 64)
+    writeFileSync(path, bytes)
+    await expect(open()).rejects.toMatchObject({ code: 'journal_corrupt' })
+  })
+
+  it('a payload that rotted is not delivered: its chunk is named', async () => {
+    const journal = await open()
+    await journal.append(part([spec(1)]))
+    await journal.append(part([spec(2), spec(3)]))
+    await journal.close()
+    damage((db) =>
+      db.exec(`UPDATE chunks SET slab = CAST(replace(slab, 'user', 'uSer') AS BLOB) WHERE first = 2`),
+    )
+    const again = await open()
+    expect(idsOf(await again.take('a', { maxEntries: 1, maxBytes: 1 }))).toEqual([uuid(1)])
+    await expect(again.take('a', plenty)).rejects.toMatchObject({
+      ...{ code: 'journal_corrupt', message: expect.stringContaining('entries 2 to 3') as string },
+    })
+  })
+
+  it('a chunk in the place of another is found too', async () => {
+    const journal = await open()
+    await journal.append(part([spec(1)]))
+    await journal.append(part([spec(2)]))
+    await journal.close()
+    damage((db) =>
+      db.exec(
+        'UPDATE chunks SET first = 9, last = 9 WHERE first = 1; UPDATE chunks SET first = 1, last = 1 WHERE first = 2',
+      ),
+    )
+    await expect((await open()).take('a', plenty)).rejects.toMatchObject({ code: 'journal_corrupt' })
+  })
+})
+
+describe('no room', () => {
+  const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
+
+  it('at the bound of the file nothing more comes in, delivering and pruning go on and make room', async () => {
+    const journal = await open({ maxFileBytes: 1_500_000, keepSettledBytes: 0, ballastBytes: 1000 })
+    let kept = 0
+    const fill = async () => {
+      for (;;) {
+        await journal.append(big(kept + 1))
+        kept++
+      }
+    }
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+    expect(kept).toBeGreaterThan(5)
+    await expect(journal.append(big(kept + 1))).rejects.toMatchObject({ code: 'disk_full' })
+    await journal.settle('a', settlement(1, kept - 1))
+    while (await journal.prune()) continue
+    expect(await journal.append(big(kept + 1))).toMatchObject({ added: 1 })
+    expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(kept), uuid(kept + 1)])
+    expect(existsSync(`${path}.ballast`)).toBe(true)
+  })
+
+  it('without room for the ballast nothing is taken in, what is kept is delivered, and room lifts it', async () => {
+    let free = 0
+    const settings = { ballastBytes: 10_000, freeBytes: () => free }
+    const journal = await open(settings)
+    expect(sentences.join()).toContain('no room')
+    await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({ code: 'disk_full' })
+    await journal.putNote('x', 'y')
+    free = 1e6
+    expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
+    expect(statSync(`${path}.ballast`).size).toBe(10_000)
+  })
+
+  const mounted =
+    (work: (mount: string) => Promise<void>) => async (context: { skip: (why: string) => void }) => {
+      const made = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
+      if (made.status !== 0) {
+        console.warn('SKIPPED: a really full disk needs the right to mount a tmpfs')
+        context.skip('no right to mount a tmpfs')
+        return
+      }
+      try {
+        await work(folder)
+      } finally {
+        for (const journal of opened.splice(0)) await journal.close()
+        execFileSync('umount', [folder])
+      }
+    }
+
+  it(
+    'on a full disk the ballast goes first: reading pauses, delivery goes on, a restart too, and room brings all back',
+    mounted(async (mount) => {
+      const settings = { path: join(mount, 'journal.db'), ballastBytes: 600_000, keepSettledBytes: 0 }
+      let journal = await open(settings)
+      for (let n = 1; n <= 3; n++) await journal.append(big(n))
+      const free = Number(
+        execFileSync('stat', ['-f', '-c', '%a %S', mount])
+          .toString()
+          .split(' ')
+          .reduce((a, b) => String(Number(a) * Number(b))),
+      )
+      const foreign = join(mount, 'foreign')
+      writeFileSync(foreign, Buffer.alloc(free - 50_000))
+      const fill = async () => {
+        for (let n = 4; ; n++) await journal.append(big(n))
+      }
+      await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+      expect(existsSync(`${settings.path}.ballast`)).toBe(false)
+      await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+      const batch = await journal.take('a', { maxEntries: 2, maxBytes: 1e6 })
+      expect(idsOf(batch)).toEqual([uuid(1), uuid(2)])
+      await journal.settle('a', settlement(1, 2))
+      await journal.close()
+      journal = await open(settings)
+      expect(idsOf(await journal.take('a', { maxEntries: 1, maxBytes: 1 }))).toEqual([uuid(3)])
+      await journal.settle('a', settlement(3, 3))
+      while (await journal.prune()) continue
+      await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+      await rm(foreign)
+      expect(await journal.append(big(50))).toMatchObject({ added: 1 })
+      expect(existsSync(`${settings.path}.ballast`)).toBe(true)
+    }),
+  )
+})
+
+describe('SIGKILL', () => {
+  it('killed twenty times while appending and delivering: nothing missing, nothing out of order, at most a batch repeated a kill', async () => {
+    const received = join(folder, 'received')
+    const program = new URL('./appender.ts', import.meta.url).pathname
+    const kills = 20
+    for (let round = 0; round < kills; round++) {
+      const child = spawn(process.execPath, [program, path, received], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      await once(child.stdout, 'data')
+      await new Promise((resolve) => setTimeout(resolve, 5 + ((round * 37) % 60)))
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    const journal = await open({ keepSettledBytes: 2000, keepKeysMs: 1e12 })
+    const lines = readFileSync(received, 'latin1').trim().split('\n')
+    const distinct = [...new Set(lines)]
+    expect(lines.length - distinct.length).toBeLessThanOrEqual(7 * kills)
+    distinct.forEach((line, i) => expect(line).toBe(`${i + 1} ${uuid(i)}`))
+    const position = journal.stats().sinks[0]?.position ?? NaN
+    expect(distinct.length - position).toBeGreaterThanOrEqual(0)
+    expect(distinct.length - position).toBeLessThanOrEqual(7)
+    const rest = idsOf(await journal.take('a', { maxEntries: 1e6, maxBytes: 1e9 }))
+    const cursor = Number(await journal.cursor(audit))
+    expect(rest).toEqual(Array.from({ length: cursor + 5 - position }, (_, i) => uuid(position + i)))
+    expect(distinct.length).toBeGreaterThan(100)
+  }, 60_000)
+})
