@@ -35,7 +35,7 @@ function prepareSeries(metrics: SinkMetrics, sink: string): void {
 export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
   const { name, type, assurance } = facts
   const sink = name
-  const condition = new Condition<SinkStatus['state']>('starting')
+  const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
   const delivery = metrics.delivery.labels({ sink })
   let lastSuccessAt = 0
   prepareSeries(metrics, sink)
@@ -58,6 +58,8 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
       const counts = { accepted, dead_lettered: deadLettered, filtered }
       for (const outcome of sinkOutcomes)
         if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
+      // Whoever refuses entries by name has answered.
+      if (accepted + deadLettered > 0) condition.succeed()
     },
     delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
     success() {

@@ -149,7 +149,7 @@ export function openBoardSource(
   clock: Clock,
 ): BoardSource {
   const own = { workspace: origin.workspace, source: origin.source }
-  const condition = new Condition<SourceStatus['state']>('starting')
+  const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
   const memory: Memory = {
     lastSuccessAt: 0,
     caughtUpAt: 0,

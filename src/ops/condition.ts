@@ -11,12 +11,20 @@ interface Fault {
   readonly sinceAt: number
 }
 
+/**
+ * Told: any state, with or without an error. Shown: the same, save that
+ * failing, held | then another state without an error | stays as it is until `succeed`, or a state that `mends` says all is well
+ * rate_limited | then waiting | waiting, its error beside it: a limit that is waited out is no failure
+ */
 export class Condition<State extends string> {
+  readonly #mends: readonly State[]
+  /** what would be shown were there no fault */
   #wanted: State
   #shown: State
   #fault: Fault | undefined
 
-  constructor(initial: State) {
+  constructor(initial: State, mends: readonly State[]) {
+    this.#mends = mends
     this.#wanted = initial
     this.#shown = initial
   }
@@ -31,24 +39,34 @@ export class Condition<State extends string> {
     return { code, message, since: new Date(sinceAt).toISOString() }
   }
 
-  /** `idle` and `paused` end a fault, since they are said only by a part that works; trying again does not. */
   become(state: State, error: ConnectorError | undefined, at: number): void {
-    const stuck = state === 'failing' || state === 'held'
-    if (error) {
-      const message = error.message.slice(0, MAX_MESSAGE)
-      this.#fault = { code: error.code, message, sinceAt: this.#fault?.sinceAt ?? at }
-    } else if (state === 'idle' || state === 'paused') this.#fault = undefined
-    if (!stuck) this.#wanted = state
-    const sticky = !error && !stuck && this.#fault !== undefined && this.#broken
-    if (!sticky) this.#shown = state
+    const troubled = this.#troubled
+    if (error) this.#fault = this.#next(error, troubled, at)
+    else if (troubled && !isBroken(state) && !this.#mends.includes(state)) {
+      this.#wanted = state
+      if (state === 'waiting' && this.#fault?.code === 'rate_limited') this.#shown = state
+      return
+    } else if (!isBroken(state)) this.#fault = undefined
+    this.#shown = state
+    if (!isBroken(state)) this.#wanted = state
   }
 
   succeed(): void {
     this.#fault = undefined
-    if (this.#broken) this.#shown = this.#wanted
+    this.#shown = this.#wanted
   }
 
-  get #broken(): boolean {
-    return this.#shown === 'failing' || this.#shown === 'held'
+  /** `paused` is no trouble of the part's own: it ends when there is room. */
+  get #troubled(): boolean {
+    return isBroken(this.#shown) || (this.#fault !== undefined && this.#shown === 'waiting')
   }
+
+  #next(error: ConnectorError, troubled: boolean, at: number): Fault {
+    const message = error.message.slice(0, MAX_MESSAGE)
+    return { code: error.code, message, sinceAt: (troubled ? this.#fault?.sinceAt : undefined) ?? at }
+  }
+}
+
+function isBroken(state: string): boolean {
+  return state === 'failing' || state === 'held'
 }

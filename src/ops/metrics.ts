@@ -1,6 +1,7 @@
 // Every metric there is, declared once, and the closed sets that its labels come from. Event data never makes a series.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { errorCodes } from '../model/errors.ts'
+import { deliveryBucketsSeconds } from '../model/watch.ts'
 import { WeightedHistogram } from './weighted-histogram.ts'
 
 export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
@@ -8,7 +9,6 @@ export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
-const deliveryBuckets = [0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 1800, 3600, 21_600, 86_400]
 
 const statuses = [
   200, 201, 202, 204, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
@@ -130,7 +130,7 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
     delivery: new WeightedHistogram({
       name: 'auditferry_delivery_seconds',
       help: "From an entry's own time to the sink's acceptance",
-      buckets: deliveryBuckets,
+      buckets: deliveryBucketsSeconds,
       registry,
     }),
   }

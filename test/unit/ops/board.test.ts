@@ -96,6 +96,56 @@ describe('/status', () => {
     expect(board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
   })
 
+  it('a source that waits for its next try, or fails anew, fails since the first time', () => {
+    const house = openHouse()
+    settle(house)
+    const state = () => house.board.status().workspaces[0]?.sources[0]
+    house.source.state('failing', refused)
+    for (const next of ['idle', 'waiting', 'reading'] as const) {
+      house.source.state(next)
+      expect(state()).toMatchObject({ state: 'failing', error: { code: 'unreachable' } })
+    }
+    house.source.success()
+    expect(state()).toMatchObject({ state: 'reading', error: null })
+  })
+
+  it('a limit that is waited out is no failure, and its reason stays to be read', () => {
+    const house = openHouse()
+    settle(house)
+    house.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
+    house.source.state('waiting')
+    house.source.state('reading')
+    const { ok, workspaces } = house.board.status()
+    expect(ok).toBe(true)
+    expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'waiting', error: { code: 'rate_limited' } })
+  })
+
+  it('the reason of a pause ends with the pause', () => {
+    const house = openHouse()
+    settle(house)
+    house.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    house.source.state('idle')
+    expect(house.board.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
+  })
+
+  it('a sink whose receiver refuses all by name has recovered', () => {
+    const house = openHouse()
+    settle(house)
+    house.sink.state('failing', refused)
+    house.sink.state('sending')
+    house.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
+    expect(house.board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+    house.sink.state('held', badKey)
+    house.sink.state('idle')
+    expect(house.board.status().ok).toBe(true)
+  })
+
+  it('after a restart a source waits for its next read, and says so', () => {
+    const house = openHouse()
+    house.source.state('idle')
+    expect(house.board.status().sentence).toBe('acme audit waits for its next read')
+  })
+
   it('a held source is named with its reason and since when', () => {
     const house = openHouse()
     settle(house)
