@@ -1,0 +1,152 @@
+// YAML text to plain values, with the place of every key and value. Bounded: neither aliases nor depth can make it large.
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from 'yaml'
+import type { YAMLError } from 'yaml'
+import { isShowable, type Fault, type Path, type Place } from './faults.ts'
+
+/** Far above any real configuration; aliases of aliases stop here. */
+const MOST_NODES = 50_000
+const MOST_DEPTH = 40
+
+export interface ConfigDocument {
+  readonly value: unknown
+  readonly faults: readonly Fault[]
+  /** Place of the value under `path`; of the nearest parent that is there, where it is missing. */
+  valueAt(path: Path): Place
+  keyAt(path: Path): Place
+  has(path: Path): boolean
+}
+
+export function pathKey(path: Path): string {
+  return JSON.stringify(path)
+}
+
+// yaml's own messages may quote the text, and so a secret: they are said again without it.
+const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
+  TAB_AS_INDENT: 'a tab indents here: want spaces',
+  BAD_INDENT: 'the indentation fits no line above, or a bracket is not closed: line it up, or close it',
+  BLOCK_AS_IMPLICIT_KEY: 'a mapping begins within a value: want a new line, or quotes around the value',
+  MULTILINE_IMPLICIT_KEY:
+    'not valid as a key: a space after its colon may be missing, or the indentation be wrong',
+  MISSING_CHAR:
+    'something is missing here or above: a closing quote or bracket, a colon, a comma, or a space after one',
+  BAD_DQ_ESCAPE: 'an unknown escape within double quotes: want single quotes, or two backslashes',
+  BAD_SCALAR_START: 'a value may not begin with this character unless it is quoted',
+  MULTIPLE_DOCS: 'a second document begins here: want one in a file',
+  TAG_RESOLVE_FAILED: 'a tag (!…) of no known meaning: want quotes around the value if it begins with !',
+  UNEXPECTED_TOKEN:
+    'not valid here: within { } and [ ] a ${…} wants quotes; else look at the quotes and the indentation of this line and the one above',
+}
+
+interface Walk {
+  readonly document: Document
+  readonly places: Map<string, { key: number; value: number }>
+  readonly faults: { path: Path; at: number; message: string }[]
+  nodes: number
+  /** told once, then the walk only comes home */
+  spent: boolean
+}
+
+function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, depth: number): unknown {
+  const at = given?.range?.[0] ?? keyOffset
+  walk.places.set(pathKey(path), { key: keyOffset, value: at })
+  if (walk.spent) return undefined
+  if (++walk.nodes > MOST_NODES || depth > MOST_DEPTH) {
+    walk.spent = true
+    // Deep within itself it has no name that helps.
+    walk.faults.push({
+      path: path.slice(0, 1),
+      at,
+      message: 'too large or too deep: its aliases may be nested, or lead in a circle',
+    })
+    return undefined
+  }
+  const node = isAlias(given) ? given.resolve(walk.document) : given
+  if (isAlias(given) && !node)
+    walk.faults.push({
+      path,
+      at,
+      message: 'an alias of no known anchor: want quotes around the value if it begins with *',
+    })
+  if (isMap(node)) return mapOf(walk, node.items, path, depth)
+  if (isSeq(node))
+    return node.items.map((item, i) => valueOf(walk, item as Node, [...path, i], at, depth + 1))
+  return isScalar(node) ? node.value : undefined
+}
+
+type Pairs = readonly { readonly key: unknown; readonly value: unknown }[]
+
+function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<string, unknown> {
+  // Without a prototype: `__proto__` is a key like any other, and refused as an unknown one.
+  const map = Object.create(null) as Record<string, unknown>
+  for (const pair of pairs) {
+    const node = pair.key as Node | null
+    const at = node?.range?.[0] ?? 0
+    const key = isScalar(node) ? String(node.value) : undefined
+    if (key === undefined) {
+      walk.faults.push({
+        path,
+        at,
+        message: 'a key that is no text: want a word, or quotes around a value that begins with { or [',
+      })
+      continue
+    }
+    const under = [...path, key]
+    if (key in map) {
+      walk.faults.push({
+        path: under,
+        at,
+        message: `${isShowable(key) ? 'the key' : 'a key'} is there twice: want it once`,
+      })
+      continue
+    }
+    map[key] = valueOf(walk, pair.value as Node | null, under, at, depth + 1)
+  }
+  return map
+}
+
+/** The first of a line; what cannot be placed after a first fault is only its echo. */
+function syntaxFaults(document: Document, placeOf: (offset: number) => Place, file: string): Fault[] {
+  const byLine = new Map<number, Fault>()
+  for (const error of [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])) {
+    const place = placeOf(error.pos[0])
+    if (byLine.has(place.line) || (byLine.size > 0 && error.code === 'UNEXPECTED_TOKEN')) continue
+    const message = `not valid YAML: ${sentences[error.code] ?? 'not understood'}`
+    byLine.set(place.line, { file, ...place, path: [], message })
+  }
+  return [...byLine.values()]
+}
+
+export function readDocument(file: string, text: string): ConfigDocument {
+  const lineCounter = new LineCounter()
+  // Duplicate keys are found in the walk, which knows their path.
+  const document = parseDocument(text, {
+    lineCounter,
+    prettyErrors: false,
+    uniqueKeys: false,
+  })
+  const placeOf = (offset: number): Place => {
+    const { line, col } = lineCounter.linePos(offset)
+    return { line: Math.max(line, 1), column: Math.max(col, 1) }
+  }
+  const syntax = syntaxFaults(document, placeOf, file)
+  const walk: Walk = { document, places: new Map(), faults: [], nodes: 0, spent: false }
+  // Of a broken document nothing further is told: it would speak of what the break made of it.
+  const read = syntax.length > 0 ? undefined : valueOf(walk, document.contents, [], 0, 0)
+  const nearest = (path: Path): { key: number; value: number } => {
+    for (let length = path.length; length > 0; length--) {
+      const found = walk.places.get(pathKey(path.slice(0, length)))
+      if (found) return found
+    }
+    return walk.places.get(pathKey([])) ?? { key: 0, value: 0 }
+  }
+  return {
+    value: walk.spent ? undefined : read,
+    faults: [
+      ...syntax,
+      ...walk.faults.map(({ path, at, message }) => ({ file, ...placeOf(at), path, message })),
+    ],
+    valueAt: (path) => placeOf(nearest(path).value),
+    keyAt: (path) => placeOf(nearest(path).key),
+    has: (path) => walk.places.has(pathKey(path)),
+  }
+}

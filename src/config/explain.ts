@@ -1,0 +1,149 @@
+// What the schema refuses, in words for an operator: what is wrong and what would be right, at its place, without any value.
+import type { z } from 'zod'
+import { durationPattern, sizePattern } from '../model/units.ts'
+import type { ConfigDocument } from './document.ts'
+import { isRecord } from './fields.ts'
+import { isShowable, under, type Fault, type Path } from './faults.ts'
+import { laterWords } from './later.ts'
+import { nearest } from './nearest.ts'
+
+type Shape = Readonly<Record<string, unknown>>
+
+/** The part of the JSON Schema under `path`; of several kinds the one that the value names by `type`. */
+function shapeAt(schema: Shape, value: unknown, path: Path): Shape | undefined {
+  const [step, ...rest] = path
+  const kinds = schema['oneOf']
+  if (Array.isArray(kinds)) {
+    const kind = kinds.find((one) => isRecord(one) && isRecord(value) && constOf(one) === value['type']) as
+      Shape | undefined
+    return kind && shapeAt(kind, value, path)
+  }
+  if (step === undefined) return schema
+  const part = typeof step === 'number' ? schema['items'] : propertiesOf(schema)[String(step)]
+  const inner = under(value, [step])
+  return isRecord(part) ? shapeAt(part, inner, rest) : undefined
+}
+
+function propertiesOf(schema: Shape): Shape {
+  return isRecord(schema['properties']) ? schema['properties'] : {}
+}
+
+function constOf(schema: Shape): unknown {
+  const type = propertiesOf(schema)['type']
+  return isRecord(type) ? type['const'] : undefined
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing'
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object') return 'a mapping'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'a number' : 'a fraction'
+  return typeof value === 'string' ? 'a text' : 'true or false'
+}
+
+const wanted: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  object: 'a mapping of keys',
+  record: 'a mapping of keys',
+  array: 'a list',
+}
+
+function oneOf(words: readonly unknown[], given: unknown): string {
+  const list = `want ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
+  return typeof given === 'string' && laterWords.includes(given)
+    ? `${given} is not in this version yet: ${list}`
+    : list
+}
+
+const bound = (issue: { readonly origin: string }, amount: string): string =>
+  issue.origin === 'array'
+    ? `${amount} item${amount === '1' ? '' : 's'}`
+    : issue.origin === 'string'
+      ? `${amount} characters`
+      : amount
+
+/** zod asks here for each message that the schema itself does not give. */
+function sentence(issue: z.core.$ZodRawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `want ${wanted[issue.expected] ?? issue.expected}, got ${kindOf(issue.input)}`
+    case 'invalid_value':
+      return oneOf(issue.values, issue.input)
+    case 'invalid_union': {
+      const options = issue['options'] as unknown[] | undefined
+      const given = isRecord(issue.input) ? issue.input[String(issue['discriminator'])] : undefined
+      return options ? oneOf(options, given) : 'is of none of the kinds that may stand here'
+    }
+    case 'too_small':
+      return issue.origin === 'string'
+        ? 'may not be empty'
+        : `want at least ${bound(issue, String(issue.minimum))}`
+    case 'too_big':
+      return `want at most ${bound(issue, String(issue.maximum))}`
+    default:
+      return 'is not valid'
+  }
+}
+
+/** Checks `value`; messages come from the schema or from `sentence`. */
+export function check<Schema extends z.ZodType>(schema: Schema, value: unknown) {
+  return schema.safeParse(value, { error: sentence })
+}
+
+function unknownKey(key: string, schema: Shape | undefined): string {
+  const known = schema ? Object.keys(propertiesOf(schema)) : []
+  if (!isShowable(key)) return 'is no known key: a space after a colon may be missing'
+  const meant = nearest(key, known)
+  if (meant !== undefined) return `is no known key: did you mean ${meant}?`
+  return `is no known key: want ${known.length > 0 ? known.join(', ') : 'none here'}`
+}
+
+function missing(issue: z.core.$ZodIssue, schema: Shape | undefined): string {
+  const description = schema?.['description']
+  if (typeof description === 'string') return `is missing. ${description}`
+  return issue.code === 'invalid_type'
+    ? `is missing: want ${wanted[issue.expected] ?? 'it'}`
+    : `is missing: ${issue.message}`
+}
+
+/** A bare number where a unit belongs, and a key without a value, deserve better than the type's name. */
+function wrongType(issue: z.core.$ZodIssue, schema: Shape | undefined, input: unknown): string {
+  if (typeof input === 'number' && schema?.['pattern'] === durationPattern.source)
+    return 'want a duration with its unit, such as 30s, 5m, 24h or 35d'
+  if (typeof input === 'number' && schema?.['pattern'] === sizePattern.source)
+    return 'want a size with its unit, such as 512KiB, 1MiB or 2GiB'
+  if (input === null && schema?.['type'] === 'object')
+    return 'has nothing under it: want {} for its defaults, or leave the key out'
+  return issue.message
+}
+
+/** `json` is the JSON Schema of the same schema: it knows the keys and what they mean. */
+export function explain(
+  error: z.ZodError,
+  json: Shape,
+  document: ConfigDocument,
+  value: unknown,
+  file: string,
+): Fault[] {
+  return error.issues.flatMap((issue): Fault[] => {
+    const { path } = issue
+    const schema = shapeAt(json, value, path)
+    if (issue.code === 'unrecognized_keys')
+      return issue.keys.map((key) => {
+        const there = [...path, key]
+        return { file, ...document.keyAt(there), path: there, message: unknownKey(key, schema) }
+      })
+    const input = under(value, path)
+    const absent = input === undefined && path.length > 0 && !document.has(path)
+    const message =
+      absent && (issue.code === 'invalid_type' || issue.code === 'invalid_union')
+        ? missing(issue, schema)
+        : issue.code === 'invalid_type'
+          ? wrongType(issue, schema, input)
+          : issue.message
+    return [{ file, ...document.valueAt(path), path, message }]
+  })
+}

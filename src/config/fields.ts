@@ -1,0 +1,114 @@
+// The small pieces that workspaces, sinks and the journal share: names, patterns, bounded spans and sizes, addresses. Each turns text into what the rooms use.
+import { z } from 'zod'
+import { parseInstantText } from '../model/time.ts'
+import { duration, durationMs, durationPattern, size } from '../model/units.ts'
+
+export const partName = () =>
+  z.string().regex(/^[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')
+
+/** Globs over an entry's type; `!` takes away again. */
+export const typeGlobs = () =>
+  z
+    .array(z.string().regex(/^!?[^!\s]+$/, 'want a pattern such as auth:* or !user:client_view_history'))
+    .min(1)
+    .prefault(['*'])
+
+/** A span that a loop waits: never so short that the loop spins. */
+export const interval = () => duration().refine((ms) => ms >= 1000, 'want at least 1s')
+
+/** A size of at least `leastBytes`. */
+export const sizeFrom = (leastBytes: number, least: string) =>
+  size().refine((bytes) => bytes >= leastBytes, `want at least ${least}`)
+
+export type Start =
+  | { readonly kind: 'earliest' | 'latest' }
+  | { readonly kind: 'span'; readonly ms: number }
+  | { readonly kind: 'time'; readonly atUs: number }
+
+const dayPattern = /^\d{4}-\d\d-\d\d$/
+
+function startAtUs(text: string): number {
+  return parseInstantText(dayPattern.test(text) ? `${text}T00:00:00Z` : text)
+}
+
+function parseStart(text: string): Start {
+  if (text === 'earliest' || text === 'latest') return { kind: text }
+  if (durationPattern.test(text)) return { kind: 'span', ms: durationMs(text) }
+  return { kind: 'time', atUs: startAtUs(text) }
+}
+
+function isStart(text: string): boolean {
+  return (
+    text === 'earliest' || text === 'latest' || durationPattern.test(text) || Number.isFinite(startAtUs(text))
+  )
+}
+
+/** Where reading begins when nothing was read yet. */
+export const start = () =>
+  z
+    .string()
+    .refine(isStart, 'want earliest, latest, a span such as 30d, or a time such as 2026-01-31T00:00:00Z')
+    .transform(parseStart)
+
+export interface Listen {
+  readonly host: string
+  readonly port: number
+}
+
+const listenPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/
+
+function parseListen(text: string): Listen {
+  const [, bracketed, plain, port] = listenPattern.exec(text) ?? []
+  return { host: bracketed ?? plain ?? '', port: Number(port) }
+}
+
+export const listen = () =>
+  z
+    .string()
+    .refine(
+      (text) => listenPattern.test(text) && parseListen(text).port <= 65_535,
+      'want host:port, such as 127.0.0.1:9464 or [::1]:9464',
+    )
+    .transform(parseListen)
+
+/** What is wrong with an address that we are to ask under; undefined when nothing is. */
+function addressFault(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:'))
+    return 'want an address such as https://api.example.com'
+  if (url.username !== '' || url.password !== '')
+    return 'holds a user name or password: give the key in api_key'
+  if (url.search !== '' || url.hash !== '')
+    return 'has a query or a fragment: want scheme, host and path only'
+  return undefined
+}
+
+/** An http or https address without a trailing slash. */
+export const baseUrl = () =>
+  z
+    .string()
+    .superRefine((text, context) => {
+      const message = addressFault(text)
+      if (message !== undefined) context.addIssue({ code: 'custom', message })
+    })
+    .transform((text) => text.replace(/\/+$/, ''))
+
+/** True when `url` would carry a secret in the clear over a network. What is no address at all is somebody else's fault to tell. */
+export function isExposed(url: string): boolean {
+  if (!URL.canParse(url)) return false
+  const { protocol, hostname } = new URL(url)
+  return (
+    protocol === 'http:' &&
+    hostname !== 'localhost' &&
+    hostname !== '[::1]' &&
+    !/^127(\.\d{1,3}){3}$/.test(hostname)
+  )
+}
+
+export const exposedFault =
+  'is plain http to another machine: use https, or set allow_insecure: true beside it'
+
+/** Anything that YAML can hold under a key, as far as a rule may look into it while other parts are still at fault. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

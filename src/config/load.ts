@@ -1,0 +1,138 @@
+// From a file's name to a checked configuration, or to all of its faults at once.
+import type { z } from 'zod'
+import { Secret } from '../model/secret.ts'
+import { pathKey, readDocument, type ConfigDocument } from './document.ts'
+import { check, explain } from './explain.ts'
+import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
+import { BrokenReference, reasonOf, resolveText, type References } from './references.ts'
+import { configJsonSchema, configSchema, type Config } from './schema.ts'
+
+/** A scalar with references in it, as it was written. */
+export interface Reference {
+  readonly path: Path
+  readonly text: string
+}
+
+/** A configuration with the places of its keys, for whoever has more to say about it. */
+export interface LoadedConfig {
+  readonly file: string
+  readonly config: Config
+  readonly document: ConfigDocument
+  readonly references: readonly Reference[]
+}
+
+interface Resolving {
+  readonly world: References
+  readonly references: Reference[]
+  readonly broken: { readonly path: Path; readonly message: string }[]
+}
+
+function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
+  if (typeof value === 'string') return resolveScalar(value, path, resolving)
+  if (Array.isArray(value)) return value.map((item, index) => resolveAll(item, [...path, index], resolving))
+  if (typeof value !== 'object' || value === null) return value
+  const map = Object.create(null) as Record<string, unknown>
+  for (const [key, inner] of Object.entries(value)) map[key] = resolveAll(inner, [...path, key], resolving)
+  return map
+}
+
+function resolveScalar(text: string, path: Path, { world, references, broken }: Resolving): string {
+  if (!text.includes('$')) return text
+  try {
+    const resolved = resolveText(text, world)
+    if (resolved !== text) references.push({ path, text })
+    return resolved
+  } catch (error) {
+    if (!(error instanceof BrokenReference)) throw error
+    broken.push({ path, message: error.message })
+    return text
+  }
+}
+
+/**
+ * A variable or a file can only give a text; where the schema wants a number or yes and no, the text is read as one.
+ * True when something changed and the check is worth doing again.
+ */
+function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], references: readonly Reference[]) {
+  const referenced = new Set(references.map(({ path }) => pathKey(path)))
+  let changed = false
+  for (const issue of issues) {
+    if (issue.code !== 'invalid_type' || !referenced.has(pathKey(issue.path))) continue
+    const text = under(value, issue.path)
+    const parent = under(value, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
+    const last = issue.path.at(-1)
+    if (typeof text !== 'string' || last === undefined) continue
+    const isNumber = issue.expected === 'number' || issue.expected === 'int'
+    if (isNumber && /^-?\d+(\.\d+)?$/.test(text)) parent[last] = Number(text)
+    else if (issue.expected === 'boolean' && (text === 'true' || text === 'false'))
+      parent[last] = text === 'true'
+    else continue
+    changed = true
+  }
+  return changed
+}
+
+/** Secrets that came by reference know the way back, so that they can be read again. */
+function followSecrets(config: Config, references: readonly Reference[], world: References): void {
+  for (const { path, text } of references) {
+    const value = under(config, path)
+    if (value instanceof Secret) value.follow(() => resolveText(text, world))
+  }
+}
+
+function textOf(file: string, world: References): string | Fault {
+  try {
+    return world.readFile(file)
+  } catch (error) {
+    const message = `the configuration cannot be read: ${reasonOf(error)}; name another with --config`
+    return { file, line: 1, column: 1, path: [], message }
+  }
+}
+
+export interface Examined {
+  readonly faults: readonly Fault[]
+  /** Present where no fault kept the rest from being read: for a look at what else is wrong, not to run with. */
+  readonly loaded: LoadedConfig | undefined
+}
+
+/** All faults of a file at once; throws none. */
+export function examineConfig(file: string, world: References): Examined {
+  const text = textOf(file, world)
+  if (typeof text !== 'string') return { faults: [text], loaded: undefined }
+  const document = readDocument(file, text)
+  if (document.value === undefined || document.value === null)
+    return { faults: document.faults.length > 0 ? document.faults : [emptyFault(file)], loaded: undefined }
+  const resolving: Resolving = { world, references: [], broken: [] }
+  const value = resolveAll(document.value, [], resolving)
+  const { references, broken } = resolving
+  let result = check(configSchema, value)
+  if (!result.success && readAsWanted(value, result.error.issues, references))
+    result = check(configSchema, value)
+  const faults: Fault[] = [
+    ...document.faults,
+    ...broken.map(({ path, message }) => ({ file, ...document.valueAt(path), path, message })),
+  ]
+  if (result.success) {
+    followSecrets(result.data, references, world)
+    return { faults, loaded: { file, config: result.data, document, references } }
+  }
+  // What could not be read is told once; what the schema thinks of it says nothing.
+  const told = new Set(faults.map(({ path }) => pathKey(path)))
+  const more = explain(result.error, configJsonSchema(), document, value, file)
+  return {
+    faults: [...faults, ...more.filter(({ path }) => !told.has(pathKey(path)))],
+    loaded: undefined,
+  }
+}
+
+function emptyFault(file: string): Fault {
+  const message = 'the file is empty: want workspaces and sinks at least'
+  return { file, line: 1, column: 1, path: [], message }
+}
+
+/** Throws ConfigFaults with all faults at once. */
+export function loadConfig(file: string, world: References): Config {
+  const { faults, loaded } = examineConfig(file, world)
+  if (!loaded || faults.length > 0) throw new ConfigFaults(faults)
+  return loaded.config
+}

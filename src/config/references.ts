@@ -1,0 +1,62 @@
+// `${file:/path}` and `${env:NAME}` within a scalar, and `$$` for a dollar: resolved after parsing, so that what stands in a file can never change the configuration's structure.
+
+/** Where references lead. `read` gives a file's text and throws as node:fs does. */
+export interface References {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly readFile: (path: string) => string
+}
+
+/** What an operator can be told: names the reference, never a value. */
+export class BrokenReference extends Error {}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'no permission to read it',
+  EPERM: 'no permission to read it',
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'a part of its path is no folder',
+  EFBIG: 'it is larger than 1 MiB',
+}
+
+/** Why a file cannot be used, from what node:fs threw. */
+export function reasonOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return reasons[code] ?? (code === '' ? 'it cannot be read' : `it cannot be read (${code})`)
+}
+
+function fileText(path: string, world: References): string {
+  try {
+    // Editors and `echo` end a file with a line end; no secret ends with one.
+    return world.readFile(path).replace(/[\r\n]+$/, '')
+  } catch (error) {
+    throw new BrokenReference(`\${file:${path}} cannot be resolved: ${reasonOf(error)}`)
+  }
+}
+
+function variable(name: string, world: References): string {
+  const value = Object.hasOwn(world.env, name) ? world.env[name] : undefined
+  if (value === undefined) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not set`)
+  return value
+}
+
+// `$$`, a whole reference, or the beginning of something that is none.
+const pieces = /\$\$|\$\{(file|env):([^}]*)\}|\$\{/g
+const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+/** Where `text` leads to, in order. */
+export function filesIn(text: string): readonly string[] {
+  return [...text.matchAll(pieces)].flatMap(([, kind, name]) => (kind === 'file' && name ? [name] : []))
+}
+
+/** Throws BrokenReference. What a reference brings in is not looked at again. */
+export function resolveText(text: string, world: References): string {
+  return text.replace(pieces, (whole: string, kind: string | undefined, name: string | undefined) => {
+    if (whole === '$$') return '$'
+    if (kind === 'file' && name) return fileText(name, world)
+    if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, world)
+    // The text may be a secret with a dollar in it: not shown.
+    throw new BrokenReference(
+      'a reference of no known kind: want ${file:/path} or ${env:NAME}, or $$ for a $',
+    )
+  })
+}

@@ -1,0 +1,108 @@
+// The whole configuration as one schema: every key, its default and its meaning. Durations leave it as ms, sizes as bytes, secrets as Secret.
+import { z } from 'zod'
+import { duration } from '../model/units.ts'
+import { isRecord, listen, sizeFrom } from './fields.ts'
+import { sink } from './sink.ts'
+import { sourcesOf, workspace, type WorkspaceConfig } from './workspace.ts'
+
+export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
+export { sinkFiles, type SinkConfig, type SinkType } from './sink.ts'
+export { type Listen, type Start } from './fields.ts'
+
+const limits = () =>
+  z.strictObject({
+    max_entry_bytes: sizeFrom(1024, '1KiB')
+      .prefault('16MiB')
+      .describe('A larger entry is quarantined: its first MiB, its length and its hash are kept.'),
+    max_depth: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .default(512)
+      .describe('How deep an entry may nest; a deeper one is quarantined.'),
+  })
+
+const journal = () =>
+  z.strictObject({
+    path: z
+      .string()
+      .min(1)
+      .default('/var/lib/auditferry/auditferry.db')
+      .describe('The file of state, on a local disk.'),
+    max_bytes: sizeFrom(1024, '1KiB')
+      .prefault('2GiB')
+      .describe('Owed payload at most; reading pauses there, nothing is dropped.'),
+    keep_keys: duration()
+      .refine((ms) => ms >= 3_600_000, 'want at least 1h, or entries read again would count as new')
+      .prefault('35d')
+      .describe('How long a known id is known.'),
+    keep_settled: sizeFrom(0, '0B').prefault('256MiB').describe('Delivered chunks that are kept for replay.'),
+    limits: limits().prefault({}).describe('What an entry may be like at most.'),
+  })
+
+const server = () =>
+  z.strictObject({
+    listen: listen()
+      .prefault('127.0.0.1:9464')
+      .describe('Where metrics, probes and the status page are served, host:port.'),
+  })
+
+const log = () =>
+  z.strictObject({
+    level: z
+      .enum(['debug', 'info', 'warn', 'error'])
+      .default('info')
+      .describe('The least grave lines that are written, as JSON on standard error.'),
+  })
+
+type Issue = (path: PropertyKey[], message: string) => void
+
+function uniqueNames(group: string, list: readonly unknown[], issue: Issue): void {
+  const seen = new Map<unknown, number>()
+  for (const [index, part] of list.entries()) {
+    const name = isRecord(part) ? part['name'] : undefined
+    if (typeof name !== 'string') continue
+    const before = seen.get(name)
+    if (before === undefined) seen.set(name, index)
+    else issue([group, index, 'name'], `is the name of ${group}[${before}] already: want a unique one`)
+  }
+}
+
+function someSource(workspaces: readonly unknown[], issue: Issue): void {
+  // A source that is on but faulty has its own fault: it counts as on here.
+  const on = workspaces.some(
+    (part) =>
+      !isRecord(part) ||
+      part['audit'] !== undefined ||
+      sourcesOf(part as unknown as WorkspaceConfig).length > 0,
+  )
+  if (!on)
+    issue(['workspaces'], 'no workspace has a source switched on: want audit: {} in one of them at least')
+}
+
+export const configSchema = z
+  .strictObject({
+    journal: journal().prefault({}).describe('Where what was read is kept until every sink has it.'),
+    workspaces: z.array(workspace).min(1).describe('What is read: one item a workspace.'),
+    sinks: z.array(sink).min(1).describe('Where it goes: one item a receiver.'),
+    server: server().prefault({}).describe('The listener for metrics, probes and the status page.'),
+    log: log().prefault({}).describe("The daemon's own log."),
+  })
+  .superRefine(
+    (value: unknown, context) => {
+      if (!isRecord(value)) return
+      const issue: Issue = (path, message) => context.addIssue({ code: 'custom', path, message })
+      for (const group of ['workspaces', 'sinks'])
+        if (Array.isArray(value[group])) uniqueNames(group, value[group] as unknown[], issue)
+      const workspaces: unknown = value['workspaces']
+      if (Array.isArray(workspaces) && workspaces.length > 0) someSource(workspaces as unknown[], issue)
+    },
+    { when: () => true },
+  )
+
+export type Config = z.output<typeof configSchema>
+
+/** JSON Schema (draft-07) of what an operator writes. */
+export function configJsonSchema(): Record<string, unknown> {
+  return z.toJSONSchema(configSchema, { io: 'input', target: 'draft-7' })
+}

@@ -1,0 +1,110 @@
+// A sink of the configuration: the keys that every sink has, joined with each kind's own options.
+import { z } from 'zod'
+import { formatNames } from '../formats/named.ts'
+import type { NamedFile } from '../model/sink-kind.ts'
+import { duration } from '../model/units.ts'
+import { sinkKinds } from '../sinks/index.ts'
+import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
+import { deny, redact } from './later.ts'
+
+/** What may be named as a source of a sink. */
+export const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
+
+/** What all readers and sinks together may hold is 32 MiB (law 4); a batch of that size would hold up everybody else. */
+const MOST_BATCH_BYTES = 16 * 2 ** 20
+
+const batch = () =>
+  z.strictObject({
+    max_entries: z.int().min(1).max(100_000).default(1000).describe('Entries in a batch at most.'),
+    max_bytes: sizeFrom(1, '1B')
+      .refine((bytes) => bytes <= MOST_BATCH_BYTES, 'want at most 16MiB')
+      .prefault('1MiB')
+      .describe('Bytes of entries in a batch at most; a larger single entry is a batch of its own.'),
+    linger: duration().prefault('1s').describe('How long a batch waits to fill.'),
+  })
+
+const common = {
+  name: partName().describe(
+    'Name of the sink in metrics, logs and the status page; unique. Small letters, digits, hyphens.',
+  ),
+  sources: z
+    .array(z.enum(sinkSources))
+    .min(1)
+    .default(['audit', 'history.usage', 'vault.projects'])
+    .describe('What is sent; history.query must be named to be sent.'),
+  types: typeGlobs().describe(
+    "Patterns over an entry's type; the last that matches decides, ! takes away again.",
+  ),
+  format: z
+    .enum(formatNames)
+    .default('raw')
+    .describe(
+      'raw: the entry as the API sent it; envelope: the same inside an object that tells its origin.',
+    ),
+  batch: batch().prefault({}).describe('How large a batch grows and how long it waits.'),
+  allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),
+  redact: redact().optional().describe('Fields to change before sending. Not in this version yet.'),
+  deny: deny().optional().describe('Entries to keep from this sink. Not in this version yet.'),
+}
+
+interface Kind {
+  readonly options: z.ZodObject
+  urls?(options: never): readonly string[]
+  files?(options: never): readonly NamedFile[]
+  outputs?(options: never): readonly NamedFile[]
+}
+
+/** Addresses of a sink whose options may still be at fault in part: then there may be none. */
+function urlsOf(kind: Kind, options: object): readonly string[] {
+  try {
+    return kind.urls?.(options as never).filter((url) => typeof url === 'string') ?? []
+  } catch {
+    return []
+  }
+}
+
+/** Where under the sink an address stands: `url`, or `urls` and its index. */
+function placeOf(options: Readonly<Record<string, unknown>>, url: string): PropertyKey[] {
+  for (const [key, value] of Object.entries(options)) {
+    if (value === url) return [key]
+    const index = Array.isArray(value) ? value.indexOf(url) : -1
+    if (index >= 0) return [key, index]
+  }
+  return []
+}
+
+function sinkOf(type: string, kind: Kind) {
+  const described = z.literal(type).describe('Kind of receiver.')
+  return kind.options.safeExtend({ type: described, ...common }).superRefine(
+    (value: unknown, context) => {
+      if (!isRecord(value) || value['allow_insecure'] === true) return
+      for (const url of urlsOf(kind, value))
+        if (isExposed(url))
+          context.addIssue({ code: 'custom', path: placeOf(value, url), message: exposedFault })
+    },
+    { when: () => true },
+  )
+}
+
+type Kinds = typeof sinkKinds
+export type SinkType = keyof Kinds
+type CommonKeys = z.output<z.ZodObject<typeof common>>
+
+/** One sink, by its type. */
+export type SinkConfig = {
+  [Type in SinkType]: z.output<Kinds[Type]['options']> & CommonKeys & { readonly type: Type }
+}[SinkType]
+
+const [first, ...others] = Object.entries(sinkKinds).map(([type, kind]) => sinkOf(type, kind))
+if (!first) throw new Error('there is no kind of sink')
+
+/** The types lost in the loop above are told again here; a test parses one sink of each kind. */
+export const sink = z
+  .discriminatedUnion('type', [first, ...others])
+  .describe('One receiver.') as unknown as z.ZodType<SinkConfig>
+
+/** The files that a sink names: to be read, or to be written by it alone. */
+export function sinkFiles(config: SinkConfig, which: 'files' | 'outputs'): readonly NamedFile[] {
+  const kind: Kind = sinkKinds[config.type]
+  return kind[which]?.(config as never) ?? []
+}

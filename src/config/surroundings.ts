@@ -1,0 +1,92 @@
+// The second layer of `validate`: what the configuration refers to on this machine, and what in it cannot be meant so. Reads only.
+import { resolve } from 'node:path'
+import { Secret } from '../model/secret.ts'
+import { under, type Fault, type Path } from './faults.ts'
+import { writeFault, type Files } from './files.ts'
+import type { LoadedConfig } from './load.ts'
+import { filesIn, reasonOf } from './references.ts'
+import { sinkFiles, sourcesOf } from './schema.ts'
+
+export interface Surroundings {
+  readonly faults: readonly Fault[]
+  readonly warnings: readonly Fault[]
+}
+
+interface Look {
+  readonly loaded: LoadedConfig
+  readonly files: Files
+  readonly fault: (path: Path, message: string) => void
+  readonly warning: (path: Path, message: string) => void
+}
+
+interface Named {
+  readonly path: Path
+  readonly name: string
+}
+
+function namedFiles(loaded: LoadedConfig, which: 'files' | 'outputs'): readonly Named[] {
+  return loaded.config.sinks.flatMap((sink, index) =>
+    sinkFiles(sink, which).map(({ field, path }) => ({
+      path: ['sinks', index, ...field.split('.')],
+      name: path,
+    })),
+  )
+}
+
+function lookAtReadFiles({ loaded, files, fault }: Look): void {
+  for (const { path, name } of namedFiles(loaded, 'files'))
+    try {
+      files.read(name)
+    } catch (error) {
+      fault(path, `the file cannot be used: ${reasonOf(error)}`)
+    }
+}
+
+function lookAtWrittenFiles({ loaded, files, fault }: Look): void {
+  const journal: Named = { path: ['journal', 'path'], name: loaded.config.journal.path }
+  const owners = new Map<string, string>()
+  for (const { path, name } of [journal, ...namedFiles(loaded, 'outputs')]) {
+    const owner = owners.get(resolve(name))
+    if (owner !== undefined) fault(path, `is the file of ${owner} already: want one of its own`)
+    else owners.set(resolve(name), path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
+    const message = writeFault(resolve(name), files)
+    if (message !== undefined) fault(path, message)
+  }
+}
+
+function lookAtSecretFiles({ loaded, files, warning }: Look): void {
+  for (const { path, text } of loaded.references) {
+    if (!(under(loaded.config, path) instanceof Secret)) continue
+    for (const name of filesIn(text))
+      if (((files.look(name)?.mode ?? 0) & 0o004) !== 0)
+        warning(path, `\${file:${name}} can be read by every user of this machine: chmod it to 0400`)
+  }
+}
+
+function lookAtSources({ loaded, warning }: Look): void {
+  const on = new Set(loaded.config.workspaces.flatMap(sourcesOf))
+  for (const [index, { sources }] of loaded.config.sinks.entries()) {
+    const path = ['sinks', index, 'sources']
+    // The default names more than most have switched on: only what somebody wrote is worth a word.
+    if (loaded.document.has(path))
+      for (const [i, source] of sources.entries())
+        if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
+    if (!sources.some((source) => on.has(source)))
+      warning(path, 'none of its sources is switched on: this sink receives nothing')
+  }
+}
+
+/** All of it, never only the first. */
+export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
+  const faults: Fault[] = []
+  const warnings: Fault[] = []
+  const into = (list: Fault[]) => (path: Path, message: string) => {
+    list.push({ file: loaded.file, ...loaded.document.valueAt(path), path, message })
+  }
+  const look: Look = { loaded, files, fault: into(faults), warning: into(warnings) }
+  lookAtReadFiles(look)
+  lookAtWrittenFiles(look)
+  lookAtSecretFiles(look)
+  lookAtSources(look)
+  return { faults, warnings }
+}

@@ -1,0 +1,88 @@
+// One workspace of the configuration: where its API is, the key, what to read and how often.
+import { z } from 'zod'
+import { duration, secret } from '../model/units.ts'
+import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
+import { canary, history, vault } from './later.ts'
+
+const audit = () =>
+  z.strictObject({
+    activity: z
+      .enum(['high', 'medium', 'low', 'auto'])
+      .default('medium')
+      .describe(
+        'How busy the workspace is: high reads every 5 min, medium every 15 min, low every hour, auto follows the traffic.',
+      ),
+    interval: interval().optional().describe("How often to read, over the activity's own."),
+    start: start()
+      .prefault('earliest')
+      .describe(
+        'Where to begin when nothing was read yet: earliest, latest, a span back from now, or a time.',
+      ),
+    types: typeGlobs().describe(
+      "Patterns over an entry's type; the last that matches decides, ! takes away again. Other entries are counted and not kept.",
+    ),
+    sweep: duration()
+      .prefault('24h')
+      .describe(
+        'The trailing span that is read again for entries which become visible late; 0s turns it off.',
+      ),
+  })
+
+const perMinute = (limit: number, area: string) =>
+  z.int().min(1).default(limit).describe(`Requests a minute to the ${area} API.`)
+
+const rateLimits = () =>
+  z.strictObject({
+    audit: perMinute(60, 'audit log'),
+    history: perMinute(60, 'history'),
+    vault: perMinute(10, 'vault'),
+    assistant: perMinute(20, 'assistant'),
+  })
+
+const apiKey = () =>
+  secret().refine(
+    (key) => /^[\x21-\x7e]+$/.test(key.reveal()),
+    'has white space or characters that a header cannot carry: check that only the key stands there',
+  )
+
+export const workspace = z
+  .strictObject({
+    name: partName().describe(
+      'Name of the workspace in metrics, logs and lines; unique. Small letters, digits, hyphens.',
+    ),
+    base_url: baseUrl().describe("Address of the workspace's API, such as https://api.example.com."),
+    api_key: apiKey().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
+    audit: audit().optional().describe('The audit log. Present is on; {} takes the defaults.'),
+    history: history().optional().describe('Usage and query history. Not in this version yet.'),
+    vault: vault().optional().describe('The vault inventory. Not in this version yet.'),
+    canary: canary().optional().describe('An end-to-end probe. Not in this version yet.'),
+    rate_limits: rateLimits().prefault({}).describe('Requests a minute for this key; the documented limits.'),
+    expected_user_agents: z
+      .array(z.string().min(1))
+      .default([])
+      .describe("User agents of other known tools under the same key's user; their fetches are no finding."),
+    allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),
+  })
+  .superRefine(
+    (value: unknown, context) => {
+      if (!isRecord(value) || value['allow_insecure'] === true) return
+      const url = value['base_url']
+      if (typeof url === 'string' && isExposed(url))
+        context.addIssue({ code: 'custom', path: ['base_url'], message: exposedFault })
+    },
+    // Told even while another field of the workspace is at fault: all faults at once.
+    { when: () => true },
+  )
+  .describe('One workspace: its API, its key and what to read.')
+
+export type WorkspaceConfig = z.output<typeof workspace>
+
+/** The sources that are switched on. */
+export function sourcesOf(config: WorkspaceConfig): readonly string[] {
+  return [
+    ...(config.audit ? ['audit'] : []),
+    ...(config.history?.usage ? ['history.usage'] : []),
+    ...(config.history?.query ? ['history.query'] : []),
+    ...(config.vault?.projects ? ['vault.projects'] : []),
+  ]
+}

@@ -1,0 +1,148 @@
+// Each way to get a configuration wrong, with the exact words that an operator reads.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ConfigFaults } from '../../../src/config/faults.ts'
+import { loadConfig } from '../../../src/config/load.ts'
+
+const folder = 'test/fixtures/config'
+const fixtures = readdirSync(folder).filter((name) => name.startsWith('invalid-'))
+
+function faultsOf(file: string, text: string, env: Record<string, string> = {}): string[] {
+  const readFile = (path: string): string => {
+    if (path === file) return text
+    throw Object.assign(new Error('none'), { code: 'ENOENT' })
+  }
+  try {
+    loadConfig(file, { env, readFile })
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigFaults)) throw error
+    return error.message.split('\n')
+  }
+}
+
+describe('a configuration at fault says so at its place, in words, without a value', () => {
+  // The comment lines at a fixture's top are what is to be said of it.
+  test.each(fixtures)('%s', (name) => {
+    const text = readFileSync(join(folder, name), 'utf8')
+    const wanted = [...text.matchAll(/^# (.*)$/gm)].map(([, line]) => `${name}:${line}`)
+    expect(wanted).not.toHaveLength(0)
+    const faults = faultsOf(name, text)
+    expect(faults).toEqual(wanted)
+    expect(faults.join('\n')).not.toContain('planted')
+  })
+})
+
+const base = `journal: { path: LEAF, max_bytes: LEAF }
+workspaces:
+  - name: LEAF
+    base_url: LEAF
+    api_key: LEAF
+    audit:
+      activity: LEAF
+      start: LEAF
+      types: [LEAF]
+    rate_limits: { audit: LEAF }
+    allow_insecure: LEAF
+sinks:
+  - name: LEAF
+    type: splunk_hec
+    url: LEAF
+    token: LEAF
+    acks: LEAF
+    tls: { ca_file: LEAF }
+  - name: console
+    type: LEAF
+  - type: file
+    path: x
+    name: LEAF
+    batch: { linger: LEAF }
+    sources: LEAF
+server: { listen: LEAF }
+log: { level: LEAF }
+`
+
+test('a secret that stands as the value of any key, in any disguise, is in no fault', () => {
+  const leaves = base.split('LEAF').length - 1
+  const disguises = [
+    '*',
+    '!',
+    '@',
+    '%',
+    '"',
+    "'",
+    '- ',
+    '? ',
+    '| ',
+    '> ',
+    '[',
+    '`',
+    '$',
+    '${',
+    '${vault:',
+    ': ',
+    '\\',
+    'http://u:',
+  ]
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('', ...disguises), { minLength: leaves, maxLength: leaves }),
+      fc.constantFrom('', '}', ' x: y', ' # z', '"', '@host/', ']'),
+      (before, after) => {
+        let at = 0
+        const text = base.replaceAll('LEAF', () => `${before[at++] ?? ''}pLaNtEd-s3cret${after}`)
+        const faults = faultsOf('a.yaml', text)
+        expect(faults).not.toHaveLength(0)
+        expect(faults.join('\n')).not.toContain('pLaNtEd')
+      },
+    ),
+    { numRuns: 300 },
+  )
+})
+
+test('a secret that came by reference is in no fault', () => {
+  let at = 0
+  const text = base.replaceAll('LEAF', () => `"\${env:S${at++ % 3}}"`)
+  const faults = faultsOf('a.yaml', text, { S0: 'pLaNtEd', S1: 'pLaNtEd key', S2: '{pLaNtEd: [' })
+  expect(faults.length).toBeGreaterThan(15)
+  expect(faults.join('\n')).not.toContain('pLaNtEd')
+})
+
+test('all faults are told at once, in the order of their places', () => {
+  const text = `journal: { max_bytes: 5 }
+workspaces:
+  - name: A
+    base_url: http://api.example.com
+    api_key: \${file:/nope}
+    audit: { sweap: 1h }
+  - name: b
+    name: c
+sinks:
+  - { name: x, type: stdout, format: leef }
+  - { name: x, type: file }
+`
+  expect(faultsOf('a.yaml', text).map((line) => line.split(': ').slice(0, 2).join(' '))).toEqual([
+    'a.yaml:1:23 journal.max_bytes',
+    'a.yaml:3:11 workspaces[0].name',
+    'a.yaml:4:15 workspaces[0].base_url',
+    'a.yaml:5:14 workspaces[0].api_key',
+    'a.yaml:6:14 workspaces[0].audit.sweap',
+    'a.yaml:7:5 workspaces[1].base_url',
+    'a.yaml:7:5 workspaces[1].api_key',
+    'a.yaml:8:5 workspaces[1].name',
+    'a.yaml:10:38 sinks[0].format',
+    'a.yaml:11:5 sinks[1].path',
+    'a.yaml:11:13 sinks[1].name',
+  ])
+})
+
+test('a missing configuration is a fault of its own', () => {
+  const readFile = () => {
+    throw Object.assign(new Error('none'), { code: 'ENOENT' })
+  }
+  expect(() => loadConfig('/etc/x.yaml', { env: {}, readFile })).toThrow(
+    '/etc/x.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config',
+  )
+})

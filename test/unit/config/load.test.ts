@@ -1,0 +1,176 @@
+// What a good configuration becomes: defaults, units, positions in time, references.
+import { readdirSync, readFileSync } from 'node:fs'
+import { inspect } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../../src/config/load.ts'
+import { sinkKinds } from '../../../src/sinks/index.ts'
+import type { Config } from '../../../src/config/schema.ts'
+
+interface Given {
+  readonly text: string
+  readonly env?: Record<string, string>
+  readonly files?: Record<string, string>
+}
+
+function load({ text, env = {}, files = {} }: Given): Config {
+  const readFile = (path: string): string => {
+    if (path === 'a.yaml') return text
+    const content = files[path]
+    if (content === undefined) throw Object.assign(new Error('none'), { code: 'ENOENT' })
+    return content
+  }
+  return loadConfig('a.yaml', { env, readFile })
+}
+
+const small = (audit = '{}', key = 'k3y') => `workspaces:
+  - name: acme
+    base_url: https://api.example.com/
+    api_key: ${key}
+    audit: ${audit}
+sinks:
+  - name: console
+    type: stdout
+`
+
+test('what is left out takes its default, in the units of the rooms', () => {
+  const config = load({ text: small() })
+  const { api_key: key, ...workspace } = config.workspaces[0] ?? expect.fail()
+  expect(key.reveal()).toBe('k3y')
+  expect({ ...config, workspaces: [workspace] }).toEqual({
+    journal: {
+      path: '/var/lib/auditferry/auditferry.db',
+      max_bytes: 2 * 2 ** 30,
+      keep_keys: 35 * 86_400_000,
+      keep_settled: 256 * 2 ** 20,
+      limits: { max_entry_bytes: 16 * 2 ** 20, max_depth: 512 },
+    },
+    workspaces: [
+      {
+        name: 'acme',
+        base_url: 'https://api.example.com',
+        audit: { activity: 'medium', start: { kind: 'earliest' }, types: ['*'], sweep: 86_400_000 },
+        rate_limits: { audit: 60, history: 60, vault: 10, assistant: 20 },
+        expected_user_agents: [],
+        allow_insecure: false,
+      },
+    ],
+    sinks: [
+      {
+        name: 'console',
+        type: 'stdout',
+        sources: ['audit', 'history.usage', 'vault.projects'],
+        types: ['*'],
+        format: 'raw',
+        batch: { max_entries: 1000, max_bytes: 2 ** 20, linger: 1000 },
+        allow_insecure: false,
+      },
+    ],
+    server: { listen: { host: '127.0.0.1', port: 9464 } },
+    log: { level: 'info' },
+  })
+})
+
+test.each([
+  ['earliest', { kind: 'earliest' }],
+  ['latest', { kind: 'latest' }],
+  ['30d', { kind: 'span', ms: 30 * 86_400_000 }],
+  ['2026-01-31T00:00:00Z', { kind: 'time', atUs: Date.UTC(2026, 0, 31) * 1000 }],
+  ['2026-01-31T00:00:00.000001', { kind: 'time', atUs: Date.UTC(2026, 0, 31) * 1000 + 1 }],
+  ['2026-01-31', { kind: 'time', atUs: Date.UTC(2026, 0, 31) * 1000 }],
+])('start: %s is a position', (start, wanted) => {
+  expect(load({ text: small(`{ start: "${start}" }`) }).workspaces[0]?.audit?.start).toEqual(wanted)
+})
+
+test('a listener may be an IPv6 address', () => {
+  const { listen } = load({ text: `${small()}server: { listen: "[::1]:0" }\n` }).server
+  expect(listen).toEqual({ host: '::1', port: 0 })
+})
+
+test('plain http is allowed on loopback, and elsewhere where somebody said so', () => {
+  for (const host of ['localhost:1', '127.0.0.1', '127.9.9.9:80', '[::1]:8080'])
+    expect(load({ text: small().replace('https://api.example.com/', `http://${host}`) })).toBeDefined()
+  const said = small().replace('https:', 'http:').replace('audit:', 'allow_insecure: true\n    audit:')
+  expect(load({ text: said }).workspaces[0]?.base_url).toBe('http://api.example.com')
+  for (const host of ['127.0.0.1.example.com', '128.0.0.1', 'localhost.example.com', '10.0.0.1'])
+    expect(() => load({ text: small().replace('https://api.example.com/', `http://${host}`) })).toThrow(
+      'plain http',
+    )
+})
+
+test('sources of later versions may stand there switched off', () => {
+  const off = `${small().replace('sinks:', '    history: { usage: false, query: false }\n    vault: { projects: false }\nsinks:')}    redact: []\n    deny: {}\n`
+  expect(load({ text: off }).workspaces[0]?.vault?.projects).toBe(false)
+})
+
+describe('references', () => {
+  const keyFrom = (key: string, given: Omit<Given, 'text'>) =>
+    load({ text: small('{}', key), ...given }).workspaces[0]?.api_key ?? expect.fail()
+
+  test.each([
+    ['${file:/run/key}', 'from-file'],
+    ['${env:KEY}', 'from-env'],
+    ['pre-${env:KEY}-${file:/run/key}.post', 'pre-from-env-from-file.post'],
+    ['a$$b', 'a$b'],
+    ['$${env:KEY}', '${env:KEY}'],
+    ['$$${env:KEY}', '$from-env'],
+    ['a$b', 'a$b'],
+    ['$', '$'],
+    ['${env:DOLLARS}', '$$-${env:KEY}'],
+  ])('%s becomes %s', (written, wanted) => {
+    const env = { KEY: 'from-env', DOLLARS: '$$-${env:KEY}' }
+    expect(keyFrom(written, { env, files: { '/run/key': 'from-file\n' } }).reveal()).toBe(wanted)
+  })
+
+  test('what a reference brings in is a value, never structure', () => {
+    const text = `${small()}journal: { path: "\${env:PATHLIKE}" }\n`
+    const path = 'x }\nsinks: [] # *a &b !c'
+    expect(load({ text, env: { PATHLIKE: path } }).journal.path).toBe(path)
+  })
+
+  test('a number or a yes may come from a variable', () => {
+    const text = `${small()}    batch: { max_entries: "\${env:N}" }\n    allow_insecure: "\${env:YES}"\n`
+    const sink = load({ text, env: { N: '25', YES: 'true' } }).sinks[0]
+    expect(sink?.batch.max_entries).toBe(25)
+    expect(sink?.allow_insecure).toBe(true)
+    expect(() => load({ text, env: { N: 'many', YES: '1' } })).toThrow(
+      /want a number, got a text\n.*want true or false, got a text/,
+    )
+  })
+
+  test('a secret knows the way back to its file', () => {
+    const files = { '/run/key': 'old\n' }
+    const key = keyFrom('${file:/run/key}', { files })
+    expect(key.refresh()).toBe(false)
+    files['/run/key'] = 'new\r\n'
+    expect(key.refresh()).toBe(true)
+    expect(key.reveal()).toBe('new')
+  })
+
+  test('a variable inherited from no environment is not set', () => {
+    expect(() => keyFrom('${env:toString}', {})).toThrow('${env:toString} cannot be resolved: it is not set')
+  })
+
+  test('a loaded configuration prints no secret', () => {
+    const config = load({ text: small() })
+    expect(JSON.stringify(config) + inspect(config, { depth: 9 })).not.toContain('k3y')
+  })
+})
+
+describe('samples', () => {
+  const samples = readdirSync('config').filter((name) => name.endsWith('.yaml'))
+  const parsed = samples.map((name) => {
+    const readFile = (path: string): string =>
+      path.endsWith('.yaml') ? readFileSync(path, 'utf8') : 'stand-in'
+    return loadConfig(`config/${name}`, { env: {}, readFile })
+  })
+
+  test('every sample is a good configuration', () => {
+    expect(samples).toContain('example.yaml')
+    expect(parsed.every(({ sinks }) => sinks.length > 0)).toBe(true)
+  })
+
+  test('every kind of sink stands in a sample', () => {
+    const types = new Set(parsed.flatMap(({ sinks }) => sinks.map(({ type }) => type)))
+    expect([...types].sort()).toEqual(Object.keys(sinkKinds).sort())
+  })
+})

@@ -1,0 +1,104 @@
+// What a configuration refers to on this machine, looked at in real folders.
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
+import { examineConfig } from '../../../src/config/load.ts'
+import { lookAround } from '../../../src/config/surroundings.ts'
+
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'config-'))
+  writeFileSync(join(folder, 'key'), 'planted-key\n', { mode: 0o400 })
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const says = (list: readonly { path: readonly PropertyKey[]; message: string; line: number }[]) =>
+  list.map(({ path, message, line }) => `${line} ${path.join('.')}: ${message}`)
+
+function around(sinks: string, journal = join(folder, 'state', 'a.db'), files: Files = realFiles) {
+  const file = join(folder, 'a.yaml')
+  const text = `journal: { path: ${journal} }
+workspaces:
+  - { name: acme, base_url: "https://a.example.com", api_key: "\${file:${folder}/key}", audit: {} }
+sinks:
+${sinks}`
+  writeFileSync(file, text)
+  const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
+  expect(faults).toEqual([])
+  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files)
+  return { faults: says(found), warnings: says(warnings) }
+}
+
+const console = '  - { name: console, type: stdout }\n'
+
+test('nothing is said of what is in order, and nothing is made', () => {
+  expect(around(`  - { name: a, type: file, path: ${folder}/out/a.ndjson }\n`)).toEqual({
+    faults: [],
+    warnings: [],
+  })
+  expect(readdirSync(folder).sort()).toEqual(['a.yaml', 'key'])
+})
+
+test('a key that everybody may read is a warning', () => {
+  chmodSync(join(folder, 'key'), 0o644)
+  expect(around(console)).toEqual({
+    faults: [],
+    warnings: [
+      `3 workspaces.0.api_key: \${file:${folder}/key} can be read by every user of this machine: chmod it to 0400`,
+    ],
+  })
+})
+
+test('a journal whose folder cannot be made is a fault', () => {
+  expect(around(console, join(folder, 'key', 'a.db')).faults).toEqual([
+    `1 journal.path: cannot be created: ${folder}/key is no folder`,
+  ])
+  expect(around(console, folder).faults).toEqual(['1 journal.path: is a folder: want a file name'])
+})
+
+test('a folder without the permission to write is a fault', () => {
+  mkdirSync(join(folder, 'out'))
+  // Said by the fake: the user that runs tests may be one who may do everything.
+  const files: Files = { ...realFiles, writable: (path) => path !== join(folder, 'out') }
+  expect(around(`  - { name: a, type: file, path: ${folder}/out/a }\n`, undefined, files).faults).toEqual([
+    `5 sinks.0.path: cannot be created: ${folder}/out may not be written, give this user the permission`,
+  ])
+})
+
+test('two sinks into one file, or one into the journal, are faults', () => {
+  const journal = join(folder, 'a.db')
+  const sinks = `  - { name: a, type: file, path: ${folder}/x }
+  - { name: b, type: file, path: ${folder}/./x }
+  - { name: c, type: file, path: ${journal} }
+`
+  expect(around(sinks, journal).faults).toEqual([
+    '6 sinks.1.path: is the file of sinks[0] already: want one of its own',
+    '7 sinks.2.path: is the file of the journal already: want one of its own',
+  ])
+})
+
+test('a certificate that is not there is a fault at its key', () => {
+  const sinks = `  - name: siem
+    type: splunk_hec
+    url: https://a.example.com:8088
+    token: t
+    tls:
+      ca_file: ${folder}/ca.pem
+`
+  expect(around(sinks).faults).toEqual([
+    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file',
+  ])
+})
+
+test('a source that nobody reads is a warning where somebody named it', () => {
+  expect(around(`${console}    \n`).warnings).toEqual([])
+  expect(around('  - { name: a, type: stdout, sources: [audit, history.query] }\n').warnings).toEqual([
+    '5 sinks.0.sources.1: no workspace has history.query switched on',
+  ])
+  expect(around('  - { name: a, type: stdout, sources: [vault.projects] }\n').warnings).toEqual([
+    '5 sinks.0.sources.0: no workspace has vault.projects switched on',
+    '5 sinks.0.sources: none of its sources is switched on: this sink receives nothing',
+  ])
+})
