@@ -1,0 +1,115 @@
+// Writes the tables of docs/configuration.md from the schema, so that they cannot fall behind it; with --check it only compares.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { format, resolveConfig } from 'prettier'
+import { configJsonSchema } from '../src/config/schema.ts'
+import { durationPattern, sizePattern } from '../src/model/units.ts'
+
+interface Shape {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly pattern?: string
+  readonly items?: Shape
+  readonly anyOf?: readonly Shape[]
+  readonly oneOf?: readonly Shape[]
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly required?: readonly string[]
+}
+
+const page = 'docs/configuration.md'
+const begin = '<!-- begin of what scripts/config-docs.ts writes -->'
+const end = '<!-- end of what scripts/config-docs.ts writes -->'
+
+const code = (value: unknown): string => `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
+
+function kind(shape: Shape): string {
+  if (shape.const !== undefined) return code(shape.const)
+  if (shape.enum) return shape.enum.map(code).join(', ')
+  if (shape.anyOf) return shape.anyOf.map(kind).join(', ')
+  if (shape.pattern === durationPattern.source) return 'duration'
+  if (shape.pattern === sizePattern.source) return 'size'
+  if (shape.type === 'array') return `list${shape.items?.type ? ` of ${kind(shape.items)}` : ''}`
+  const words: Record<string, string> = {
+    string: 'text',
+    integer: 'number',
+    boolean: '`true`, `false`',
+    object: 'mapping',
+  }
+  return words[shape.type ?? ''] ?? shape.type ?? 'anything'
+}
+
+function fallback(shape: Shape, required: boolean): string {
+  if (required) return '**required**'
+  return shape.default === undefined || JSON.stringify(shape.default) === '{}' ? '' : code(shape.default)
+}
+
+function rows(shape: Shape, prefix: string): string[] {
+  return Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
+    const name = `${prefix}${key}`
+    const isRequired = shape.required?.includes(key) ?? false
+    const cells = [
+      code(name),
+      kind(inner),
+      fallback(inner, isRequired && inner.default === undefined),
+      inner.description ?? '',
+    ]
+    return [
+      `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
+      ...(inner.properties ? rows(inner, `${name}.`) : []),
+    ]
+  })
+}
+
+function table(title: string, intro: string | undefined, lines: readonly string[]): string {
+  if (lines.length === 0) return `### ${title}\n\n${intro ?? ''}\n`
+  return `### ${title}\n\n${intro ? `${intro}\n\n` : ''}| Key | Value | Default | Meaning |\n| --- | --- | --- | --- |\n${lines.join('\n')}\n`
+}
+
+function sinkTables(kinds: readonly Shape[]): string[] {
+  const keysOf = (shape: Shape) => Object.entries(shape.properties ?? {})
+  const [first] = kinds
+  if (!first) return []
+  const isCommon = (key: string) => key !== 'type' && kinds.every((one) => one.properties?.[key])
+  const only = (shape: Shape, wanted: (key: string) => boolean): Shape => ({
+    ...shape,
+    properties: Object.fromEntries(keysOf(shape).filter(([key]) => wanted(key))),
+  })
+  const types = kinds.map((one) => code(one.properties?.['type']?.const)).join(', ')
+  const intro = `Of every sink, beside \`type\`, which is one of ${types}.`
+  return [
+    table('`sinks[]`', intro, rows(only(first, isCommon), '')),
+    ...kinds.map((one) => {
+      const own = rows(
+        only(one, (key) => key !== 'type' && !isCommon(key)),
+        '',
+      )
+      const note = own.length === 0 ? 'No keys of its own.' : undefined
+      return table(`\`sinks[]\` of type ${code(one.properties?.['type']?.const)}`, note, own)
+    }),
+  ]
+}
+
+function render(schema: Shape): string {
+  const sections = Object.entries(schema.properties ?? {}).flatMap(([key, shape]) => {
+    if (shape.items?.oneOf) return sinkTables(shape.items.oneOf)
+    if (shape.items) return [table(`\`${key}[]\``, shape.items.description, rows(shape.items, ''))]
+    return [table(`\`${key}\``, shape.description, rows(shape, ''))]
+  })
+  return sections.join('\n')
+}
+
+const before = readFileSync(page, 'utf8')
+const from = before.indexOf(begin)
+const to = before.indexOf(end)
+if (from < 0 || to < from) throw new Error(`${page} lacks its two marks`)
+const tables = render(configJsonSchema())
+const written = `${before.slice(0, from + begin.length)}\n\n${tables}\n${before.slice(to)}`
+// As `npm run format` leaves it, or the two would fight.
+const after = await format(written, { ...(await resolveConfig(page)), filepath: page })
+if (!process.argv.includes('--check')) writeFileSync(page, after)
+else if (after !== before) {
+  process.stderr.write(`${page} is behind the schema: node scripts/config-docs.ts writes it anew\n`)
+  process.exitCode = 1
+}
