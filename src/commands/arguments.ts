@@ -1,0 +1,19 @@
+// How numbers and repeated options are read from the command line; a bad one is wrong usage.
+import { InvalidArgumentError } from 'commander'
+
+export function wholeNumber(text: string): number {
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN
+  if (Number.isNaN(value)) throw new InvalidArgumentError('Want a whole number.')
+  return value
+}
+
+export function port(text: string): number {
+  const value = wholeNumber(text)
+  if (value > 65_535) throw new InvalidArgumentError('Want a port from 0 to 65535.')
+  return value
+}
+
+/** For an option that may stand several times. */
+export function each(text: string, before: readonly string[]): readonly string[] {
+  return [...before, text]
+}

@@ -1,0 +1,19 @@
+// Which configuration a command reads when it is told none, and the way into it.
+import { existsSync } from 'node:fs'
+import { readTextFile } from '../config/files.ts'
+import type { References } from '../config/references.ts'
+import type { World } from './world.ts'
+
+const inCheckout = './config/auditferry.yaml'
+const installed = '/etc/auditferry/auditferry.yaml'
+
+export function configFile(world: World, given: string | undefined): string {
+  const named = given ?? world.env['AUDITFERRY_CONFIG']
+  if (named !== undefined && named !== '') return named
+  return existsSync(inCheckout) ? inCheckout : installed
+}
+
+/** Where the configuration's references lead. */
+export function references(world: World): References {
+  return { env: world.env, readFile: readTextFile }
+}

@@ -1,0 +1,71 @@
+// `validate`: is this configuration one to run with? Three layers: its text, what it refers to on this machine, and with --connect the other sides.
+import { faultLine, sortFaults } from '../config/faults.ts'
+import { realFiles } from '../config/files.ts'
+import { examineConfig } from '../config/load.ts'
+import { sourcesOf, type Config, type SinkConfig, type WorkspaceConfig } from '../config/schema.ts'
+import { lookAround } from '../config/surroundings.ts'
+import type { CheckResult } from '../model/sink.ts'
+import { assuranceOf } from './assurance.ts'
+import { configFile, references } from './config-file.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface ValidateOptions {
+  readonly config?: string
+  readonly connect: boolean
+}
+
+/** Asks every API and every sink of a configuration. */
+export type ConnectChecks = (config: Config, world: World) => Promise<readonly CheckResult[]>
+
+function count(amount: number, noun: string): string {
+  return `${amount} ${noun}${amount === 1 ? '' : 's'}`
+}
+
+function workspaceLine(workspace: WorkspaceConfig): string {
+  return `  workspace ${workspace.name} reads ${sourcesOf(workspace).join(', ') || 'nothing'} from ${workspace.base_url}\n`
+}
+
+function sinkLine(sink: SinkConfig): string {
+  return `  sink ${sink.name} (${sink.type}, assurance: ${assuranceOf(sink)}) takes ${sink.sources.join(', ')} as ${sink.format}\n`
+}
+
+function tell(world: World, file: string, config: Config): void {
+  world.stdout(`${file}\n`)
+  for (const workspace of config.workspaces) world.stdout(workspaceLine(workspace))
+  for (const sink of config.sinks) world.stdout(sinkLine(sink))
+}
+
+async function connect(config: Config, world: World, checks: ConnectChecks): Promise<boolean> {
+  const results = await checks(config, world)
+  for (const { what, ok, message } of results)
+    world[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${message}\n`)
+  return results.every(({ ok }) => ok)
+}
+
+export async function validate(
+  world: World,
+  options: ValidateOptions,
+  connectChecks?: ConnectChecks,
+): Promise<number> {
+  const file = configFile(world, options.config)
+  const examined = examineConfig(file, references(world))
+  const around = examined.loaded && lookAround(examined.loaded, realFiles)
+  for (const warning of sortFaults(around?.warnings ?? []))
+    world.stderr(`${faultLine({ ...warning, message: `warning: ${warning.message}` })}\n`)
+  const faults = sortFaults([...examined.faults, ...(around?.faults ?? [])])
+  for (const fault of faults) world.stderr(`${faultLine(fault)}\n`)
+  if (!examined.loaded || faults.length > 0) return exitCodes.config
+  const { config } = examined.loaded
+  tell(world, file, config)
+  if (options.connect) {
+    if (!connectChecks) {
+      world.stderr('auditferry: --connect is not in this version yet\n')
+      return exitCodes.failed
+    }
+    if (!(await connect(config, world, connectChecks))) return exitCodes.config
+  }
+  world.stdout(
+    `ok: ${count(config.workspaces.length, 'workspace')}, ${count(config.sinks.length, 'sink')}, ${count(around?.warnings.length ?? 0, 'warning')}\n`,
+  )
+  return exitCodes.done
+}

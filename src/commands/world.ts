@@ -1,0 +1,14 @@
+// What a command knows of the process it runs in, and the exit codes it may answer with.
+
+export interface World {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly version: string
+  readonly stdout: (text: string) => void
+  readonly stderr: (text: string) => void
+  /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */
+  readonly print: (bytes: Uint8Array) => Promise<void>
+  /** Aborts at the first SIGTERM or SIGINT. */
+  readonly signal: AbortSignal
+}
+
+export const exitCodes = { done: 0, failed: 1, usage: 2, config: 78 } as const

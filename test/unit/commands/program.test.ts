@@ -1,0 +1,194 @@
+// The program as a person calls it: exit codes, and what goes to which stream.
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+
+const main = resolve('src/main.ts')
+const fixtures = resolve('test/fixtures/config')
+
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'program-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+function run(args: readonly string[], env: Record<string, string> = {}, node: readonly string[] = []) {
+  const inherited = { ...process.env }
+  delete inherited['AUDITFERRY_CONFIG']
+  const child = spawnSync(process.execPath, [...node, main, ...args], {
+    cwd: folder,
+    env: { ...inherited, ...env },
+    encoding: 'utf8',
+  })
+  return { code: child.status, stdout: child.stdout, stderr: child.stderr }
+}
+
+const good = (key = 'planted-key') => `journal: { path: ${folder}/a.db }
+workspaces:
+  - { name: acme, base_url: "https://a.example.com", api_key: "${key}", audit: {} }
+sinks:
+  - { name: console, type: stdout, sources: [audit, vault.projects] }
+  - { name: archive, type: file, path: ${folder}/out }
+  - { name: siem, type: splunk_hec, url: "https://s.example.com:8088", token: planted-token, format: envelope }
+`
+
+function write(name: string, text: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+
+describe('validate', () => {
+  test('a good configuration exits 0 and tells each sink’s assurance', () => {
+    const path = write('a.yaml', good())
+    expect(run(['validate', '--config', path])).toEqual({
+      code: 0,
+      stdout: `${path}
+  workspace acme reads audit from https://a.example.com
+  sink console (stdout, assurance: sent) takes audit, vault.projects as raw
+  sink archive (file, assurance: stored) takes audit, history.usage, vault.projects as raw
+  sink siem (splunk_hec, assurance: received) takes audit, history.usage, vault.projects as envelope
+ok: 1 workspace, 3 sinks, 1 warning
+`,
+      stderr: `${path}:5:53: sinks[0].sources[1]: warning: no workspace has vault.projects switched on\n`,
+    })
+  })
+
+  test('a bad one exits 78 with its faults, and no secret, on standard error alone', () => {
+    const { code, stdout, stderr } = run(['validate', '-c', `${fixtures}/invalid-hec-options.yaml`])
+    expect({ code, stdout }).toEqual({ code: 78, stdout: '' })
+    expect(stderr.trim().split('\n')).toHaveLength(4)
+    expect(stderr).not.toContain('planted')
+  })
+
+  test('faults of text, references and files are told together', () => {
+    const path = write('a.yaml', good('${file:/nonexistent/key}').replace(`${folder}/a.db`, folder))
+    const { code, stderr } = run(['validate', '-c', path])
+    expect(code).toBe(78)
+    expect(stderr).toContain(`${path}:1:18: journal.path: is a folder: want a file name\n`)
+    expect(stderr).toContain(
+      `${path}:3:63: workspaces[0].api_key: \${file:/nonexistent/key} cannot be resolved`,
+    )
+  })
+
+  test('a missing configuration exits 78', () => {
+    expect(run(['validate', '--config', '/nonexistent/a.yaml'])).toEqual({
+      code: 78,
+      stdout: '',
+      stderr:
+        '/nonexistent/a.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config\n',
+    })
+  })
+
+  test('without --config it is the variable’s, then the checkout’s, then the installed one', () => {
+    expect(run(['validate']).stderr).toMatch(/^\/etc\/auditferry\/auditferry\.yaml:1:1: /)
+    mkdirSync(join(folder, 'config'))
+    write('config/auditferry.yaml', good())
+    expect(run(['validate']).stdout).toMatch(/^\.\/config\/auditferry\.yaml\n/)
+    expect(run(['validate'], { AUDITFERRY_CONFIG: write('b.yaml', good()) }).stdout).toContain('b.yaml\n')
+  })
+})
+
+test('schema prints a JSON Schema of the configuration', () => {
+  const { code, stdout } = run(['schema'])
+  expect(code).toBe(0)
+  expect(JSON.parse(stdout)).toMatchObject({
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    required: ['workspaces', 'sinks'],
+    additionalProperties: false,
+  })
+})
+
+test.each([
+  [['vlidate'], "error: unknown command 'vlidate'\n(Did you mean validate?)"],
+  [['validate', '--confg', 'x'], "error: unknown option '--confg'\n(Did you mean --config?)"],
+  [['validate', '--config'], "error: option '-c, --config <file>' argument missing"],
+  [['validate', 'x'], 'error: too many arguments'],
+  [['mock', '--port', '70000'], 'Want a port from 0 to 65535.'],
+  [['mock', '--seed', '-1'], 'Want a whole number.'],
+  [['mock', '--switch', 'from=sideways'], 'error: switch from: want one of exclusive, inclusive'],
+  [['mock', '--fault', 'late=2'], 'error: fault late: want a rate from 0 to 1'],
+  [[], 'Usage: auditferry'],
+])('%j is wrong usage and exits 2', (args, words) => {
+  const { code, stdout, stderr } = run(args)
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toContain(words)
+})
+
+test('--version and --help exit 0 on standard output', () => {
+  expect(run(['--version'])).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string,
+    stderr: '',
+  })
+  expect(run(['validate', '--help'])).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('an older Node is told so in one line and exits 1', () => {
+  const old =
+    'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "22.18.0" } })'
+  const { code, stdout, stderr } = run(['--version'], {}, [
+    '--import',
+    `data:text/javascript,${encodeURIComponent(old)}`,
+  ])
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toBe(
+    'auditferry needs Node 22.19 or newer, this is 22.18.0: npm ci brings one, node_modules/.bin/node\n',
+  )
+})
+
+describe('mock', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)('serves until %s and exits 0', async (signal) => {
+    const child = spawn(process.execPath, [
+      main,
+      'mock',
+      '--port',
+      '0',
+      '--backlog',
+      '5',
+      '--rate-limit',
+      '0',
+    ])
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    const url =
+      /mock API at (\S+), workspace acme, API key (\S+), seed 1/.exec(line.toString()) ?? expect.fail()
+    const asked = await fetch(`${url[1] ?? ''}/api/v1/logs/audit/earliest`, {
+      headers: { authorization: `Bearer ${url[2] ?? ''}` },
+    })
+    expect(asked.status).toBe(200)
+    expect(await asked.json()).toHaveProperty('log.id')
+    child.kill(signal)
+    const [code] = (await once(child, 'exit')) as [number]
+    expect(code).toBe(0)
+  })
+
+  test('a key from a file is the right one and is not printed', async () => {
+    const file = write('key', 'planted-key\n')
+    const child = spawn(process.execPath, [main, 'mock', '--port', '0', '--api-key-file', file])
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    expect(line.toString()).not.toContain('planted')
+    const url = /mock API at (\S+),/.exec(line.toString())?.[1] ?? expect.fail()
+    const ask = (key: string) =>
+      fetch(`${url}/api/v1/logs/audit/earliest`, { headers: { authorization: `Bearer ${key}` } })
+    expect((await ask('planted-key')).status).not.toBe(401)
+    expect((await ask('acme-key')).status).toBe(401)
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  })
+
+  test('an address that cannot be had exits 1 with the reason', async () => {
+    const child = spawn(process.execPath, [main, 'mock', '--port', '0'])
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    const taken = /:(\d+), workspace/.exec(line.toString())?.[1] ?? expect.fail()
+    expect(run(['mock', '--port', taken])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `auditferry: mock API: cannot listen on 127.0.0.1, port ${taken} (EADDRINUSE): choose others with --host and --port\n`,
+    })
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  })
+})
