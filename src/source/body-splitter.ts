@@ -70,6 +70,11 @@ export class Splitter {
     this.#scanner = new Scanner(this.#elements, (end) => this.#element(end))
   }
 
+  /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
+  get heldBytes(): number {
+    return this.#slab.length - this.#live()
+  }
+
   push(chunk: Uint8Array): void {
     this.#rethrow()
     if (chunk.length === 0) return

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { openSplitter } from '../../../src/source/splitter.ts'
+import type { SplitterOptions } from '../../../src/source/splitter.ts'
 import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.ts'
 
 const sha256 = (bytes: string | Uint8Array) => createHash('sha256').update(bytes).digest('hex')
@@ -231,6 +232,56 @@ describe('groups', () => {
     const { entries, groups } = splitAll(body, { maxEntriesPerGroup: 7 }, cuts)
     expect(groups).toHaveLength(72)
     expect(entries.map((e) => e.raw)).toEqual(Array.from({ length: 500 }, (_, i) => entry(`id-${i}`)))
+  })
+})
+
+describe('memory stays bounded whatever comes', () => {
+  /** The most that was held after any push of a body of `start`, `repeat` again and again, and `end`. */
+  const most = (start: string, repeat: string, end: string, more: Partial<SplitterOptions> = {}) => {
+    const splitter = openSplitter({ ...options, maxEntryBytes: 100_000, maxGroupBytes: 50_000, ...more })
+    let mostBytes = 0
+    for (const piece of [start, ...Array.from({ length: 300 }, () => repeat), end]) {
+      splitter.push(Buffer.from(piece))
+      mostBytes = Math.max(mostBytes, splitter.heldBytes)
+    }
+    splitter.end()
+    return { mostBytes, groups: drain(splitter) }
+  }
+  const piece = 'x'.repeat(10_000)
+
+  test('an element over the limit is let go as it passes', () => {
+    const { mostBytes, groups } = most(`[${entry('a')},{"x":"`, piece, '"}]')
+    expect(mostBytes).toBeLessThan(120_000)
+    expect(groups.flatMap((g) => g.quarantined)).toMatchObject([
+      { reason: 'too_large', totalBytes: 3_000_008 },
+    ])
+    expect(groups.flatMap((g) => g.entries.count)).toContain(1)
+  })
+
+  test('a key over the limit is let go too', () => {
+    expect(most('[{"', piece, '":1}]').mostBytes).toBeLessThan(120_000)
+  })
+
+  test('white space between elements is not held', () => {
+    const { mostBytes, groups } = most(`[${entry('a')}`, ' '.repeat(10_000), `,${entry('b')}]`)
+    expect(mostBytes).toBeLessThan(200)
+    expect(groups.map((g) => g.entries.count)).toEqual([2])
+  })
+
+  test('white space inside the chunks counts towards the group', () => {
+    const { mostBytes } = most('[', `${' '.repeat(10_000)}${entry('a')},`, `${entry('b')}]`)
+    expect(mostBytes).toBeLessThan(51_000)
+  })
+
+  test('what stands beside the entries is not held: values, keys', () => {
+    const arrayKey = 'events'
+    expect(most('{"x":"', piece, '","events":[]}', { arrayKey }).mostBytes).toBe(0)
+    expect(most('{"', piece, '":1,"events":[]}', { arrayKey }).mostBytes).toBeLessThan(50)
+    expect(most('{"x":[', '[1,2],', '3],"events":[]}', { arrayKey }).mostBytes).toBe(0)
+  })
+
+  test('entries are held up to a group', () => {
+    expect(most('[', `${entry('a')},`.repeat(100), `${entry('b')}]`).mostBytes).toBeLessThan(60_000)
   })
 })
 
