@@ -5,7 +5,11 @@ const codes: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   ECONNREFUSED: ['unreachable', 'refused the connection; is it running, and is this the right port?'],
   ECONNRESET: ['unreachable', 'reset the connection before it answered'],
   EPIPE: ['unreachable', 'closed the connection before it had read the request'],
-  UND_ERR_SOCKET: ['unreachable', 'closed the connection before it answered'],
+  // After a TLS 1.3 handshake a refused client certificate looks like this and like nothing else.
+  UND_ERR_SOCKET: [
+    'unreachable',
+    'closed the connection before it answered; if it wants a client certificate, see tls.cert_file',
+  ],
   UND_ERR_CLOSED: ['unreachable', 'cannot be asked: its connections are closed'],
   UND_ERR_DESTROYED: ['unreachable', 'cannot be asked: its connections are closed'],
   UND_ERR_ABORTED: ['unreachable', 'was not reached: the proxy refused to connect to it'],
@@ -37,7 +41,8 @@ const untrusted = "showed a certificate that no trusted authority signed; see 't
 /** Codes of one failure and of those behind it: undici and happy eyeballs wrap what the system said. */
 function codesOf(error: unknown, depth = 0): string[] {
   if (!(error instanceof Error) || depth > 4) return []
-  const own = 'code' in error && typeof error.code === 'string' ? [error.code] : []
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name
+  const own = code === 'Error' ? [] : [code]
   const inner = error instanceof AggregateError ? (error.errors as unknown[]) : []
   return [...[error.cause, ...inner].flatMap((each) => codesOf(each, depth + 1)), ...own]
 }
@@ -45,7 +50,8 @@ function codesOf(error: unknown, depth = 0): string[] {
 function told(code: string): readonly [ErrorCode, string] | undefined {
   const known = codes[code]
   if (known) return known
-  if (/^HPE_/.test(code)) return ['bad_reply', 'answered with something that is not HTTP']
+  if (code === 'HTTPParserError' || code.startsWith('HPE_'))
+    return ['bad_reply', 'answered with something that is not HTTP']
   if (/CERT|SIGNATURE|ISSUER|CRL_/.test(code) && !code.startsWith('ERR_SSL'))
     return ['tls_invalid', untrusted]
   if (/^ERR_(SSL|TLS|OSSL)_/.test(code)) return ['tls_invalid', 'ended the TLS handshake']
@@ -62,6 +68,6 @@ export function transportError(where: string, error: unknown, signal: AbortSigna
     const known = told(code)
     if (known) return new ConnectorError(known[0], `${where} ${known[1]} (${code})`, { cause: error })
   }
-  const detail = found[0] ?? (error instanceof Error ? error.name : 'unknown')
+  const detail = found[0] ?? 'for an unknown reason'
   return new ConnectorError('unreachable', `${where} could not be asked (${detail})`, { cause: error })
 }

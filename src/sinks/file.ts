@@ -98,6 +98,7 @@ class FileSink implements Sink {
 
   async deliver(delivery: Delivery, signal: AbortSignal) {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.#options.path}: stopped before the batch`)
+    if (delivery.lines.count === 0) return { settled: 0, refused: [] }
     const bytes = framedBytes(delivery.lines)
     const prepared = await this.#asPrepared(delivery)
     const { file, offset } = prepared ?? (await this.#findAgain(delivery.detail, bytes))

@@ -30,6 +30,7 @@ function open(name: string, deps: SinkDeps): Sink {
     shape: '',
     async deliver({ lines }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', 'standard output: stopped before the batch')
+      if (lines.count === 0) return { settled: 0, refused: [] }
       try {
         await deps.print(framedBytes(lines))
       } catch (error) {

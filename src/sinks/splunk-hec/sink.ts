@@ -60,6 +60,7 @@ class HecSink implements Sink {
   }
 
   async deliver({ lines }: Delivery, signal: AbortSignal): Promise<Outcome> {
+    if (lines.count === 0) return { settled: 0, refused: [] }
     if (this.#pauseMs > 0) await this.#deps.clock.sleep(this.#pauseMs, signal)
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     const body = await this.#pack(lines)

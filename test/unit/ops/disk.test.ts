@@ -1,0 +1,90 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { disk, diskError } from '../../../src/ops/disk.ts'
+
+let folder: string
+beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'disk-'))))
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const at = (name: string) => join(folder, name)
+
+test('a file is made with its folders, for its owner alone', async () => {
+  const file = await disk.open(at('a/b/c.ndjson'))
+  await file.close()
+  expect(statSync(at('a/b/c.ndjson')).mode & 0o777).toBe(0o600)
+  expect(statSync(at('a/b')).mode & 0o777).toBe(0o700)
+})
+
+test('bytes stand where they were written, and reading stops at the end', async () => {
+  const file = await disk.open(at('f'))
+  await file.write(Buffer.from('hello'), 0)
+  await file.write(Buffer.from('LL'), 2)
+  await file.sync()
+  expect(Buffer.from(await file.read(1, 100)).toString()).toBe('eLLo')
+  expect((await file.read(50, 10)).length).toBe(0)
+  await file.truncate(3)
+  expect(await file.size()).toBe(3)
+  await file.close()
+  expect(readFileSync(at('f'), 'utf8')).toBe('heL')
+})
+
+test('a file keeps its identity under another name, and no other file has it', async () => {
+  const identity = async (path: string) => {
+    const file = await disk.open(path)
+    const text = await file.identity()
+    await file.close()
+    return text
+  }
+  const first = await identity(at('f'))
+  await disk.rename(at('f'), at('f.1'))
+  expect(await identity(at('f.1'))).toBe(first)
+  expect(await identity(at('f'))).not.toBe(first)
+  await disk.remove(at('f.1'))
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(await identity(at('again'))).not.toBe(first)
+})
+
+test('exists, remove and syncFolder', async () => {
+  writeFileSync(at('f'), '')
+  expect([await disk.exists(at('f')), await disk.exists(at('g'))]).toEqual([true, false])
+  await disk.remove(at('f'))
+  await disk.remove(at('f'))
+  await disk.syncFolder(folder)
+  expect(await disk.exists(at('f'))).toBe(false)
+})
+
+test('what stands in the way is told with its path, as misconfigured', async () => {
+  writeFileSync(at('f'), '')
+  for (const path of [at('f/g'), folder]) {
+    const error = await disk.open(path).catch((each: unknown) => each)
+    expect(error).toMatchObject({ code: 'misconfigured' })
+    expect(String(error)).toContain(path)
+  }
+})
+
+test.runIf(process.getuid?.() !== 0)('a folder without permission is misconfigured', async () => {
+  chmodSync(folder, 0o500)
+  await expect(disk.open(at('f'))).rejects.toMatchObject({ code: 'misconfigured' })
+  chmodSync(folder, 0o700)
+})
+
+test('a full device is disk_full', async () => {
+  const file = await disk.open('/dev/full').catch(() => undefined)
+  if (!file) return
+  await expect(file.write(Buffer.from('x'), 0)).rejects.toMatchObject({ code: 'disk_full' })
+  await file.close()
+})
+
+test.each([
+  ['ENOSPC', 'disk_full'],
+  ['EDQUOT', 'disk_full'],
+  ['EACCES', 'misconfigured'],
+  ['ENOENT', 'misconfigured'],
+  ['EROFS', 'misconfigured'],
+  ['EIO', 'disk_failed'],
+  ['EWHATEVER', 'disk_failed'],
+])('%s is %s', (errno, code) => {
+  expect(diskError('write', '/f', Object.assign(new Error(errno), { code: errno }))).toMatchObject({ code })
+})
