@@ -20,7 +20,7 @@ export const interval = () => duration().refine((ms) => ms >= 1000, 'want at lea
 export const sizeFrom = (leastBytes: number, least: string) =>
   size().refine((bytes) => bytes >= leastBytes, `want at least ${least}`)
 
-export type Start =
+type Start =
   | { readonly kind: 'earliest' | 'latest' }
   | { readonly kind: 'span'; readonly ms: number }
   | { readonly kind: 'time'; readonly atUs: number }
@@ -50,7 +50,7 @@ export const start = () =>
     .refine(isStart, 'want earliest, latest, a span such as 30d, or a time such as 2026-01-31T00:00:00Z')
     .transform(parseStart)
 
-export interface Listen {
+interface Listen {
   readonly host: string
   readonly port: number
 }

@@ -8,7 +8,7 @@ import { BrokenReference, reasonOf, resolveText, type References } from './refer
 import { configJsonSchema, configSchema, type Config } from './schema.ts'
 
 /** A scalar with references in it, as it was written. */
-export interface Reference {
+interface Reference {
   readonly path: Path
   readonly text: string
 }

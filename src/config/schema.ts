@@ -6,8 +6,7 @@ import { sink } from './sink.ts'
 import { sourcesOf, workspace, type WorkspaceConfig } from './workspace.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
-export { sinkFiles, type SinkConfig, type SinkType } from './sink.ts'
-export { type Listen, type Start } from './fields.ts'
+export { sinkFiles, type SinkConfig } from './sink.ts'
 
 const limits = () =>
   z.strictObject({

@@ -8,7 +8,7 @@ import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from
 import { deny, redact } from './later.ts'
 
 /** What may be named as a source of a sink. */
-export const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
+const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
 
 /** What all readers and sinks together may hold is 32 MiB (law 4); a batch of that size would hold up everybody else. */
 const MOST_BATCH_BYTES = 16 * 2 ** 20
@@ -87,7 +87,7 @@ function sinkOf(type: string, kind: Kind) {
 }
 
 type Kinds = typeof sinkKinds
-export type SinkType = keyof Kinds
+type SinkType = keyof Kinds
 type CommonKeys = z.output<z.ZodObject<typeof common>>
 
 /** One sink, by its type. */

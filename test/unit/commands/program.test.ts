@@ -127,6 +127,13 @@ test('--version and --help exit 0 on standard output', () => {
   expect(run(['validate', '--help'])).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('what the program makes is its user’s alone', () => {
+  const tell = 'process.on("exit", () => process.stderr.write(process.umask().toString(8)))'
+  expect(
+    run(['--version'], {}, ['--import', `data:text/javascript,${encodeURIComponent(tell)}`]).stderr,
+  ).toBe('77')
+})
+
 test('an older Node is told so in one line and exits 1', () => {
   const old =
     'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "22.18.0" } })'

@@ -1,0 +1,62 @@
+// The third layer of `validate`, with the other sides played.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { validate, type ConnectChecks } from '../../../src/commands/validate.ts'
+
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'validate-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+async function connecting(checks: ConnectChecks | undefined, base = 'https://a.example.com') {
+  const config = join(folder, 'a.yaml')
+  writeFileSync(
+    config,
+    `journal: { path: ${folder}/a.db }
+workspaces: [{ name: acme, base_url: "${base}", api_key: k, audit: {} }]
+sinks: [{ name: console, type: stdout }]
+`,
+  )
+  let stdout = ''
+  let stderr = ''
+  const world = {
+    env: {},
+    version: '0.0.0',
+    stdout: (text: string) => void (stdout += text),
+    stderr: (text: string) => void (stderr += text),
+    print: () => Promise.resolve(),
+    signal: new AbortController().signal,
+  }
+  const code = await validate(world, { config, connect: true }, checks)
+  return { code, last: stdout.split('\n').at(-2), stderr }
+}
+
+test('where all answer, --connect exits 0', async () => {
+  const checks: ConnectChecks = async ({ workspaces }) =>
+    workspaces.map(({ name }) => ({ what: `workspace ${name}`, ok: true, message: 'answers' }))
+  expect(await connecting(checks)).toEqual({
+    code: 0,
+    last: 'ok: 1 workspace, 1 sink, 0 warnings',
+    stderr: '',
+  })
+})
+
+test('where one does not, --connect tells it and exits 78', async () => {
+  const checks: ConnectChecks = async () => [
+    { what: 'workspace acme', ok: false, message: 'the key is refused' },
+    { what: 'console', ok: true, message: 'is there' },
+  ]
+  expect(await connecting(checks)).toEqual({
+    code: 78,
+    last: '  ok   console: is there',
+    stderr: '  FAIL workspace acme: the key is refused\n',
+  })
+})
+
+test('nobody is asked with a configuration at fault', async () => {
+  const checks: ConnectChecks = () => expect.fail('asked')
+  expect((await connecting(checks, 'nowhere')).code).toBe(78)
+})
