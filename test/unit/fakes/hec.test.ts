@@ -1,11 +1,12 @@
 // The fake HEC receiver held against the facts that it stands for.
 import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { request as undiciRequest } from 'undici'
+import { Agent, request as undiciRequest } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Clock } from '../../../src/model/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { HttpRequest } from '../../../src/model/http.ts'
+import { certificate } from '../../fakes/certificates.ts'
 import { FakeHec, answerHec, hecTransport, listenHec } from '../../fakes/hec.ts'
 import type { HecOptions } from '../../fakes/hec.ts'
 import type { HecListener } from '../../fakes/hec-server.ts'
@@ -370,6 +371,55 @@ describe('behind a socket', () => {
     let bytes = 0
     for await (const chunk of body) if ((bytes += (chunk as Buffer).length) > 2 ** 20) break
     expect(bytes).toBeGreaterThan(2 ** 20)
+  })
+})
+
+describe('behind TLS', () => {
+  const authority = certificate('Test authority')
+  const stranger = certificate('Another authority')
+  const tls = { ...certificate('127.0.0.1', authority), clientCa: authority.cert }
+
+  const ask = async (port: number, connect: Record<string, string>) => {
+    const agent = new Agent({ connect })
+    try {
+      const headers = { authorization: 'Splunk test-token' }
+      const url = `https://127.0.0.1:${port}/services/collector/event`
+      const reply = await undiciRequest(url, {
+        dispatcher: agent,
+        method: 'POST',
+        headers,
+        body: object('1'),
+      })
+      return await reply.body.json()
+    } finally {
+      await agent.destroy()
+    }
+  }
+
+  it('serves whoever trusts its authority, and asks for a certificate where told to', async () => {
+    const fake = new FakeHec()
+    const open = await listenHec(fake, { port: 0, tls })
+    const trust = { ca: authority.cert }
+    await expect(ask(open.port, trust)).rejects.toThrow()
+    await expect(ask(open.port, { ...trust, ...certificate('agent', stranger) })).rejects.toThrow()
+    const known = certificate('agent', authority)
+    expect(await ask(open.port, { ...trust, ...known })).toEqual({ text: 'Success', code: 0 })
+    await open.close()
+    expect(fake.texts()).toEqual(['1'])
+  })
+
+  it.each([
+    ['an unknown authority', certificate('127.0.0.1', stranger), 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+    ['another name', certificate('other.test', authority), 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    [
+      'a certificate out of date',
+      certificate('127.0.0.1', authority, 0, Date.now() - 3_600_000),
+      'CERT_HAS_EXPIRED',
+    ],
+  ])('%s is refused by a sender that looks', async (_what, server, code) => {
+    const open = await listenHec(new FakeHec(), { port: 0, tls: server })
+    await expect(ask(open.port, { ca: authority.cert })).rejects.toMatchObject({ code })
+    await open.close()
   })
 })
 
