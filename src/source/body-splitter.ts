@@ -87,7 +87,7 @@ export class Splitter {
       this.#end -= movedBytes
     }
     this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, slab.length - chunk.length, slab.length))
-    this.#leave()
+    this.#trim()
   }
 
   /** The next whole group; undefined when there is none yet. */
@@ -136,8 +136,7 @@ export class Splitter {
       this.#keep(start, end)
       this.#end = end
     }
-    const spanBytes = this.#start === NONE ? 0 : end - this.#start
-    if (this.#builder.size >= this.#maxGroupEntries || spanBytes >= this.#maxGroupBytes) this.#closeGroup()
+    if (this.#builder.size >= this.#maxGroupEntries) this.#closeGroup()
   }
 
   #keep(start: number, end: number): void {
@@ -168,7 +167,7 @@ export class Splitter {
   }
 
   /** After each chunk: what nobody needs any more leaves the slab, however long the body. */
-  #leave(): void {
+  #trim(): void {
     const length = this.#slab.length
     if (this.#elements.isOpen) {
       const start = this.#elements.marks[ELEMENT] as number

@@ -128,13 +128,13 @@ export class ElementMarks {
     return inKey ? depth <= this.edge + 1 && !this.#muted : this.wanted !== 0
   }
 
-  /** Takes note of a key of `depth`, the inside of its quotes. */
+  /** Takes note of a key, the inside of its quotes: asked only for keys that stand no deeper than an element's own. */
   key(bytes: Uint8Array, start: number, end: number, depth: number): void {
     this.wanted = 0
     if (!this.isOpen) {
       const key = this.#targetKey
       if (key !== undefined && depth === 1 && isText(key, bytes, start, end)) this.wanted = TARGET
-    } else if (depth === this.edge + 1 && !this.#muted) {
+    } else if (!this.#muted) {
       const keys = this.#keys
       for (let i = 0; i < 3; i++) if (isText(keys[i] as Uint8Array, bytes, start, end)) this.wanted = i + 1
     }

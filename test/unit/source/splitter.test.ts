@@ -26,7 +26,7 @@ describe('entries', () => {
   })
 
   test('entries are found under a named key, whatever else the object holds', () => {
-    const body = `{"meta":{"events":[1,{"id":"no"}]},"x":[[${entry('no')}]],"\\u0065vents":[${entry('a')},${entry('b')}],"more":"events"}`
+    const body = `{"meta":{"events":[1,{"id":"no"}]},"x":[[${entry('no')}]],"\\u0065vents":[${entry('a')},${entry('b')}],"more":"events","z":[${entry('no')}]}`
     for (const cuts of [[], everyByte(body)]) {
       const { entries, quarantined, error } = splitAll(body, { arrayKey: 'events' }, cuts)
       expect(error).toBeUndefined()
@@ -152,6 +152,7 @@ describe('malformed elements are quarantined whole, the rest goes on', () => {
   test('millions of levels refuse the page', () => {
     const { error } = splitAll('['.repeat(5_000_000))
     expect(error).toMatchObject({ code: 'bad_reply' })
+    expect(error?.message).toContain('levels deep')
   })
 
   test.each(['\xff', '\xc3', '\xed\xa0\x80', '\xc0\xaf', '\xf5\x80\x80\x80'])(
@@ -206,6 +207,25 @@ describe('malformed elements are quarantined whole, the rest goes on', () => {
 })
 
 describe('groups', () => {
+  test('each group names its own types', () => {
+    const typed = (id: string, type: string) => `{"id":"${id}",${time},"type":"${type}"}`
+    const body = `[${[typed('1', 'x'), typed('2', 'y'), typed('3', 'y'), typed('4', 'x')].join()}]`
+    const { groups, entries } = splitAll(body, { maxEntriesPerGroup: 2 })
+    expect(groups.map((g) => g.entries.types)).toEqual([
+      ['x', 'y'],
+      ['y', 'x'],
+    ])
+    expect(entries.map((e) => e.type)).toEqual(['x', 'y', 'y', 'x'])
+  })
+
+  test('where invalid UTF-8 is taken out, every other entry keeps its own time', () => {
+    const timed = (id: string, second: number) => `{"id":"${id}","timestamp":"2026-11-20T10:00:0${second}"}`
+    const body = Buffer.from(`[${timed('a', 1)},${timed('\u00ff', 2)},${timed('c', 3)}]`, 'latin1')
+    expect(splitAll(body).entries.map((e) => e.at / 1e6)).toEqual(
+      [1, 3].map((second) => Date.UTC(2026, 10, 20, 10, 0, second) / 1000),
+    )
+  })
+
   test('a group holds at most its number of elements, malformed ones counted', () => {
     const body = `[${Array.from({ length: 2500 }, (_, i) => (i % 10 === 0 ? '0' : entry(String(i)))).join()}]`
     const { groups, entries, quarantined } = splitAll(body)
@@ -304,7 +324,8 @@ describe('a body that is no JSON of the wanted shape', () => {
     const body = `[${entry('a')},   ${entry('b')},   ,${entry('c')}]`
     const at = body.indexOf(',   ,') + 4
     for (const cuts of [[], everyByte(body)])
-      expect(splitAll(body, { maxEntriesPerGroup: 1 }, cuts).error?.message).toContain(`at byte ${at} `)
+      for (const maxEntriesPerGroup of [1, 1000])
+        expect(splitAll(body, { maxEntriesPerGroup }, cuts).error?.message).toContain(`at byte ${at} `)
   })
 
   test('the whole elements before the fault are still given', () => {
@@ -336,6 +357,9 @@ describe('a body that is no JSON of the wanted shape', () => {
     '[True]',
     '[NaN]',
     '[01]',
+    '[00]',
+    '[-01]',
+    '["\u001f"]',
     '[1.]',
     '[.5]',
     '[+1]',
