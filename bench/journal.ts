@@ -96,7 +96,7 @@ function line(name: string, entries: number, costs: Cost[], best?: number): numb
   const bytes = median(costs.map((cost) => cost.bytes / entries))
   const ratio = best === undefined ? '' : `  ${(rate / best).toFixed(2)} of the best`
   console.log(
-    `${name.padEnd(44)} ${Math.round(rate).toLocaleString('en').padStart(10)}/s  ${cpu.toFixed(2)} CPU s/M  ${bytes.toFixed(0)} bytes written each${ratio}`,
+    `${name.padEnd(46)} ${Math.round(rate).toLocaleString('en').padStart(10)}/s  ${cpu.toFixed(2)} CPU s/M  ${bytes.toFixed(0)} bytes written each${ratio}`,
   )
   return rate
 }
@@ -127,75 +127,110 @@ async function appendPages(journal: Journal, feed: Feed, pages: number, cost: Co
   }
 }
 
+interface Store {
+  readonly name: string
+  readonly path: string
+  readonly feed: Feed
+  journal: Journal
+  readonly costs: Cost[]
+}
+
+function openStore(path: string, feed: Feed, keepKeysMs: number): Promise<Journal> {
+  const clock = { now: () => feed.nowMs, elapsed: () => performance.now(), sleep: async () => {} }
+  return openJournal({
+    ...{ path, maxBytes: 2 ** 31, keepKeysMs, keepSettledBytes: 0, sinks: ['archive'], clock, log: quiet },
+  })
+}
+
+/** Three stores side by side, one sample of each in turn, so that a noisy disk is noisy for all. */
+async function benchAppend(stores: readonly Store[]): Promise<void> {
+  for (let sample = 0; sample < 9; sample++) {
+    for (const { journal, feed, costs } of stores) {
+      const cost = nothing()
+      await appendPages(journal, feed, 100, cost)
+      costs.push(cost)
+    }
+  }
+  const best = Math.max(
+    ...stores.map(({ costs }) => median(costs.map(({ seconds }) => (100 * PAGE) / seconds))),
+  )
+  for (const { name, costs } of stores) line(`append, ${name} keys there`, 100 * PAGE, costs, best)
+}
+
+async function benchSteady({ journal, feed }: Store): Promise<void> {
+  const steady: Cost[] = []
+  const known: Cost[] = []
+  const mixed: Cost[] = []
+  for (let sample = 0; sample < 5; sample++) {
+    const parts = Array.from({ length: 100 }, () => feed.page())
+    const [cost, again, half] = [nothing(), nothing(), nothing()]
+    await measured(cost, async () => {
+      for (const part of parts) {
+        await journal.append(part)
+        await settleAll(journal)
+        await journal.prune()
+      }
+    })
+    await measured(again, async () => {
+      for (const part of parts) await journal.append(part)
+    })
+    // Every page begins with an entry that is known already, as where `from` is inclusive.
+    const overlapping = Array.from({ length: 100 }, () => feed.page()).flatMap((part) => {
+      const { entries } = part
+      return [
+        { ...part, entries: entries.slice(0, PAGE / 2) },
+        { ...part, entries: entries.slice(PAGE / 2 - 1, PAGE) },
+      ]
+    })
+    await journal.append(overlapping[1] ?? feed.page())
+    await measured(half, async () => {
+      for (const part of overlapping) await journal.append(part)
+    })
+    await settleAll(journal)
+    await pruneAll(journal)
+    steady.push(cost)
+    known.push(again)
+    mixed.push(half)
+  }
+  line('append, take, settle, prune', 100 * PAGE, steady)
+  line('append of known entries', 100 * PAGE, known)
+  line('append of 500 each, every second one overlaps', 100 * PAGE, mixed)
+}
+
+/** Reopened with a shorter memory each time, so that one more day of a million keys is too old. */
+async function benchPrune(store: Store): Promise<void> {
+  const days: Cost[] = []
+  for (let day = 1; day <= 5; day++) {
+    await store.journal.close()
+    store.journal = await openStore(store.path, store.feed, store.feed.nowMs - START_US / 1000 - day * DAY_MS)
+    const cost = nothing()
+    await measured(cost, () => pruneAll(store.journal))
+    days.push(cost)
+  }
+  line('prune of a day of a million keys', 1e6, days)
+}
+
 export async function run(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-bench-'))
-  const path = join(folder, 'journal.db')
-  const feed = new Feed()
-  const clock = { now: () => feed.nowMs, elapsed: () => performance.now(), sleep: async () => {} }
-  const open = (keepKeysMs: number) =>
-    openJournal({
-      path,
-      maxBytes: 2 ** 31,
-      keepKeysMs,
-      keepSettledBytes: 0,
-      sinks: ['archive'],
-      clock,
-      log: quiet,
-    })
+  const stores: Store[] = []
   try {
-    let journal = await open(365 * DAY_MS)
-    console.log(`pages of ${PAGE} entries of ${ENTRY_BYTES} bytes, synchronous FULL, bytes of /proc/self/io`)
-    await appendPages(journal, feed, 100, nothing())
-    const rates: number[] = []
-    let keys = 100
-    for (const size of [100, 1000, 10_000]) {
-      if (keys < size) await appendPages(journal, feed, size - keys, nothing())
-      const costs: Cost[] = []
-      for (let sample = 0; sample < 5; sample++) {
-        const cost = nothing()
-        await appendPages(journal, feed, 100, cost)
-        costs.push(cost)
-      }
-      keys = size + 500
-      const best = rates.length === 0 ? undefined : Math.max(...rates)
-      rates.push(line(`append, ${millions(size * PAGE)} keys there`, 100 * PAGE, costs, best))
+    console.log(
+      `pages of ${PAGE} entries of ${ENTRY_BYTES} bytes, synchronous FULL, bytes of /proc/self/io, medians`,
+    )
+    for (const pages of [100, 1000, 10_000]) {
+      const [path, feed] = [join(folder, `${pages}.db`), new Feed()]
+      const journal = await openStore(path, feed, 365 * DAY_MS)
+      stores.push({ name: millions(pages * PAGE), path, feed, journal, costs: [] })
+      await appendPages(journal, feed, pages, nothing())
     }
-    const steady: Cost[] = []
-    const known: Cost[] = []
-    for (let sample = 0; sample < 5; sample++) {
-      const parts = Array.from({ length: 100 }, () => feed.page())
-      const cost = nothing()
-      await measured(cost, async () => {
-        for (const part of parts) {
-          await journal.append(part)
-          await settleAll(journal)
-          await journal.prune()
-        }
-      })
-      steady.push(cost)
-      const again = nothing()
-      await measured(again, async () => {
-        for (const part of parts) await journal.append(part)
-      })
-      known.push(again)
-    }
-    line('append, take, settle, prune', 100 * PAGE, steady)
-    line('append of known entries', 100 * PAGE, known)
-    console.log(`file ${(statSync(path).size / 1e6).toFixed(0)} MB`)
-    await journal.close()
-    // The oldest days become too old, one at a time; the first two only pay for what the drain above still holds.
-    const newestMs = feed.nowMs
-    const days: Cost[] = []
-    for (let day = 1; day <= 5; day++) {
-      journal = await open(newestMs - START_US / 1000 - day * DAY_MS)
-      const cost = nothing()
-      await measured(cost, () => pruneAll(journal))
-      days.push(cost)
-      await journal.close()
-    }
-    line('prune of a day of a million keys', 1e6, days)
-    console.log(`that is ${median(days.map(({ seconds }) => seconds)).toFixed(2)} s a day`)
+    await benchAppend(stores)
+    const largest = stores.at(-1)
+    if (largest === undefined) return
+    await benchSteady(largest)
+    console.log(`its file: ${(statSync(largest.path).size / 1e6).toFixed(0)} MB`)
+    await benchPrune(largest)
   } finally {
+    for (const { journal } of stores) await journal.close()
     rmSync(folder, { recursive: true, force: true })
   }
 }

@@ -251,9 +251,12 @@ class SqliteJournal implements Journal {
     if (transactions.failed) return
     try {
       db.pragma('wal_checkpoint(TRUNCATE)')
-      db.close()
     } catch (error) {
-      throw translate(error, path)
+      const judged = translate(error, path)
+      // On a full disk all stays in the log beside the file, where the next start finds it.
+      if (!(judged instanceof ConnectorError && judged.code === 'disk_full')) throw judged
+    } finally {
+      db.close()
     }
   }
 }

@@ -9,6 +9,8 @@ import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type JournalOptions, openJournal } from '../../../src/journal/journal.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
+import { freeBytesOf } from '../../../src/journal/ballast.ts'
+import { translate } from '../../../src/journal/faults.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
   audit,
@@ -177,12 +179,14 @@ describe('damage', () => {
     expect(readFileSync(path).equals(garbage)).toBe(true)
   })
 
-  it('a torn page is found at start', async () => {
+  it('a torn page is found at start, although nobody has asked for it yet', async () => {
     const journal = await open()
     await journal.append(part(Array.from({ length: 3000 }, (_, i) => spec(i))))
     await journal.close()
     const bytes = readFileSync(path)
-    for (let page = 8192; page < bytes.length; page += 8192) bytes.fill(0xff, page, page + 64)
+    // Leaves of the keys' tree, full of cells, that nothing but the check reads at start.
+    for (let page = 8192; page < bytes.length; page += 8192)
+      if (bytes[page] === 0x0a && bytes.readUInt16BE(page + 3) > 100) bytes.fill(0xff, page + 8, page + 64)
     writeFileSync(path, bytes)
     await expect(open()).rejects.toMatchObject({ code: 'journal_corrupt' })
   })
@@ -213,6 +217,43 @@ describe('damage', () => {
       ),
     )
     await expect((await open()).take('a', plenty)).rejects.toMatchObject({ code: 'journal_corrupt' })
+  })
+})
+
+describe('a failing disk', () => {
+  it('after an I/O error nothing is read or written any more, so that no commit is believed that may not be there', async () => {
+    const clock = new TestClock()
+    const journal = await open({ clock })
+    await journal.append(part([spec(1)]))
+    clock.now = () => {
+      throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' })
+    }
+    await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({ code: 'disk_failed' })
+    clock.now = () => clock.nowMs
+    await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({ code: 'disk_failed' })
+    await expect(journal.take('a', plenty)).rejects.toMatchObject({ code: 'disk_failed' })
+    await expect(journal.settle('a', settlement(1, 1))).rejects.toMatchObject({ code: 'disk_failed' })
+  })
+
+  it('each fault of SQLite and the file system has its code', () => {
+    const codes = {
+      ...{
+        SQLITE_FULL: 'disk_full',
+        ENOSPC: 'disk_full',
+        SQLITE_IOERR_WRITE: 'disk_failed',
+        EIO: 'disk_failed',
+      },
+      ...{
+        SQLITE_CORRUPT_INDEX: 'journal_corrupt',
+        SQLITE_NOTADB: 'journal_corrupt',
+        SQLITE_BUSY: 'journal_in_use',
+      },
+      ...{ SQLITE_CANTOPEN: 'config_invalid', SQLITE_READONLY: 'config_invalid', EACCES: 'config_invalid' },
+    }
+    for (const [code, ours] of Object.entries(codes))
+      expect(translate(Object.assign(new Error('x'), { code }), '/j.db')).toMatchObject({ code: ours })
+    const bug = new TypeError('x')
+    expect(translate(bug, '/j.db')).toBe(bug)
   })
 })
 
@@ -272,14 +313,8 @@ describe('no room', () => {
       const settings = { path: join(mount, 'journal.db'), ballastBytes: 600_000, keepSettledBytes: 0 }
       let journal = await open(settings)
       for (let n = 1; n <= 3; n++) await journal.append(big(n))
-      const free = Number(
-        execFileSync('stat', ['-f', '-c', '%a %S', mount])
-          .toString()
-          .split(' ')
-          .reduce((a, b) => String(Number(a) * Number(b))),
-      )
       const foreign = join(mount, 'foreign')
-      writeFileSync(foreign, Buffer.alloc(free - 50_000))
+      writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 50_000))
       const fill = async () => {
         for (let n = 4; ; n++) await journal.append(big(n))
       }
@@ -298,6 +333,19 @@ describe('no room', () => {
       await rm(foreign)
       expect(await journal.append(big(50))).toMatchObject({ added: 1 })
       expect(existsSync(`${settings.path}.ballast`)).toBe(true)
+    }),
+  )
+
+  it(
+    'what gives room or moves on may use the ballast at once',
+    mounted(async (mount) => {
+      const journal = await open({ path: join(mount, 'journal.db'), ballastBytes: 600_000 })
+      await journal.append(big(1))
+      writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 8192))
+      await journal.intend('a', { first: 1, last: 1, attempt: 1, shape: 's', detail: 'x'.repeat(200_000) })
+      await journal.settle('a', settlement(1, 1))
+      expect(sentences.join()).toContain('ballast')
+      await expect(journal.append(big(2))).rejects.toMatchObject({ code: 'disk_full' })
     }),
   )
 })
