@@ -19,6 +19,8 @@ export interface TrafficOptions {
   readonly since?: number
   /** so many entries prepared before the start, all pages of them ready as bytes */
   readonly backlog?: number
+  /** office hours in UTC unless told; `steady`: the same at any hour, for a demo on a Sunday night */
+  readonly rhythm?: 'office' | 'steady'
   /** share of entries in odd but legal spellings */
   readonly exotic?: number
 }
@@ -44,9 +46,10 @@ interface Draft {
 }
 
 /** The entries of one minute, in order. Their microseconds end in 500 to 999: the half below is for audited reads, so that the two never change places. */
-function minuteOf(startMs: number, perHour: number, seed: number): Draft[] {
+function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Draft[] {
   const random = dice(mix(seed, startMs / MINUTE_MS))
-  const mean = (perHour / 60) * weightAt(startMs) * (0.25 + 3 * random() ** 3)
+  const weight = settings.rhythm === 'steady' ? 1 : weightAt(startMs)
+  const mean = (settings.entriesPerHour / 60) * weight * (0.25 + 3 * random() ** 3)
   const drafts: Draft[] = []
   for (let bursts = poisson(random, mean / BURST); bursts > 0; bursts--) {
     const person = drawPerson(random)
@@ -74,6 +77,7 @@ export interface TrafficSettings {
   readonly domain: string
   readonly sinceMs: number
   readonly entriesPerHour: number
+  readonly rhythm: 'office' | 'steady'
   readonly exotic: number
   sizes(): DefectSizes
   fate(index: number, atMs: number): Fate
@@ -132,7 +136,7 @@ export function openTraffic(settings: TrafficSettings): Traffic {
         if (draft.atUs >= sinceMs * 1000) take(entryOf(draft))
       }
       if (nextMinute >= ms) return
-      drafts = minuteOf(nextMinute, entriesPerHour, minuteSeed)
+      drafts = minuteOf(nextMinute, settings, minuteSeed)
       at = 0
       nextMinute += MINUTE_MS
     }

@@ -87,6 +87,7 @@ export class Workspace {
     this.#traffic = openTraffic({
       ...common,
       sinceMs: backlog > 0 ? deps.now : since,
+      rhythm: options.traffic?.rhythm ?? 'office',
       entriesPerHour: entriesPerHour ?? (backlog > 0 ? 0 : 120),
       sizes: () => this.#sizes(),
       fate: (index, atMs) => this.#fateOf(seed, index, atMs),
