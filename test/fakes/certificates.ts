@@ -99,5 +99,5 @@ export function certificate(
     until,
     extensions: [altName(name), ...(issuer ? [] : [isAuthority])],
   })
-  return { name, cert, key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string }
+  return { name, cert, key: privateKey.export({ type: 'pkcs8', format: 'pem' }) }
 }

@@ -1,0 +1,196 @@
+// What every sink promises to the conductor, whatever stands behind it: one suite, run for each kind.
+import { describe, expect, test } from 'vitest'
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { Lines, Sink } from '../../src/model/sink.ts'
+import { ByteWriter } from '../../src/model/writer.ts'
+import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
+
+export interface SinkBench {
+  /** A process with this sink; called again: the next process, the former one killed. */
+  open(): Sink
+  /** Ids of the entries that the receiver has, in its order. */
+  received(): readonly string[]
+  /** The receiver is gone, or takes nothing. */
+  down(): void
+  up(): void
+  /** The next batch is taken, but nobody says so. Absent: cannot be. */
+  loseAnswer?(): void
+  /** The next batch is answered only when the test ends, or never. Absent: cannot be. */
+  stall?(): void
+  /** The receiver refuses line `index` of the next batch for good. Absent: it refuses nothing. */
+  refuse?(index: number): void
+  /** What must never be seen in an error or a log. */
+  readonly secrets: readonly string[]
+  /** Everything that was logged. */
+  logged(): string
+  /** Files, sockets, timers that are open. */
+  leftOpen(): number
+}
+
+const never = new AbortController().signal
+const idsOf = (count: number, from: number) => someEntries(count, from).map(({ id }) => id)
+const batchOf = (sink: Sink, count: number, from: number): Lines =>
+  linesOf(runOf(someEntries(count, from), { firstSeq: from }), sink.frame)
+const prepared = async (sink: Sink, lines: Lines) => (await sink.prepare?.(lines, never)) ?? ''
+
+async function deliver(sink: Sink, lines: Lines) {
+  return sink.deliver({ lines, detail: await prepared(sink, lines), doubtful: false }, never)
+}
+
+const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
+  const error = await work.then(() => new Error('nothing was thrown'), (each: unknown) => each) // prettier-ignore
+  expect(error).toBeInstanceOf(ConnectorError)
+  return error as ConnectorError
+}
+
+export function sinkContract(kind: string, setUp: () => SinkBench): void {
+  describe(`${kind} as a sink`, () => {
+    test('batches arrive whole and in order, each settled to its end', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      for (const [count, from] of [
+        [3, 1],
+        [1, 4],
+        [40, 5],
+      ] as const)
+        // prettier-ignore
+        expect(await deliver(sink, batchOf(sink, count, from))).toEqual({ settled: count, refused: [] })
+      expect(bench.received()).toEqual(idsOf(44, 1))
+    })
+
+    test('an empty batch is settled and sends nothing', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      const lines = batchOf(sink, 0, 1)
+      expect(await sink.deliver({ lines, detail: '', doubtful: true }, never)).toEqual({
+        settled: 0,
+        refused: [],
+      })
+      expect(bench.received()).toEqual([])
+    })
+
+    test('a frame calls the format once, and the same entry gives the same bytes', () => {
+      const sink = setUp().open()
+      const run = runOf(someEntries(2))
+      let calls = 0
+      const once = new ByteWriter(1)
+      sink.frame(run, 1, once, (...given) => {
+        calls++
+        rawFormat(...given)
+      })
+      const again = new ByteWriter()
+      sink.frame(run, 0, again, rawFormat)
+      again.clear()
+      sink.frame(run, 1, again, rawFormat)
+      expect(calls).toBe(1)
+      expect(again.view().equals(once.view())).toBe(true)
+      expect(once.view().includes(run.entries.raw(1))).toBe(true)
+    })
+
+    test('a receiver that is down settles nothing and parks nothing; the batch arrives once it is up', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      await deliver(sink, batchOf(sink, 2, 1))
+      const lines = batchOf(sink, 3, 3)
+      const detail = await prepared(sink, lines)
+      bench.down()
+      for (const doubtful of [false, true]) {
+        const error = await caught(sink.deliver({ lines, detail, doubtful }, never))
+        expect(['retry', 'hold', 'pause']).toContain(error.action)
+        expect(error.message).toMatch(/\w/)
+      }
+      bench.up()
+      expect(await sink.deliver({ lines, detail, doubtful: true }, never)).toMatchObject({ settled: 3 })
+      expect(bench.received()).toEqual(idsOf(5, 1))
+    })
+
+    test('a batch in doubt is sent again by the next process: nothing is missing, and nothing twice at a sink that stores', async () => {
+      const bench = setUp()
+      const first = bench.open()
+      const lines = batchOf(first, 3, 1)
+      const detail = await prepared(first, lines)
+      bench.loseAnswer?.()
+      await first.deliver({ lines, detail, doubtful: false }, never).catch(() => undefined)
+      const second = bench.open()
+      const outcome = await second.deliver({ lines, detail, doubtful: true }, never)
+      expect(outcome.settled).toBe(3)
+      await deliver(second, batchOf(second, 2, 4))
+      const twice = second.assurance === 'stored' ? [] : idsOf(3, 1)
+      expect(bench.received()).toEqual([...twice, ...idsOf(5, 1)])
+    })
+
+    test('a stop in mid-batch throws aborted, and the batch goes out again', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      const lines = batchOf(sink, 3, 1)
+      const detail = await prepared(sink, lines)
+      const stop = new AbortController()
+      bench.stall?.()
+      const delivery = sink.deliver({ lines, detail, doubtful: false }, stop.signal)
+      if (bench.stall) await new Promise((resolve) => setImmediate(resolve))
+      stop.abort()
+      if (bench.stall) expect((await caught(delivery)).code).toBe('aborted')
+      await delivery.catch(() => undefined)
+      const late = sink.deliver({ lines, detail, doubtful: true }, stop.signal)
+      expect((await caught(late)).code).toBe('aborted')
+      const next = bench.open()
+      await next.deliver({ lines, detail, doubtful: true }, never)
+      expect([...new Set(bench.received())]).toEqual(idsOf(3, 1))
+    })
+
+    test('what the receiver refuses for good is named by its index, and the rest is still owed', async () => {
+      const bench = setUp()
+      if (!bench.refuse) return
+      const sink = bench.open()
+      const lines = batchOf(sink, 5, 1)
+      bench.refuse(2)
+      const outcome = await deliver(sink, lines)
+      expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 2 }] })
+      expect(outcome.refused[0]?.reason).not.toContain('zoë')
+      await deliver(sink, batchOf(sink, 2, 4))
+      const [one, two, , four, five] = idsOf(5, 1)
+      expect(bench.received()).toEqual([one, two, four, five])
+    })
+
+    test('warming changes nothing but the time', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      const [now, next] = [batchOf(sink, 3, 1), batchOf(sink, 2, 4)]
+      sink.warm?.(now)
+      sink.warm?.(next)
+      await deliver(sink, now)
+      await deliver(sink, next)
+      expect(bench.received()).toEqual(idsOf(5, 1))
+    })
+
+    test('check tells in plain words and throws nothing, up or down', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      const good = await sink.check(never)
+      expect(good.map(({ ok }) => ok)).not.toContain(false)
+      bench.down()
+      for (const { what, message } of [...good, ...(await sink.check(never))])
+        expect(`${what} ${message}`).toMatch(/\w \w/)
+      expect(bench.received()).toEqual([])
+    })
+
+    test('no error and no log holds a secret or a byte of content', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      bench.down()
+      const error = await caught(deliver(sink, batchOf(sink, 3, 1)))
+      const seen = `${error.message} ${String(error.stack)} ${bench.logged()} ${sink.shape}`
+      for (const secret of [...bench.secrets, 'zoë', 'example.com']) expect(seen).not.toContain(secret)
+    })
+
+    test('close may be called twice and leaves nothing open', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      await deliver(sink, batchOf(sink, 3, 1))
+      await prepared(sink, batchOf(sink, 3, 4))
+      await sink.close()
+      await sink.close()
+      expect(bench.leftOpen()).toBe(0)
+    })
+  })
+}
