@@ -69,6 +69,7 @@ const documented: Readonly<Record<string, string>> = {
   `,
 }
 
+/** @internal for tests */
 export const documentedTypes: readonly string[] = Object.entries(documented).flatMap(([group, actions]) =>
   actions
     .trim()

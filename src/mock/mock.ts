@@ -35,7 +35,7 @@ export interface MockOptions {
 }
 
 /** A request as it reaches the server: `url` absolute or path and query. */
-export interface ServerRequest {
+interface ServerRequest {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>

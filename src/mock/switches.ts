@@ -9,6 +9,7 @@ interface SwitchSpec {
   readonly says: string
 }
 
+/** @public for the command’s help */
 export const switches = {
   from: {
     values: ['exclusive', 'inclusive'],
@@ -96,7 +97,7 @@ export const switches = {
   huge_bytes: { values: 'number', default: 17 * 2 ** 20, says: 'size of the fault `huge`' },
 } as const satisfies Record<string, SwitchSpec>
 
-export type SwitchName = keyof typeof switches
+type SwitchName = keyof typeof switches
 export type Switches = {
   [N in SwitchName]: (typeof switches)[N]['values'] extends readonly (infer V)[] ? V : number
 }
@@ -155,6 +156,7 @@ export interface FaultPlan {
 /** A number is a rate. */
 export type Faults = Partial<Record<FaultName, number | FaultPlan>>
 
+/** @public for the command’s help */
 export const switchNames = Object.keys(switches) as readonly SwitchName[]
 export const faultNames = Object.keys(faults) as readonly FaultName[]
 

@@ -67,7 +67,7 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
 }
 
 /** What befalls entry number `index` of the traffic. */
-export interface Fate {
+interface Fate {
   readonly visibleAt: number
   readonly defect: Defect | undefined
 }

@@ -7,13 +7,13 @@ import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
 /** A Tuesday, ten in the morning. */
 export const START = Date.UTC(2026, 10, 17, 10)
 
-export interface VirtualClock extends Clock {
+interface VirtualClock extends Clock {
   set(at: number): void
   pass(ms: number): void
 }
 
 /** Sleeping moves it. */
-export function virtualClock(start = START): VirtualClock {
+function virtualClock(start = START): VirtualClock {
   let at = start
   return {
     now: () => at,
@@ -26,7 +26,7 @@ export function virtualClock(start = START): VirtualClock {
   }
 }
 
-export interface Heard {
+interface Heard {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Buffer
