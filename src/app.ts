@@ -2,6 +2,7 @@
 import { collect } from './collect.ts'
 import type { Config } from './config/schema.ts'
 import { openJournal } from './journal/journal.ts'
+import type { JournalOptions } from './journal/journal.ts'
 import type { Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import { Room } from './model/room.ts'
@@ -38,10 +39,15 @@ export interface App {
   stop(): Promise<void>
 }
 
-/** Throws ConnectorError when the journal cannot be opened. */
-export async function openApp(config: Config, outside: Outside, mode: Mode): Promise<App> {
+/** Throws ConnectorError when the journal cannot be opened. `open` is for another engine behind the journal, or a test's. */
+export async function openApp(
+  config: Config,
+  outside: Outside,
+  mode: Mode,
+  open: (options: JournalOptions) => Promise<Journal> = openJournal,
+): Promise<App> {
   const { clock, log, version } = outside
-  const journal = await openJournal({
+  const journal = await open({
     path: config.journal.path,
     maxBytes: config.journal.max_bytes,
     keepKeysMs: config.journal.keep_keys,

@@ -103,27 +103,28 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Ste
 function advance(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
   const { cursor } = step
   const gaps = settleLost(step, view)
+  if (isEmpty(drain, view, cursor.head)) {
+    emptyPage(step, drain)
+    return { gaps }
+  }
   if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
+  drain.doubt = 'none'
   drain.passedHead ||= view.passedHead
+  if (view.last) drain.from = view.last
   if (view.last && drain.passedHead) {
-    drain.from = view.last
     cursor.head = view.last
     cursor.headUs = Math.max(cursor.headUs, view.newestUs)
     drain.entries += view.beyond - view.own
     leaveTrail(cursor, view.marks)
-  } else if (view.last) {
-    drain.from = view.last
   }
-  if (view.count >= take && drain.narrowTake === null && !drain.backlog) drain.backlog = true
-  if (isEmpty(drain, view)) emptyPage(step, drain)
-  else if (isEnd(drain, view, take)) rest(step, drain)
-  else drain.doubt = 'none'
+  if (view.count >= take && drain.narrowTake === null) drain.backlog = true
+  if (isEnd(drain, view, take)) rest(step, drain)
   return { gaps }
 }
 
-/** Nothing behind the head: an inclusive server answers with the head itself. */
-function isEmpty(drain: Drain, view: PageView): boolean {
-  return view.count === 0 || (drain.passedHead && view.beyond === 0 && view.count === 1)
+/** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
+function isEmpty({ from }: Drain, view: PageView, head: Position | null): boolean {
+  return view.count === 0 || (view.passedHead && view.beyond === 0 && from.id === head?.id)
 }
 
 function isEnd(drain: Drain, view: PageView, take: number): boolean {

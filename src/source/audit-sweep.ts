@@ -45,7 +45,7 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
   try {
     const found = await anchorAt(step, fromUs, 'sweep')
     sweep.walk = found.position && found.position.at < sweep.untilUs ? walkFrom(found.position) : null
-    yield lastPart(step, sweep.walk ? found.group : undefined)
+    yield lastPart(step, found.group)
   } catch (error) {
     if (!isUnreadable(error)) throw error
     // The next sweep begins elsewhere; live reading does not wait for this one.

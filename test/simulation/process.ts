@@ -1,0 +1,156 @@
+// One life of the daemon in the simulation: production code whose every step into the outside may be its last.
+import { gzipSync } from 'node:zlib'
+import { openApp } from '../../src/app.ts'
+import type { App, Outside } from '../../src/app.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import type { Clock, Random } from '../../src/model/clock.ts'
+import type { Disk, DiskFile } from '../../src/model/disk.ts'
+import type { Transport } from '../../src/model/http.ts'
+import type { Journal } from '../../src/model/journal.ts'
+import type { Log } from '../../src/model/log.ts'
+
+export interface Surroundings {
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly disk: Disk
+  readonly transport: Transport
+  readonly print: (bytes: Uint8Array) => Promise<void>
+}
+
+const never = () => new Promise<never>(() => undefined)
+
+/** Counts steps into the outside; at the fatal one everything stops where it stands, for ever. */
+class Life {
+  steps = 0
+  dead = false
+  readonly #fatalStep: number
+  readonly #die: () => void
+
+  constructor(fatalStep: number, die: () => void) {
+    this.#fatalStep = fatalStep
+    this.#die = die
+  }
+
+  step(): Promise<void> | undefined {
+    if (this.dead) return never()
+    if (++this.steps !== this.#fatalStep) return undefined
+    this.dead = true
+    this.#die()
+    return never()
+  }
+
+  /** The call happens or it does not; what it says may never be heard. */
+  guard<A extends unknown[], R>(call: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
+    return async (...args) => {
+      await this.step()
+      try {
+        return await call(...args)
+      } finally {
+        await this.step()
+      }
+    }
+  }
+}
+
+function mortalDisk(disk: Disk, life: Life): Disk {
+  const mortalFile = (file: DiskFile): DiskFile => ({
+    identity: life.guard(() => file.identity()),
+    size: life.guard(() => file.size()),
+    read: life.guard((offset, length) => file.read(offset, length)),
+    write: life.guard((bytes, offset) => file.write(bytes, offset)),
+    truncate: life.guard((size) => file.truncate(size)),
+    sync: life.guard(() => file.sync()),
+    close: life.guard(() => file.close()),
+  })
+  return {
+    open: life.guard(async (path) => mortalFile(await disk.open(path))),
+    exists: life.guard((path) => disk.exists(path)),
+    rename: life.guard((from, to) => disk.rename(from, to)),
+    remove: life.guard((path) => disk.remove(path)),
+    syncFolder: life.guard((folder) => disk.syncFolder(folder)),
+  }
+}
+
+function mortalTransport(transport: Transport, life: Life): Transport {
+  return life.guard(async (request, signal) => {
+    const reply = await transport(request, signal)
+    return { ...reply, body: mortalBody(reply.body, life) }
+  })
+}
+
+async function* mortalBody(body: AsyncIterable<Uint8Array>, life: Life): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) {
+    await life.step()
+    yield chunk
+  }
+}
+
+/** Every method of the journal is a step; its file is closed at death, as the kernel would. */
+function mortalJournal(journal: Journal, life: Life): Journal {
+  return new Proxy(journal, {
+    get(target, name: keyof Journal) {
+      // Not a promise, and not to be taken for one.
+      if (typeof target[name] !== 'function') return undefined
+      if (name === 'stats') return () => target.stats()
+      return life.guard(async (...args: unknown[]) =>
+        (target[name] as (...args: unknown[]) => unknown).apply(target, args),
+      )
+    },
+  })
+}
+
+export interface Process {
+  readonly app: App
+  readonly life: Life
+  /** what must stop the process, if anything did */
+  readonly failed: () => unknown
+  /** The process is gone: its journal is closed without a word. */
+  bury(): Promise<void>
+}
+
+/** Starts the daemon; it dies at its `fatalStep`th step into the outside. Undefined: it died while it started. */
+export async function startProcess(
+  config: Config,
+  around: Surroundings,
+  once: boolean,
+  fatalStep: number,
+): Promise<Process | { buried: Promise<void> }> {
+  let journal: Journal | undefined
+  let died: () => void = () => undefined
+  const death = new Promise<void>((resolve) => {
+    died = resolve
+  })
+  const life = new Life(fatalStep, () => died())
+  const { clock, random, log, disk, transport, print } = around
+  const outside: Outside = {
+    version: '0.0.0-simulated',
+    clock: {
+      now: () => clock.now(),
+      elapsed: () => clock.elapsed(),
+      sleep: life.guard((ms, signal) => clock.sleep(ms, signal)),
+    },
+    random,
+    log,
+    disk: mortalDisk(disk, life),
+    network: () => ({ send: mortalTransport(transport, life), close: () => Promise.resolve() }),
+    print: life.guard(print),
+    compress: life.guard(async (bytes) => gzipSync(bytes, { level: 1 })),
+  }
+  const opened = openApp(config, outside, { once }, async (options) => {
+    journal = await openJournal(options)
+    return mortalJournal(journal, life)
+  })
+  const bury = async () => {
+    life.dead = true
+    await journal?.close()
+  }
+  const app = await Promise.race([opened, death])
+  if (!app) return { buried: bury() }
+  let failure: unknown
+  app.run().catch((error: unknown) => {
+    failure = error
+  })
+  return { app, life, failed: () => failure, bury }
+}

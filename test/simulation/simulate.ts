@@ -1,0 +1,313 @@
+// Runs one seed: weeks of faults in virtual time with the production code, then holds what arrived against what the mock ever showed.
+import { mkdtempSync, rmSync, existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { configSchema } from '../../src/config/schema.ts'
+import { openMock } from '../../src/mock/mock.ts'
+import type { Mock } from '../../src/mock/mock.ts'
+import { faultNames } from '../../src/mock/switches.ts'
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { Transport } from '../../src/model/http.ts'
+import type { Log, LogFields } from '../../src/model/log.ts'
+import { FakeDisk } from '../fakes/disk.ts'
+import { FakeHec, hecTransport } from '../fakes/hec.ts'
+import type { HecFault } from '../fakes/hec.ts'
+import { judge } from './judge.ts'
+import { startProcess } from './process.ts'
+import type { Process } from './process.ts'
+import { dice } from './random.ts'
+import type { Dice } from './random.ts'
+import { HOUR_MS, scenarioOf } from './scenario.ts'
+import type { Scenario } from './scenario.ts'
+import { VirtualClock, settled } from './virtual-clock.ts'
+
+const API_KEY = 'api-key-that-nobody-may-see'
+export const HEC_TOKEN = 'hec-token-that-nobody-may-see'
+export const secrets = [API_KEY, HEC_TOKEN]
+export const FILE_PATH = '/out/entries.ndjson'
+/** After the trouble: long enough for two whole sweeps, and for every retry. */
+const QUIET_MS = 14 * HOUR_MS
+/** An upper bound of turns of the event loop: a run that needs more goes in circles. */
+const MAX_TURNS = 3_000_000
+
+export interface World {
+  readonly scenario: Scenario
+  readonly clock: VirtualClock
+  readonly mock: Mock
+  readonly hec: FakeHec
+  readonly disk: FakeDisk
+  /** what went to standard output, line by line */
+  readonly printed: Buffer[]
+  readonly logged: string[]
+  /** how often the daemon died or was cut off from power */
+  deaths: number
+  /** what stood between sending and settling may have come twice this often */
+  hecDoubts: number
+}
+
+export interface Verdict {
+  readonly faults: readonly string[]
+  readonly entries: number
+  readonly requests: number
+  readonly deaths: number
+}
+
+function capture(lines: string[], fields: LogFields = {}): Log {
+  const at = (level: string) => (sentence: string, more?: LogFields) =>
+    void lines.push(JSON.stringify({ level, sentence, ...fields, ...more }))
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    with: (more) => capture(lines, { ...fields, ...more }),
+  }
+}
+
+function hecFaults(roll: Dice, share: number, world: World): () => HecFault | undefined {
+  return () => {
+    if (!roll.chance(share)) return undefined
+    const indexes = roll.chance(0.5)
+    if (indexes) world.hecDoubts++
+    return roll.pick<HecFault>([
+      { kind: 'reset', indexes },
+      { kind: 'status', status: 502, indexes },
+      { kind: 'code', code: 9, indexes: false },
+      { kind: 'code', code: 8, indexes },
+      { kind: 'code', code: 26, indexes: false },
+      { kind: 'html', indexes: false },
+      { kind: 'garbage', indexes },
+      { kind: 'slow', ms: 5_000, indexes: true },
+    ])
+  }
+}
+
+function configOf(scenario: Scenario, folder: string) {
+  const { journalBytes, interval, activity, start, batchEntries, rotateBytes } = scenario
+  const batch = { max_entries: batchEntries }
+  return configSchema.parse({
+    journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_settled: '1MiB' },
+    workspaces: [
+      { name: 'acme', base_url: 'https://api.test', api_key: API_KEY, audit: { interval, activity, start } },
+    ],
+    sinks: [
+      {
+        name: 'archive',
+        type: 'file',
+        path: FILE_PATH,
+        batch,
+        ...(rotateBytes ? { rotate: { max_bytes: rotateBytes, keep: 1000 } } : {}),
+      },
+      {
+        name: 'splunk',
+        type: 'splunk_hec',
+        url: 'https://hec.test:8088',
+        token: HEC_TOKEN,
+        compression: 'none',
+        batch,
+      },
+      { name: 'console', type: 'stdout', batch },
+    ],
+  })
+}
+
+function openWorld(scenario: Scenario): World {
+  const clock = new VirtualClock(scenario.startAt)
+  const mock = openMock({
+    clock,
+    seed: scenario.seed,
+    workspaces: [{ name: 'acme', keys: [{ key: API_KEY }] }],
+    traffic: {
+      entriesPerHour: scenario.entriesPerHour,
+      since: scenario.startAt - scenario.historyMs,
+      exotic: 0.2,
+    },
+    switches: scenario.switches,
+    faults: scenario.faults,
+  })
+  const hec = new FakeHec({ tokens: { [HEC_TOKEN]: {} } })
+  const disk = new FakeDisk({ random: dice(scenario.seed + 1) })
+  return { scenario, clock, mock, hec, disk, printed: [], logged: [], deaths: 0, hecDoubts: 0 }
+}
+
+class Run {
+  readonly world: World
+  readonly #config
+  readonly #roll: Dice
+  readonly #fatalSteps: number[]
+  #process: Process | undefined
+  #turns = 0
+  /** epoch ms until which each sink is dead */
+  readonly #dead: { readonly archive: number; readonly splunk: number; readonly console: number }
+
+  constructor(world: World, folder: string) {
+    this.world = world
+    const { scenario } = world
+    this.#roll = dice(scenario.seed + 2)
+    this.#config = configOf(scenario, folder)
+    this.#fatalSteps = [...scenario.fatalSteps]
+    const until = scenario.startAt + scenario.deadSinkHours * HOUR_MS
+    const which = this.#roll.below(4)
+    this.#dead = {
+      archive: which === 0 ? until : 0,
+      splunk: which === 1 ? until : 0,
+      console: which === 2 ? until : 0,
+    }
+    world.hec.faultOf = hecFaults(this.#roll, scenario.hecFaultShare, world)
+  }
+
+  async #start(): Promise<void> {
+    const { world } = this
+    const { clock, mock, hec, disk, printed, logged } = world
+    const api = mock.transport
+    const receiver = hecTransport(hec, clock)
+    const transport: Transport = (request, signal) => {
+      if (!request.url.startsWith('https://hec.test')) return api(request, signal)
+      if (clock.now() < this.#dead.splunk) return Promise.reject(new ConnectorError('unreachable', 'refused'))
+      return receiver(request, signal)
+    }
+    const fatalStep = this.#fatalSteps.shift() ?? Infinity
+    const started = startProcess(
+      this.#config,
+      {
+        clock,
+        random: this.#roll,
+        log: capture(logged),
+        disk: clock.now() < this.#dead.archive ? deadDisk(disk) : disk,
+        transport,
+        print: (bytes) => {
+          if (clock.now() < this.#dead.console)
+            return Promise.reject(new ConnectorError('unreachable', 'nobody reads'))
+          for (const line of Buffer.from(bytes).toString('latin1').split('\n').slice(0, -1))
+            printed.push(Buffer.from(line, 'latin1'))
+          return Promise.resolve()
+        },
+      },
+      false,
+      fatalStep,
+    )
+    const process = await this.#drive(started, Infinity)
+    if ('app' in process) {
+      this.#process = process
+      return
+    }
+    await process.buried
+    this.#died()
+    return this.#start()
+  }
+
+  #died(): void {
+    const { world } = this
+    world.deaths++
+    world.disk.crash(world.scenario.powerCuts ? 'power' : 'kill')
+    world.disk.restart()
+    this.#process = undefined
+  }
+
+  /** Lets time pass until `promise` is settled. */
+  async #drive<T>(promise: Promise<T>, until: number): Promise<T> {
+    let over = false
+    const watched = promise.finally(() => {
+      over = true
+    })
+    watched.catch(() => undefined)
+    for (;;) {
+      await settled()
+      if (over) return watched
+      this.#turn()
+      this.world.clock.advance(until)
+    }
+  }
+
+  #turn(): void {
+    if (++this.#turns > MAX_TURNS) throw new Error('the run goes in circles')
+  }
+
+  async pass(until: number): Promise<void> {
+    const { clock } = this.world
+    for (;;) {
+      await settled()
+      const process = this.#process
+      if (!process) await this.#start()
+      else if (process.life.dead) {
+        await process.bury()
+        this.#died()
+      } else if (process.failed() !== undefined) throw process.failed() as Error
+      else {
+        this.#turn()
+        if (!clock.advance(until)) return
+      }
+    }
+  }
+
+  /** No more faults, no more deaths; everything has time to be told. */
+  async calm(): Promise<void> {
+    const { world } = this
+    this.#fatalSteps.length = 0
+    for (const name of faultNames) world.mock.setFault(name, undefined)
+    world.hec.faultOf = undefined
+    const process = this.#process
+    if (process) {
+      await process.bury()
+      this.#died()
+      world.deaths--
+    }
+    await this.pass(world.clock.now() + QUIET_MS)
+  }
+
+  async stop(): Promise<void> {
+    if (this.#process) await this.#drive(this.#process.app.stop(), Infinity)
+  }
+
+  get app() {
+    return this.#process?.app
+  }
+}
+
+function deadDisk(disk: FakeDisk) {
+  const broken = () => Promise.reject(new ConnectorError('misconfigured', 'the disk is read-only'))
+  return {
+    open: broken,
+    exists: broken,
+    rename: broken,
+    remove: broken,
+    syncFolder: broken,
+    calls: disk.calls,
+  }
+}
+
+/** The world that a seed leaves behind: for a person who wants to know why. */
+export async function simulateWorld(seed: number): Promise<World> {
+  return (await runSeed(seed)).world
+}
+
+/** Throws nothing: what went wrong is in the verdict. */
+export async function simulate(seed: number): Promise<Verdict> {
+  const { world, faults } = await runSeed(seed)
+  return {
+    faults,
+    entries: world.mock.entries().length,
+    requests: world.mock.requests.length,
+    deaths: world.deaths,
+  }
+}
+
+async function runSeed(seed: number): Promise<{ world: World; faults: string[] }> {
+  const scenario = scenarioOf(seed)
+  const fast = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+  const folder = mkdtempSync(join(fast, 'auditferry-simulation-'))
+  const world = openWorld(scenario)
+  const run = new Run(world, folder)
+  const faults: string[] = []
+  try {
+    await run.pass(scenario.startAt + scenario.troubleMs)
+    await run.calm()
+    faults.push(...judge(world, run.app))
+    await run.stop()
+  } catch (error) {
+    faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return { world, faults }
+}
