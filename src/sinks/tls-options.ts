@@ -8,7 +8,7 @@ export const tlsOptions = () =>
   z
     .strictObject({
       ca_file: file().describe(
-        'PEM file of the authorities that may have signed the receiver's certificate; the public ones when absent.',
+        "PEM file of the authorities that may have signed the receiver's certificate; the public ones when absent.",
       ),
       cert_file: file().describe('PEM file of the certificate that this client shows; needs `key_file`.'),
       key_file: file().describe('PEM file of the private key of `cert_file`.'),
@@ -16,7 +16,7 @@ export const tlsOptions = () =>
         .string()
         .min(1)
         .optional()
-        .describe('Name that the receiver's certificate must bear, where it is not the host of the address.'),
+        .describe("Name that the receiver's certificate must bear, where it is not the host of the address."),
     })
     .refine((tls) => (tls.cert_file === undefined) === (tls.key_file === undefined), {
       error: 'want both cert_file and key_file, or neither',

@@ -27,12 +27,12 @@ export const options = z
       .optional()
       .describe('Several collectors, used in turn; one that fails rests a while. In the place of `url`.'),
     token: secret().describe(
-      'The collector's token, best as `${file:/run/secrets/auditferry/hec-token}`; read again when the file changes.',
+      "The collector's token, best as `${file:/run/secrets/auditferry/hec-token}`; read again when the file changes.",
     ),
-    index: word('Index of the events; the token's default index when absent.'),
+    index: word("Index of the events; the token's default index when absent."),
     source: word('`source` of the events; `auditferry:<workspace>` when absent.'),
     sourcetype: word('`sourcetype` of the events; `auditferry:<source>` when absent.'),
-    host: word('`host` of the events; the host of the workspace's `base_url` when absent.'),
+    host: word("`host` of the events; the host of the workspace's `base_url` when absent."),
     acks: z
       .literal([false, 'auto'], {
         error: ({ input }) =>
@@ -42,7 +42,7 @@ export const options = z
       })
       .default('auto')
       .describe(
-        'Whether to wait for the indexers' acknowledgement; this version sends without it and refuses `true`.',
+        "Whether to wait for the indexers' acknowledgement; this version sends without it and refuses `true`.",
       ),
     ack_timeout: duration()
       .prefault('5m')
