@@ -1,7 +1,7 @@
 // Turns what SQLite and the file system throw into the errors that the conductors decide by.
 import { ConnectorError } from '../model/errors.ts'
 
-export function codeOf(error: unknown): string {
+function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' ? code : ''
 }
@@ -15,7 +15,7 @@ export function corrupt(path: string, what: string, cause?: unknown): ConnectorE
   )
 }
 
-export function inUse(path: string, cause?: unknown): ConnectorError {
+function inUse(path: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'journal_in_use',
     `The journal ${path} is in use by another process (or opened twice in this one): stop that one, or set journal.path to another file`,

@@ -22,7 +22,7 @@ import {
   uuid,
 } from './journal-parts.ts'
 
-export interface JournalSettings {
+interface JournalSettings {
   readonly maxBytes: number
   readonly keepKeysMs: number
   readonly keepSettledBytes: number

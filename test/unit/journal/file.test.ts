@@ -291,9 +291,10 @@ describe('no room', () => {
     expect(statSync(`${path}.ballast`).size).toBe(10_000)
   })
 
+  const asRoot = (command: string, words: readonly string[]) => spawnSync(command, words)
   const mounted =
     (work: (mount: string) => Promise<void>) => async (context: { skip: (why: string) => void }) => {
-      const made = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
+      const made = asRoot('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
       if (made.status !== 0) {
         console.warn('SKIPPED: a really full disk needs the right to mount a tmpfs')
         context.skip('no right to mount a tmpfs')
@@ -303,7 +304,7 @@ describe('no room', () => {
         await work(folder)
       } finally {
         for (const journal of opened.splice(0)) await journal.close()
-        execFileSync('umount', [folder])
+        asRoot('umount', [folder])
       }
     }
 
