@@ -116,17 +116,18 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-const flags = constants.O_RDWR | constants.O_CREAT
+/** For its owner alone. */
+const openOrMake = (path: string) => open(path, constants.O_RDWR | constants.O_CREAT, 0o600)
 
 export const disk: Disk = {
   async open(path) {
     try {
-      return openedFile(await open(path, flags, 0o600), path)
+      return openedFile(await openOrMake(path), path)
     } catch (cause) {
       if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
     }
     await makeFolder(dirname(resolve(path)))
-    return openedFile(await told('open', path, () => open(path, flags, 0o600)), path)
+    return openedFile(await told('open', path, () => openOrMake(path)), path)
   },
   async exists(path) {
     try {

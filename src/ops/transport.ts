@@ -7,7 +7,7 @@ import type { TlsOptions } from '../model/sink-kind.ts'
 import { transportError } from './transport-errors.ts'
 
 /** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
-export interface ProxySettings {
+interface ProxySettings {
   readonly https?: string | undefined
   readonly http?: string | undefined
   /** hosts that are asked without a proxy */

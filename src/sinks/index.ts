@@ -8,5 +8,3 @@ import { stdout } from './stdout.ts'
 export const sinkKinds = { stdout, file, splunk_hec: splunkHec } as const satisfies Readonly<
   Record<string, SinkKind<z.ZodType>>
 >
-
-export type SinkType = keyof typeof sinkKinds

@@ -11,9 +11,11 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 const at = (name: string) => join(folder, name)
 
 test('a file is made with its folders, for its owner alone', async () => {
-  const file = await disk.open(at('a/b/c.ndjson'))
-  await file.close()
-  expect(statSync(at('a/b/c.ndjson')).mode & 0o777).toBe(0o600)
+  for (const name of ['a/b/c.ndjson', 'a/b/d.ndjson']) {
+    const file = await disk.open(at(name))
+    await file.close()
+    expect(statSync(at(name)).mode & 0o777).toBe(0o600)
+  }
   expect(statSync(at('a/b')).mode & 0o777).toBe(0o700)
 })
 

@@ -245,6 +245,20 @@ test('a failed endpoint rests, and its batch goes to the next on the next try', 
   expect(hosts(opened)).toBe('a:1 b:2 c:3 b:2 c:3 a:1')
 })
 
+test('a success ends the count of failures: the next rest is a short one again', async () => {
+  const down = { error: 'unreachable' } as const
+  const opened = open([down, ok, ok, ok, down, ok, ok], { urls: ['https://a:1', 'https://b:2'] })
+  await expect(deliver(opened)).rejects.toThrow()
+  await deliver(opened)
+  opened.clock.pass(60_000)
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  await expect(deliver(opened)).rejects.toThrow()
+  await deliver(opened)
+  opened.clock.pass(700)
+  await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 a:1 b:2 a:1 b:2 a:1')
+})
+
 test('when all rest, the one that is ready first is asked: a sink never waits on its own', async () => {
   const down = { error: 'unreachable' } as const
   const opened = open([down, down, down, ok], three)
