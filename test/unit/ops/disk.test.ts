@@ -2,7 +2,8 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { disk, diskError } from '../../../src/ops/disk.ts'
+import { diskError } from '../../../src/ops/disk-errors.ts'
+import { disk } from '../../../src/ops/disk.ts'
 
 let folder: string
 beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'disk-'))))
