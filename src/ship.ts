@@ -116,9 +116,14 @@ export class Shipper {
   }
 
   async #begin(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
-    const intent = await this.#intentOf(loaded, signal)
-    await this.#options.journal.intend(this.#options.sink.name, intent)
-    return { loaded, intent, doubtful: false }
+    try {
+      const intent = await this.#intentOf(loaded, signal)
+      await this.#options.journal.intend(this.#options.sink.name, intent)
+      return { loaded, intent, doubtful: false }
+    } catch (error) {
+      this.#free(loaded)
+      throw error
+    }
   }
 
   async #intentOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<Intent> {

@@ -1,23 +1,27 @@
 // Places in the feed by time: where reading begins, and where it goes on when the cursor's entry is gone. `search`, `earliest` and `latest` of spec §4.1.
+import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Lane } from '../model/source.ts'
+import type { Lane, Part } from '../model/source.ts'
+import { parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
-import { atOrAfter, readWhole } from './audit-page.ts'
+import { BodySample, atOrAfter, readWhole } from './audit-page.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, lastPart } from './audit-step.ts'
 import { splitterOptions } from './audit-walk.ts'
-import type { Group } from './splitter.ts'
+import type { Group, SplitterOptions } from './splitter.ts'
 import { splitOne } from './splitter.ts'
 
 /** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
 const SEARCH_REACH_MS = 364 * 86_400_000
 
 export interface Found {
-  /** undefined: there is none */
+  /** undefined: there is none, or none that can be read */
   readonly position: Position | undefined
   /** the entry itself, or the bytes of one that is malformed */
   readonly group: Group | undefined
   readonly serverAt: number | undefined
+  /** There is something, but no place to go on from: the way on is a later time. */
+  readonly unreadable: boolean
 }
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
@@ -25,23 +29,48 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   const { options, signal } = step
   let serverAt: number | undefined
   try {
-    const groups = options.client.get(path, lane, signal, async function* (answer) {
+    const found = options.client.get(path, lane, signal, async function* (answer) {
       serverAt = answer.serverAt
-      yield splitOne(await readWhole(answer), { ...splitterOptions(step), wrapper: 'log' })
+      yield placeOf(await readWhole(answer), splitterOptions(step))
     })
-    for await (const group of groups) return { ...placeOf(group), serverAt }
+    for await (const place of found) return { ...place, serverAt }
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'not_found') throw error
   }
-  return { position: undefined, group: undefined, serverAt }
+  return { position: undefined, group: undefined, serverAt, unreadable: false }
 }
 
-function placeOf(group: Group | undefined): Pick<Found, 'position' | 'group'> {
-  if (!group || (group.entries.count === 0 && group.quarantined.length === 0))
-    return { position: undefined, group: undefined }
-  if (group.entries.count === 0)
-    throw new ConnectorError('bad_reply', 'The API answered an entry without a readable id or timestamp')
-  return { position: { id: group.entries.id(0), at: group.entries.at(0) }, group }
+function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serverAt'> {
+  let group: Group
+  try {
+    group = splitOne(body, { ...options, wrapper: 'log' })
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    const sample = new BodySample()
+    sample.add(body)
+    return {
+      position: undefined,
+      group: { entries: Entries.none, quarantined: [sample.quarantined()] },
+      unreadable: true,
+    }
+  }
+  const { entries, quarantined } = group
+  if (entries.count > 0)
+    return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
+  const [malformed] = quarantined
+  const position = malformed && positionOfMalformed(malformed.bytes)
+  return { position, group: malformed && group, unreadable: malformed !== undefined && !position }
+}
+
+/** A malformed entry may still have an id, and pages go on from it. Without a readable time it stands before all others. */
+function positionOfMalformed(bytes: Uint8Array): Position | undefined {
+  try {
+    const { id, timestamp } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
+    const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
+    return typeof id === 'string' && id !== '' ? { id, at: Number.isNaN(at) ? 0 : at } : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
@@ -49,36 +78,62 @@ export function anchorAt(step: Step, atUs: number, lane: Lane): Promise<Found> {
   const seconds = Math.floor(atUs / 1_000_000)
   if (seconds * 1000 < step.options.clock.now() - SEARCH_REACH_MS)
     return readEntry(step, '/api/v1/logs/audit/earliest', lane)
-  return readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
+  return readEntry(step, searchPath(atUs), lane)
 }
+
+function searchPath(atUs: number): string {
+  return `/api/v1/logs/audit/search?time=${Math.floor(atUs / 1_000_000)}`
+}
+
+/** An entry that stays unreadable at the very start is asked for so often before it is passed. */
+const UNREADABLE_TRIES = 10
 
 /** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
-  const { start } = options
   const now = options.clock.now()
-  if (start.kind === 'span') cursor.startUs ??= (now - start.ms) * 1000
-  if (start.kind === 'time') cursor.startUs ??= start.atUs
-  const latest = start.kind === 'latest' && cursor.startUs === null
-  const found = latest
-    ? await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-    : cursor.startUs === null
-      ? await readEntry(step, '/api/v1/logs/audit/earliest', 'live')
-      : await anchorAt(step, cursor.startUs, 'live')
-  if (!found.position) {
+  if (options.start.kind === 'span') cursor.startUs ??= (now - options.start.ms) * 1000
+  if (options.start.kind === 'time') cursor.startUs ??= options.start.atUs
+  const latest = options.start.kind === 'latest' && cursor.startUs === null
+  const found = await firstEntry(step, latest)
+  if (found.unreadable) {
+    yield passUnreadable(step, found)
+  } else if (!found.position) {
     // Nothing there yet. Of `latest`, whatever comes from now on is new.
     if (latest) cursor.startUs = Math.floor((found.serverAt ?? now) / 1000) * 1_000_000
     cursor.dueAt = now + currentPace(step).intervalMs
     cursor.caughtUp = true
     options.watch.caughtUp()
     yield lastPart(step, undefined)
-    return
+  } else {
+    const { position, group } = found
+    if (latest) cursor.startUs = position.at + 1
+    cursor.head = position
+    cursor.headUs = position.at
+    cursor.passFromUs = null
+    cursor.dueAt = now
+    yield lastPart(step, group && { ...group, entries: atOrAfter(group.entries, cursor.startUs) })
   }
-  cursor.head = found.position
-  if (latest) cursor.startUs = found.position.at + 1
-  const { group } = found
-  const part = group && lastPart(step, { ...group, entries: atOrAfter(group.entries, cursor.startUs) })
-  cursor.headUs = found.position.at
-  cursor.dueAt = now
-  yield { ...(part ?? lastPart(step, undefined)), cursor: lastPart(step, undefined).cursor }
+}
+
+function firstEntry(step: Step, latest: boolean): Promise<Found> {
+  const { startUs, passFromUs } = step.cursor
+  if (passFromUs !== null) return readEntry(step, searchPath(passFromUs), 'live')
+  if (latest) return readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  if (startUs === null) return readEntry(step, '/api/v1/logs/audit/earliest', 'live')
+  return anchorAt(step, startUs, 'live')
+}
+
+/** After some tries on by time, by ever larger steps: where the unreadable entry stands is not known. */
+function passUnreadable(step: Step, found: Found): Part {
+  const { cursor, options } = step
+  const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
+  cursor.anchorTries++
+  if (cursor.anchorTries < UNREADABLE_TRIES) return lastPart(step, undefined, { fault })
+  const fromUs =
+    cursor.passFromUs ?? Math.max(cursor.startUs ?? 0, (options.clock.now() - SEARCH_REACH_MS) * 1000)
+  const stepUs = 1_000_000 * 2 ** Math.min(cursor.anchorTries - UNREADABLE_TRIES, 24)
+  const first = cursor.passFromUs === null
+  cursor.passFromUs = fromUs + stepUs
+  return lastPart(step, first ? found.group : undefined, { fault, gaps: first ? 1 : 0 })
 }

@@ -73,6 +73,8 @@ export interface AuditCursor {
   sweep: Sweep
   /** An entry stays unreadable: the next poll goes on by `search` from this instant, µs. */
   passFromUs: number | null
+  /** how often the very first entry was unreadable */
+  anchorTries: number
   /** how far behind the head entries were lately found, µs; halves each day without one */
   lateUs: number
   lateSeenAt: number
@@ -95,6 +97,7 @@ export function freshCursor(now: number): AuditCursor {
     caughtUp: false,
     lost: null,
     passFromUs: null,
+    anchorTries: 0,
     sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
     lateUs: 0,
     lateSeenAt: 0,

@@ -50,7 +50,6 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
 }
 
 async function* drainPage(step: Step, drain: Drain): Steps {
-  const { cursor } = step
   const usual = drain.backlog ? MAX_TAKE : currentPace(step).take
   const take = Math.min(drain.narrowTake ?? usual, MAX_TAKE)
   try {
@@ -63,9 +62,7 @@ async function* drainPage(step: Step, drain: Drain): Steps {
       answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
       whole: (view) => advance(step, drain, view, take),
       bad: (sample) => {
-        // Only a gap can follow: the next second is as near as `search` can be told to go.
-        drain.passFromUs = (Math.floor(drain.from.at / SECOND_US) + 1) * SECOND_US
-        cursor.trail = []
+        passByTime(step, drain)
         return { gaps: 1, quarantined: [sample.quarantined()] }
       },
     })
@@ -107,11 +104,12 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     emptyPage(step, drain)
     return { gaps }
   }
+  if (!view.last) return { gaps: gaps + passMalformed(step, drain, view.count >= take) }
   if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
   drain.doubt = 'none'
   drain.passedHead ||= view.passedHead
-  if (view.last) drain.from = view.last
-  if (view.last && drain.passedHead) {
+  drain.from = view.last
+  if (drain.passedHead) {
     cursor.head = view.last
     cursor.headUs = Math.max(cursor.headUs, view.newestUs)
     drain.entries += view.beyond - view.own
@@ -120,6 +118,19 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   if (view.count >= take && drain.narrowTake === null) drain.backlog = true
   if (isEnd(drain, view, take)) rest(step, drain)
   return { gaps }
+}
+
+/** Malformed elements alone name no place to go on from: the end of the feed, or a full page that is passed by time. */
+function passMalformed(step: Step, drain: Drain, full: boolean): number {
+  if (full) passByTime(step, drain)
+  else rest(step, drain)
+  return full ? 1 : 0
+}
+
+/** Only a gap can follow: the next second is as near as `search` can be told to go. */
+function passByTime({ cursor }: Step, drain: Drain): void {
+  drain.passFromUs = (Math.floor(drain.from.at / SECOND_US) + 1) * SECOND_US
+  cursor.trail = []
 }
 
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
@@ -177,8 +188,9 @@ async function* reanchor(step: Step, drain: Drain): Steps {
   if (found.position?.id === head.id) found = await anchorAt(step, head.at + SECOND_US, 'live')
   cursor.trail = []
   cursor.lost ??= head
-  if (!found.position) rest(step, drain)
-  else stepOver(step, drain, found.position)
+  if (found.position) stepOver(step, drain, found.position)
+  else if (found.unreadable) passByTime(step, drain)
+  else rest(step, drain)
   yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
 }
 
@@ -214,22 +226,18 @@ function settleLost(step: Step, view: PageView): number {
   return 0
 }
 
-/** On from the next second by `search`, past an entry that stays unreadable. */
+/** On from the next second by `search`, past an entry that stays unreadable; past further ones by ever larger steps. */
 async function* pass(step: Step, drain: Drain, fromUs: number): Steps {
-  const { options } = step
-  options.log.error('An entry stays unreadable and is passed: its bytes are quarantined, counted as a gap')
-  try {
-    const found = await anchorAt(step, fromUs, 'live')
-    if (found.position) stepOver(step, drain, found.position)
-    else rest(step, drain)
-    yield lastPart(step, found.group)
-  } catch (error) {
-    if (!(error instanceof ConnectorError) || error.code !== 'bad_reply') throw error
-    // That entry is the unreadable one, or the next: further on, by ever larger steps.
+  step.options.log.error(
+    'An entry stays unreadable and is passed: its bytes are quarantined, counted as a gap',
+  )
+  const found = await anchorAt(step, fromUs, 'live')
+  if (found.unreadable) {
     drain.badTries++
-    drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 16)
-    yield lastPart(step, undefined, { fault: error })
-  }
+    drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 24)
+  } else if (found.position) stepOver(step, drain, found.position)
+  else rest(step, drain)
+  yield lastPart(step, found.group)
 }
 
 function raiseAlarm(step: Step, drain: Drain): Partial<Part> {

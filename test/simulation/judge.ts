@@ -136,7 +136,7 @@ function judgeApp(app: App | undefined): string[] {
       .map((sink) => `${sink.name}: ${sink.dead_letters} dead letters`),
     ...workspaces.flatMap((workspace) =>
       workspace.sources
-        .filter((source) => source.state !== 'idle')
+        .filter((source) => source.state === 'failing' || source.state === 'held' || source.state === 'paused')
         .map((source) => `${source.name}: ${JSON.stringify(source)}`),
     ),
   ]

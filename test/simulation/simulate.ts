@@ -6,6 +6,7 @@ import { configSchema } from '../../src/config/schema.ts'
 import { openMock } from '../../src/mock/mock.ts'
 import type { Mock } from '../../src/mock/mock.ts'
 import { faultNames } from '../../src/mock/switches.ts'
+import type { Disk } from '../../src/model/disk.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { Transport } from '../../src/model/http.ts'
 import type { Log, LogFields } from '../../src/model/log.ts'
@@ -173,7 +174,7 @@ class Run {
         clock,
         random: this.#roll,
         log: capture(logged),
-        disk: clock.now() < this.#dead.archive ? deadDisk(disk) : disk,
+        disk: mendingDisk(disk, () => clock.now() < this.#dead.archive),
         transport,
         print: (bytes) => {
           if (clock.now() < this.#dead.console)
@@ -253,6 +254,9 @@ class Run {
       world.deaths--
     }
     await this.pass(world.clock.now() + QUIET_MS)
+    // Not in the middle of a poll: what was read a moment ago is still on its way.
+    for (let look = 0; look < 100 && (this.app?.journal.stats().entries ?? 0) > 0; look++)
+      await this.pass(world.clock.now() + 1_000)
   }
 
   async stop(): Promise<void> {
@@ -264,15 +268,17 @@ class Run {
   }
 }
 
-function deadDisk(disk: FakeDisk) {
-  const broken = () => Promise.reject(new ConnectorError('misconfigured', 'the disk is read-only'))
+/** A volume that is read-only for a while. */
+function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
   return {
-    open: broken,
-    exists: broken,
-    rename: broken,
-    remove: broken,
-    syncFolder: broken,
-    calls: disk.calls,
+    open: (path) =>
+      broken()
+        ? Promise.reject(new ConnectorError('misconfigured', 'the volume is read-only'))
+        : disk.open(path),
+    exists: (path) => disk.exists(path),
+    rename: (from, to) => disk.rename(from, to),
+    remove: (path) => disk.remove(path),
+    syncFolder: (folder) => disk.syncFolder(folder),
   }
 }
 

@@ -35,7 +35,11 @@ export class VirtualClock implements Clock {
         this.#sleepers.splice(this.#sleepers.indexOf(sleeper), 1)
         over()
       }
-      const sleeper: Sleeper = { at: this.#now + Math.max(0, ms), order: this.#order++, wake: over }
+      const sleeper: Sleeper = {
+        at: this.#now + Math.max(0, Math.ceil(ms)),
+        order: this.#order++,
+        wake: over,
+      }
       signal?.addEventListener('abort', leave, { once: true })
       const before = this.#sleepers.findIndex((other) => other.at > sleeper.at)
       this.#sleepers.splice(before < 0 ? this.#sleepers.length : before, 0, sleeper)
