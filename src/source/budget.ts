@@ -12,6 +12,8 @@ const BLIND_WAIT_MS = 61_000
 const BLIND_SPREAD_MS = 4_000
 /** So long without a 429, and the limit that we allow ourselves grows back by a tenth. */
 const RECOVERY_MS = 5 * MINUTE_MS
+/** What a dead process had sent may still be on its way to the server when the next one starts. */
+const IN_TRANSIT_MS = 5_000
 
 /** What share of the limit a lane leaves untouched for those before it. */
 const reserved: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, backfill: 0.4 }
@@ -36,19 +38,22 @@ interface Waiter {
   admit(): void
 }
 
+/** Ages and spans, not instants: only `savedAt` meets the wall clock, which may have been set meanwhile. */
 interface Stored {
-  /** [epoch ms of the answer, how many] */
+  /** epoch ms */
+  readonly savedAt: number
+  /** [how long ago the answer came, how many] */
   readonly answered: readonly (readonly [number, number])[]
-  /** requests that may have been sent since this was written */
+  /** requests without an answer yet, and those that may have been sent since this was written */
   readonly ahead: number
-  readonly blockedUntil: number
+  readonly blockedMs: number
   readonly allowed: number
 }
 
 /**
  * A place is taken before a request is sent and given back 60 s after its answer came: whenever between the two the
  * server counted it, it still counts here. Places are written to the store in blocks before they are used, so that a
- * crash forgets none; a restart counts a whole block as used.
+ * crash forgets none; a restart counts a whole block as used. All times in here are of the clock that only runs.
  */
 export class Budget {
   readonly #options: BudgetOptions
@@ -57,6 +62,8 @@ export class Budget {
   /** places in #answered */
   #resting = 0
   #inFlight = 0
+  /** of these, not sent yet: their place is being written down */
+  #unsent = 0
   /** places that the store already counts as used */
   #ahead = 0
   #blockedUntil = 0
@@ -79,16 +86,20 @@ export class Budget {
 
   /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */
   freeAt(lane: Lane): number {
+    return Math.ceil(this.#options.clock.now() + this.#waitMs(lane))
+  }
+
+  #waitMs(lane: Lane): number {
     this.#expire()
-    const now = this.#options.clock.now()
-    if (this.#blockedUntil > now) return this.#blockedUntil
+    const now = this.#options.clock.elapsed()
+    if (this.#blockedUntil > now) return this.#blockedUntil - now
     let excess = this.#inFlight + this.#resting - this.#roomFor(lane) + 1
-    if (excess <= 0) return now
+    if (excess <= 0) return 0
     for (const [at, count] of this.#answered) {
       excess -= count
-      if (excess <= 0) return at + MINUTE_MS + MARGIN_MS
+      if (excess <= 0) return at + MINUTE_MS + MARGIN_MS - now
     }
-    return now + MINUTE_MS
+    return MINUTE_MS
   }
 
   /**
@@ -98,8 +109,7 @@ export class Budget {
     this.#loaded ??= this.#load()
     await this.#loaded
     signal.throwIfAborted()
-    if (this.#waiting.length > 0 || this.freeAt(lane) > this.#options.clock.now())
-      await this.#turn(lane, signal)
+    if (this.#waiting.length > 0 || this.#waitMs(lane) > 0) await this.#turn(lane, signal)
     else this.#inFlight++
     try {
       await this.#record()
@@ -120,9 +130,9 @@ export class Budget {
   limited(retryAfterMs: number | undefined): void {
     const { clock, random } = this.#options
     const waitMs = retryAfterMs ?? BLIND_WAIT_MS + random() * BLIND_SPREAD_MS
-    this.#blockedUntil = Math.max(this.#blockedUntil, clock.now() + waitMs)
+    this.#blockedUntil = Math.max(this.#blockedUntil, clock.elapsed() + waitMs)
     this.#allowed = Math.max(1, Math.floor(this.#allowed * 0.75))
-    this.#raisedAt = clock.now()
+    this.#raisedAt = clock.elapsed()
     this.#ahead = 0
   }
 
@@ -139,10 +149,8 @@ export class Budget {
 
   #expire(): void {
     const { clock, limit } = this.#options
-    const now = clock.now()
+    const now = clock.elapsed()
     for (let first = this.#answered[0]; first; first = this.#answered[0]) {
-      // A wall clock that jumped back must not keep a place for longer than its minute.
-      if (first[0] > now + STEP_MS) first[0] = now
       if (first[0] + MINUTE_MS + MARGIN_MS > now) break
       this.#resting -= first[1]
       this.#answered.shift()
@@ -154,7 +162,7 @@ export class Budget {
   }
 
   #answer(): void {
-    const at = Math.ceil(this.#options.clock.now() / STEP_MS) * STEP_MS
+    const at = Math.ceil(this.#options.clock.elapsed() / STEP_MS) * STEP_MS
     const last = this.#answered[this.#answered.length - 1]
     if (last && last[0] >= at) last[1]++
     else this.#answered.push([at, 1])
@@ -188,53 +196,66 @@ export class Budget {
   async #admitInTurn(): Promise<void> {
     const { clock } = this.#options
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
-      const freeAt = this.freeAt(first.lane)
-      if (freeAt <= clock.now()) {
+      const waitMs = this.#waitMs(first.lane)
+      if (waitMs <= 0) {
         this.#inFlight++
         this.#waiting.shift()
         first.admit()
         continue
       }
       this.#wake = new AbortController()
-      await clock.sleep(freeAt - clock.now(), this.#wake.signal)
+      await clock.sleep(waitMs, this.#wake.signal)
     }
     this.#wake = undefined
   }
 
   /** Takes one of the places that the store already counts, or writes the next block first. */
   async #record(): Promise<void> {
-    while (this.#ahead <= 0) {
-      this.#saving ??= this.#save(Math.max(1, Math.ceil(this.#options.limit / 6))).finally(() => {
-        this.#saving = undefined
-      })
-      await this.#saving
+    this.#unsent++
+    try {
+      while (this.#ahead <= 0) {
+        this.#saving ??= this.#save(Math.max(1, Math.ceil(this.#options.limit / 6))).finally(() => {
+          this.#saving = undefined
+        })
+        await this.#saving
+      }
+      this.#ahead--
+    } finally {
+      this.#unsent--
     }
-    this.#ahead--
   }
 
   async #save(ahead: number): Promise<void> {
-    const now = this.#options.clock.now()
+    const { clock, store } = this.#options
     this.#expire()
-    const answered: (readonly [number, number])[] = [...this.#answered]
-    if (this.#inFlight > 0) answered.push([now, this.#inFlight])
-    const stored: Stored = { answered, ahead, blockedUntil: this.#blockedUntil, allowed: this.#allowed }
-    await this.#options.store.save(JSON.stringify(stored))
+    const now = clock.elapsed()
+    const stored: Stored = {
+      savedAt: clock.now(),
+      answered: this.#answered.map(([at, count]) => [now - at, count]),
+      ahead: ahead + this.#inFlight - this.#unsent,
+      blockedMs: Math.max(0, this.#blockedUntil - now),
+      allowed: this.#allowed,
+    }
+    await store.save(JSON.stringify(stored))
     this.#ahead = ahead
   }
 
   async #load(): Promise<void> {
     const { clock, limit, store } = this.#options
     const text = await store.load()
-    const now = clock.now()
+    const now = clock.elapsed()
     this.#raisedAt = now
     if (text === undefined) return
     const stored = JSON.parse(text) as Stored
-    const places = [...stored.answered, [now, stored.ahead] as const].filter(([, count]) => count > 0)
-    for (const [at, count] of places) {
-      this.#answered.push([Math.min(at, now), count])
+    const downMs = Math.max(0, clock.now() - stored.savedAt)
+    // Whatever was not answered may reach the server only now.
+    const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
+    for (const [ageMs, count] of places) {
+      if (count <= 0) continue
+      this.#answered.push([now - downMs - ageMs, count])
       this.#resting += count
     }
-    this.#blockedUntil = Math.min(stored.blockedUntil, now + 60 * MINUTE_MS)
+    this.#blockedUntil = now + stored.blockedMs - downMs
     this.#allowed = Math.min(limit, stored.allowed)
     this.#expire()
   }

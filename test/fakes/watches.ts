@@ -1,0 +1,88 @@
+// Watches that remember what the conductors told them.
+import type { ConnectorError } from '../../src/model/errors.ts'
+import type { Appended } from '../../src/model/journal.ts'
+import type { SinkState, SinkWatch, SourceState, SourceWatch } from '../../src/model/watch.ts'
+
+export class SourceNotes implements SourceWatch {
+  readonly states: SourceState[] = []
+  readonly errors: ConnectorError[] = []
+  readonly codes: string[] = []
+  readonly parts: Appended[] = []
+  waitedMs = 0
+  successes = 0
+  caughtUps = 0
+  headUs = 0
+  cursorUs = 0
+  gaps = 0
+  readonly latenesses: number[] = []
+
+  state(state: SourceState, error?: ConnectorError): void {
+    this.states.push(state)
+    if (error) this.errors.push(error)
+  }
+  request(code: string): void {
+    this.codes.push(code)
+  }
+  waited(durationMs: number): void {
+    this.waitedMs += durationMs
+  }
+  appended(appended: Appended): void {
+    this.parts.push(appended)
+  }
+  success(): void {
+    this.successes++
+  }
+  caughtUp(): void {
+    this.caughtUps++
+  }
+  head(atUs: number): void {
+    this.headUs = atUs
+  }
+  cursor(atUs: number): void {
+    this.cursorUs = atUs
+  }
+  gap(count: number): void {
+    this.gaps += count
+  }
+  ownFetch(latenessMs: number): void {
+    this.latenesses.push(latenessMs)
+  }
+
+  sum(name: 'added' | 'late' | 'known' | 'filtered' | 'quarantined' | 'findings'): number {
+    return this.parts.reduce((total, part) => total + part[name], 0)
+  }
+}
+
+export class SinkNotes implements SinkWatch {
+  readonly states: SinkState[] = []
+  readonly errors: ConnectorError[] = []
+  readonly retries: string[] = []
+  accepted = 0
+  deadLettered = 0
+  filtered = 0
+  requests = 0
+  delays = 0
+  successes = 0
+
+  state(state: SinkState, error?: ConnectorError): void {
+    this.states.push(state)
+    if (error) this.errors.push(error)
+  }
+  request(): void {
+    this.requests++
+  }
+  retry(reason: string): void {
+    this.retries.push(reason)
+  }
+  settled(counts: { accepted: number; deadLettered: number; filtered: number }): void {
+    this.accepted += counts.accepted
+    this.deadLettered += counts.deadLettered
+    this.filtered += counts.filtered
+  }
+  delivered(_delayMs: number, entries: number): void {
+    this.delays += entries
+  }
+  success(): void {
+    this.successes++
+  }
+}
