@@ -1,5 +1,5 @@
 // A reply's body under its limits: decompressed, capped, and never slower than it may be. Knows nothing of what is inside.
-import { Readable } from 'node:stream'
+import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
@@ -31,11 +31,22 @@ function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
   if (encoding === 'identity' || encoding === '') return reply.body
   const open = decoders[encoding as keyof typeof decoders] as
     (() => ReturnType<typeof createGunzip>) | undefined
-  if (!open) throw new ConnectorError('bad_reply', 'The API answered in a compression that was not asked for')
-  const decoder = open()
-  const input = Readable.from(reply.body)
-  input.on('error', (error) => decoder.destroy(error))
-  return input.pipe(decoder)
+  if (!open) {
+    leave(reply)
+    throw new ConnectorError('bad_reply', 'The API answered in a compression that was not asked for')
+  }
+  // A pipeline, since a decoder that is left must close the connection behind it; errors reach the one who reads.
+  return pipeline(Readable.from(reply.body), open(), () => undefined)
+}
+
+/** Closes the connection of a body that nobody wants. */
+export function leave({ body }: HttpReply): void {
+  void body[Symbol.asyncIterator]().return?.()
+}
+
+/** zlib names its own errors `Z_…`, brotli's `ERR_…`; both carry a number. */
+function isUndecodable(error: unknown): boolean {
+  return error instanceof Error && 'errno' in error && 'code' in error && /^(Z|ERR)_/.test(String(error.code))
 }
 
 /**
@@ -132,7 +143,7 @@ export async function* readBody(
       yield step.value
     }
   } catch (error) {
-    if (error instanceof Error && 'code' in error && String(error.code).startsWith('Z_'))
+    if (isUndecodable(error))
       throw new ConnectorError('bad_reply', "The API's answer does not decompress", { cause: error })
     throw error
   } finally {

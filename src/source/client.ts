@@ -8,7 +8,7 @@ import type { Secret } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
-import { Deadline, orAborted, readBody } from './body.ts'
+import { Deadline, leave, orAborted, readBody } from './body.ts'
 import type { Budget } from './budget.ts'
 
 /** A body below this is held and checked whole before any of it is kept (law 4). */
@@ -92,15 +92,15 @@ export class Client {
     const { budget, room, clock, watch } = this.#options
     const waitedFrom = clock.elapsed()
     if (budget.freeAt(lane) > clock.now()) watch.state('waiting')
-    const answered = await budget.enter(lane, signal)
+    const answered = await budget.enter(lane, signal).catch(stoppedOr)
     const waitedMs = clock.elapsed() - waitedFrom
     if (waitedMs > 0) watch.waited(waitedMs)
     watch.state('reading')
-    let leave: (() => void) | undefined
+    let leaveRoom: (() => void) | undefined
     const startedAt = clock.elapsed()
     let code = 'aborted'
     try {
-      leave = await room.enter(WHOLE_BYTES, signal)
+      leaveRoom = await room.enter(WHOLE_BYTES, signal)
       const deadline = new Deadline(clock, pageLimits, signal)
       try {
         const sentAt = clock.now()
@@ -115,10 +115,10 @@ export class Client {
       }
     } catch (error) {
       if (code === 'aborted') code = error instanceof ConnectorError ? error.code : 'aborted'
-      throw isAbort(error) ? new ConnectorError('aborted', 'Stopped') : error
+      stoppedOr(error)
     } finally {
       answered()
-      leave?.()
+      leaveRoom?.()
       watch.request(code, clock.elapsed() - startedAt)
     }
   }
@@ -140,7 +140,7 @@ export class Client {
 
   /** Its body is not read: it could hold anything. The status says all that we act on. */
   async #refusal(path: string, reply: HttpReply): Promise<ConnectorError> {
-    void reply.body[Symbol.asyncIterator]().return?.()
+    leave(reply)
     const { status } = reply
     const code =
       codeOfStatus[status] ??
@@ -180,7 +180,7 @@ function isJson(reply: HttpReply): boolean {
 
 function checkType(path: string, reply: HttpReply): void {
   if (isJson(reply)) return
-  void reply.body[Symbol.asyncIterator]().return?.()
+  leave(reply)
   throw new ConnectorError(
     'bad_reply',
     `GET ${path.split('?')[0] ?? path} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
@@ -192,10 +192,22 @@ function serverTime(reply: HttpReply): number | undefined {
   return Number.isNaN(at) ? undefined : at
 }
 
-/** Seconds, or an HTTP date (RFC 9110 §10.2.3); capped at an hour, so that a wrong hint cannot stop us for a day. */
+/**
+ * Seconds, or an HTTP date (RFC 9110 §10.2.3) by the clock of the server that wrote it; capped at an hour, so that a wrong
+ * hint cannot stop us for a day. What is neither is no hint: `Date.parse` alone would read `1.5` as a day of 2001.
+ */
 function retryAfter(reply: HttpReply, now: number): number | undefined {
-  const text = reply.headers['retry-after']?.trim()
-  if (text === undefined || text === '') return undefined
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now
+  const text = reply.headers['retry-after']?.trim() ?? ''
+  const isDate = /^[a-z]{3,9},? .*\d/i.test(text)
+  const ms = /^\d+(\.\d+)?$/.test(text)
+    ? Number(text) * 1000
+    : isDate
+      ? Date.parse(text) - (serverTime(reply) ?? now)
+      : NaN
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), 3_600_000)
+}
+
+/** Being told to stop is one code, whoever noticed it first. */
+function stoppedOr(error: unknown): never {
+  throw isAbort(error) ? new ConnectorError('aborted', 'Stopped') : error
 }
