@@ -1,0 +1,70 @@
+// Runs `npm start` as a newcomer does, on a free port: entries must flow into its file, /status must say that all is well, Ctrl-C must end it with 0.
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** What the contract gives a newcomer. */
+const STARTED_WITHIN_MS = 60_000
+const STOPPED_WITHIN_MS = 10_000
+/** The demo's backlog is 3,000: more than that is live traffic. */
+const WANTED_ENTRIES = 3_001
+
+const data = mkdtempSync(join(tmpdir(), 'auditferry-demo-'))
+const file = join(data, 'demo', 'entries.ndjson')
+const args = ['start', '--', '--listen', '127.0.0.1:0', '--data', data]
+// A process group of its own, so that a signal reaches all of it, as Ctrl-C does.
+const demo = spawn('npm', args, { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+let told = ''
+demo.stdout.setEncoding('utf8').on('data', (text: string) => {
+  told += text
+  process.stdout.write(text)
+})
+const ended = new Promise<number | null>((resolve) => demo.once('exit', (code) => resolve(code)))
+let running = true
+void ended.then(() => (running = false))
+
+async function until<T>(what: string, withinMs: number, look: () => T | undefined | Promise<T | undefined>) {
+  const deadline = Date.now() + withinMs
+  for (;;) {
+    const found = await look()
+    if (found !== undefined) return found
+    if (!running) throw new Error(`the demo ended before ${what}`)
+    if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs / 1000} s`)
+    await sleep(200)
+  }
+}
+
+function signal(name: 'SIGINT' | 'SIGKILL'): void {
+  if (demo.pid !== undefined && running) process.kill(-demo.pid, name)
+}
+
+async function look(): Promise<string> {
+  const page = await until('it told where to look', STARTED_WITHIN_MS, () =>
+    /status page\s+(http\S+)/.exec(told)?.at(1),
+  )
+  const entries = await until('live entries were delivered', STARTED_WITHIN_MS, () => {
+    const count = existsSync(file) ? readFileSync(file, 'utf8').split('\n').length - 1 : 0
+    return count >= WANTED_ENTRIES ? count : undefined
+  })
+  const sentence = await until('/status said that all is well', STARTED_WITHIN_MS, async () => {
+    const reply = await fetch(`${page}status`)
+    const status = (await reply.json()) as { readonly ok: boolean; readonly sentence: string }
+    return reply.ok && status.ok ? status.sentence : undefined
+  })
+  signal('SIGINT')
+  const code = await Promise.race([ended, sleep(STOPPED_WITHIN_MS, 'late' as const)])
+  if (code !== 0) throw new Error(`after Ctrl-C it ended with ${code}, not with 0 within 10 s`)
+  return `${entries} entries delivered; ${sentence}`
+}
+
+try {
+  process.stdout.write(`demo: ${await look()}\n`)
+} catch (error) {
+  process.stdout.write(`demo: ${error instanceof Error ? error.message : 'failed'}\n`)
+  process.exitCode = 1
+} finally {
+  signal('SIGKILL')
+  rmSync(data, { recursive: true, force: true })
+}
