@@ -3,7 +3,15 @@ import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Batch, DeadLetterQuery, FindingRecord, Intent, Journal, Settlement } from '../model/journal.ts'
+import type {
+  Batch,
+  DeadLetterQuery,
+  FindingRecord,
+  Intent,
+  Journal,
+  QuarantineQuery,
+  Settlement,
+} from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Origin } from '../model/source.ts'
 import { append, prepareAppend } from './append.ts'
@@ -17,6 +25,7 @@ import { Ledger } from './ledger.ts'
 import * as letters from './letters.ts'
 import { Origins } from './origins.ts'
 import { preparePrune, prune } from './prune.ts'
+import * as quarantine from './quarantine.ts'
 import { Shelf } from './shelf.ts'
 
 export interface JournalOptions {
@@ -98,6 +107,7 @@ function prepare(db: Database) {
   return {
     append: prepareAppend(db),
     letters: letters.prepareLetters(db),
+    quarantine: quarantine.prepareQuarantine(db),
     prune: preparePrune(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
     findings: db.prepare<
@@ -204,6 +214,16 @@ class SqliteJournal implements Journal {
 
   async dropDeadLetters(query: DeadLetterQuery) {
     return letters.drop(this.#core, this.#statements.letters, query)
+  }
+
+  async quarantined(query: QuarantineQuery) {
+    return this.#core.transactions.read(() =>
+      quarantine.list(this.#core, this.#statements.quarantine, query),
+    )
+  }
+
+  async quarantinedRaw(id: number) {
+    return this.#core.transactions.read(() => this.#statements.quarantine.raw.get(id))
   }
 
   async findings(limit: number): Promise<readonly FindingRecord[]> {

@@ -111,6 +111,27 @@ export interface DeadLetterQuery {
   readonly after?: number
 }
 
+/** What the source sent malformed, as it is kept. */
+export interface QuarantineRecord {
+  readonly id: number
+  readonly origin: Origin
+  readonly reason: Quarantined['reason']
+  /** of the whole; kept is its first MiB at most */
+  readonly totalBytes: number
+  readonly keptBytes: number
+  /** of the whole, hex */
+  readonly sha256: string
+  /** epoch ms */
+  readonly keptAt: number
+}
+
+export interface QuarantineQuery {
+  readonly ids?: readonly number[]
+  readonly limit?: number
+  /** only records with a greater id: for paging */
+  readonly after?: number
+}
+
 export interface SinkPosition {
   readonly sink: string
   /** all up to here is settled */
@@ -167,6 +188,8 @@ export interface Journal {
   /** Puts them back at the journal's end, addressed to their sink alone. Returns how many. */
   retryDeadLetters(query: DeadLetterQuery): Promise<number>
   dropDeadLetters(query: DeadLetterQuery): Promise<number>
+  quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
+  quarantinedRaw(id: number): Promise<Uint8Array | undefined>
   findings(limit: number): Promise<readonly FindingRecord[]>
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>

@@ -211,6 +211,31 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
+      it('what is quarantined can be listed without its bytes, page by page, and read by its id', async () => {
+        const element = (text: string, reason: 'no_id' | 'too_large') => ({
+          ...{ reason, bytes: Buffer.from(text), totalBytes: 5000, sha256: text.padEnd(64, '0') },
+        })
+        await journal.append(part([], { quarantined: [element('aa', 'no_id'), element('bbb', 'too_large')] }))
+        await journal.append(part([], { origin: usage, quarantined: [element('c', 'no_id')] }))
+        await reopen()
+        const all = await journal.quarantined({})
+        expect(all.map(({ keptBytes, reason }) => [keptBytes, reason])).toEqual([
+          [2, 'no_id'],
+          [3, 'too_large'],
+          [1, 'no_id'],
+        ])
+        const [first, second, third] = all.map(({ id }) => id)
+        expect(all[2]).toEqual({
+          ...{ id: third, origin: usage, reason: 'no_id', totalBytes: 5000, keptBytes: 1 },
+          ...{ sha256: 'c'.padEnd(64, '0'), keptAt: clock.nowMs },
+        })
+        expect(await journal.quarantined({ limit: 1 })).toEqual(all.slice(0, 1))
+        expect(await journal.quarantined({ after: first ?? 0 })).toEqual(all.slice(1))
+        expect(await journal.quarantined({ ids: [second ?? 0, 999] })).toEqual(all.slice(1, 2))
+        expect(Buffer.from((await journal.quarantinedRaw(second ?? 0)) ?? '').toString()).toBe('bbb')
+        expect(await journal.quarantinedRaw(999)).toBeUndefined()
+      })
+
       it('at the bound of owed payload nothing of a part is kept; delivered payload does not count', async () => {
         await reopen({ maxBytes: 100, keepSettledBytes: 10_000 })
         await journal.append(part([spec(1)], { cursor: 'c1' }))
