@@ -161,7 +161,9 @@ describe('samples', () => {
   const parsed = samples.map((name) => {
     const readFile = (path: string): string =>
       path.endsWith('.yaml') ? readFileSync(path, 'utf8') : 'stand-in'
-    return loadConfig(`config/${name}`, { env: {}, readFile })
+    const named = readFileSync(`config/${name}`, 'utf8').matchAll(/\$\{env:(\w+)\}/g)
+    const env = Object.fromEntries(Array.from(named, ([, variable = '']) => [variable, 'stand-in']))
+    return loadConfig(`config/${name}`, { env, readFile })
   })
 
   test('every sample is a good configuration', () => {
