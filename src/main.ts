@@ -25,6 +25,8 @@ function print(bytes: Uint8Array): Promise<void> {
 }
 
 async function main(): Promise<number> {
+  const { tuneHeap } = await import('./ops/heap.ts')
+  tuneHeap()
   const { readFileSync } = await import('node:fs')
   const { runProgram } = await import('./commands/program.ts')
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
