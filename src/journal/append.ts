@@ -6,7 +6,7 @@ import type { Append, Appended, Seq } from '../model/journal.ts'
 import { CHUNK_BYTES, CHUNK_ENTRIES, idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally, dayOfMs } from './counts.ts'
-import type { Address } from './shelf.ts'
+import type { Address, Put } from './shelf.ts'
 
 export type AppendStatements = ReturnType<typeof prepareAppend>
 
@@ -45,9 +45,9 @@ function sift({ entries, wanted }: Append): Uint32Array | undefined {
   return count === entries.count ? undefined : picked.slice(0, count)
 }
 
-/** Cuts entries into chunks and puts them at the journal's end, after `lastSeq`. Returns the payload's bytes. */
-export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entries: Entries): number {
-  let bytes = 0
+/** Cuts entries into chunks and puts them at the journal's end, after `lastSeq`. */
+export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
+  const puts: Put[] = []
   for (let from = 0; from < entries.count;) {
     let to = from
     for (let size = 0; to < entries.count && to - from < CHUNK_ENTRIES; to++) {
@@ -55,14 +55,11 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
       if (size > CHUNK_BYTES && to > from) break
     }
     const whole = from === 0 && to === entries.count
-    bytes += shelf.put(
-      lastSeq + from + 1,
-      address,
-      whole ? entries : pack(entries.slice(from, to), undefined, undefined),
-    )
+    const packed = whole ? entries : pack(entries.slice(from, to), undefined, undefined)
+    puts.push(shelf.put(lastSeq + from + 1, address, packed))
     from = to
   }
-  return bytes
+  return puts
 }
 
 function writeFindings(
@@ -124,11 +121,10 @@ function sourceOf({ origins, transactions }: Core, { origin }: Append): number {
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
   const { entries, origin } = part
-  const { ledger, transactions } = core
+  const { ledger, shelf, transactions } = core
   const source = sourceOf(core, part)
   const asked = sift(part)
-  let bytes = 0
-  let kept = 0
+  let puts: readonly Put[] = []
   const appended = transactions.writeNew((): Appended => {
     const claim = core.keys.claim(source, origin.source, entries, asked, () => transactions.restart())
     const fresh = claim.fresh ?? asked
@@ -136,8 +132,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     if (claim.freshCount > 0) {
       const packed = pack(entries, fresh, claim.versions)
       const address = { source, appendedAt: now, onlySink: undefined, replay: false }
-      bytes = putChunks(core, ledger.lastSeq, address, packed)
-      kept = packed.count
+      puts = putChunks(core, ledger.lastSeq, address, packed)
     }
     const quarantined = writeQuarantine(statements, source, part, now)
     const { outcomes, days, oldestAt } = tally(part, asked, claim, quarantined, now)
@@ -147,6 +142,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: dayOfMs(now) })
     return { ...outcomes, quarantined, findings: writeFindings(statements, source, part, fresh, now) }
   })
-  ledger.applyAppended(kept, bytes)
+  for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
+  shelf.hold(puts)
   return appended
 }

@@ -165,7 +165,8 @@ export function retry(core: Core, statements: LetterStatements, query: DeadLette
         onlySink: each.sink,
         replay: false,
       }
-      bytes += putChunks(core, ledger.lastSeq + count, address, entriesOf(statements, each))
+      for (const { payload } of putChunks(core, ledger.lastSeq + count, address, entriesOf(statements, each)))
+        bytes += payload
       count += each.rows.length
     }
     for (const { id } of rows) statements.remove.run(id)

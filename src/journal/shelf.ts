@@ -17,6 +17,15 @@ export interface Address {
   readonly replay: boolean
 }
 
+/** A chunk on its way to the disk. */
+export interface Put {
+  readonly payload: number
+  readonly first: Seq
+  readonly last: Seq
+  readonly address: Address
+  readonly entries: Entries
+}
+
 interface Chunk {
   readonly first: Seq
   readonly last: Seq
@@ -53,8 +62,8 @@ export class Shelf {
     this.#read = db.prepare('SELECT * FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1')
   }
 
-  /** Returns the payload's bytes. */
-  put(first: Seq, address: Address, entries: Entries): number {
+  /** Into the running transaction; `hold` what it returns once that has landed. */
+  put(first: Seq, address: Address, entries: Entries): Put {
     const { source, appendedAt, onlySink, replay } = address
     const last = first + entries.count - 1
     const payload = payloadBytes(entries)
@@ -65,7 +74,20 @@ export class Shelf {
       ...[first, last, source, payload, appendedAt, crc, onlySink ?? null, replay ? 1 : 0],
       ...[types, times, columns, slab],
     )
-    return payload
+    return { payload, first, last, address, entries }
+  }
+
+  /** Keeps what was put at hand: nearly always a sink takes it at once, and need not read it back. */
+  hold(puts: readonly Put[]): void {
+    for (const { first, last, address, entries } of puts)
+      this.#touch(this.#chunk(first, last, address, entries))
+  }
+
+  #chunk(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address, entries: Entries): Chunk {
+    const origin = this.#origins.origin(source)
+    const run = { origin, firstSeq: first, appendedAt, onlySink, replay, entries }
+    const bytes = entries.bytes.length + entries.columns.byteLength + entries.times.byteLength
+    return { first, last, run, bytes }
   }
 
   /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. */
@@ -125,11 +147,7 @@ export class Shelf {
         this.#path,
         `the chunk of entries ${row.first} to ${row.last} does not match its checksum`,
       )
-    const origin = this.#origins.origin(row.source)
-    const { appendedAt, onlySink, replay } = address
-    const run = { origin, firstSeq: row.first, appendedAt, onlySink, replay, entries }
-    const bytes = row.slab.length + row.columns.length + row.times.length
-    return { first: row.first, last: row.last, run, bytes }
+    return this.#chunk(row.first, row.last, address, entries)
   }
 
   /** A Map keeps the order of insertion: the least lately used stands first. */
