@@ -1,0 +1,66 @@
+// What is remembered between two reads: survives as JSON, stays bounded.
+import { expect, it } from 'vitest'
+import {
+  closeCursor,
+  freshCursor,
+  leaveTrail,
+  noteLateness,
+  openCursor,
+  overlapStart,
+} from '../../../src/source/audit-cursor.ts'
+import { DAY, MINUTE, SECOND, START } from './desk.ts'
+
+const us = (ms: number) => ms * 1000
+const place = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })
+
+it('a cursor survives as text', () => {
+  const cursor = freshCursor(START)
+  expect(openCursor(closeCursor(cursor), START + 1)).toEqual(cursor)
+})
+
+it('what a step changes leaves the text that it came from alone', () => {
+  const text = closeCursor(freshCursor(START))
+  openCursor(text, START).headUs = 5
+  expect(openCursor(text, START).headUs).toBe(0)
+})
+
+it('the trail is bounded in number and reach', () => {
+  const cursor = freshCursor(START)
+  for (let i = 0; i < 1_000; i++) {
+    cursor.headUs = us(START + i * MINUTE)
+    leaveTrail(cursor, [place(START + i * MINUTE)])
+  }
+  expect(cursor.trail.length).toBeLessThanOrEqual(24)
+  expect(cursor.trail[0]?.at).toBeGreaterThanOrEqual(cursor.headUs - us(15 * MINUTE))
+})
+
+it('a poll begins at least two minutes behind the head where the trail reaches, and at the head where there is none', () => {
+  const cursor = freshCursor(START)
+  const head = place(START)
+  cursor.headUs = head.at
+  expect(overlapStart(cursor, head)).toBe(head)
+  leaveTrail(cursor, [place(START - 10 * MINUTE), place(START - 110 * SECOND), place(START - 10 * SECOND)])
+  expect(overlapStart(cursor, head)).toEqual(place(START - 110 * SECOND))
+})
+
+it('the overlap grows with the lateness seen, to a bound', () => {
+  const cursor = freshCursor(START)
+  const head = place(START)
+  cursor.headUs = head.at
+  leaveTrail(cursor, [place(START - 14 * MINUTE), place(START - 7 * MINUTE), place(START - MINUTE)])
+  noteLateness(cursor, us(4 * MINUTE), START)
+  expect(overlapStart(cursor, head)).toEqual(place(START - 7 * MINUTE))
+  noteLateness(cursor, us(60 * MINUTE), START)
+  expect(overlapStart(cursor, head)).toEqual(place(START - 14 * MINUTE))
+})
+
+it('lateness halves each day without one, and is forgotten below a second', () => {
+  const cursor = freshCursor(START)
+  noteLateness(cursor, us(64 * SECOND), START)
+  noteLateness(cursor, 0, START + MINUTE)
+  expect(cursor.lateUs).toBe(us(64 * SECOND))
+  for (let day = 1; day <= 3; day++) noteLateness(cursor, 0, START + day * DAY)
+  expect(cursor.lateUs).toBe(us(8 * SECOND))
+  for (let day = 4; day <= 10; day++) noteLateness(cursor, 0, START + day * DAY)
+  expect(cursor.lateUs).toBe(0)
+})
