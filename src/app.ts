@@ -1,25 +1,29 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
 import { collect } from './collect.ts'
+import { sourcesOf } from './config/schema.ts'
 import type { Config } from './config/schema.ts'
 import { openJournal } from './journal/journal.ts'
 import type { JournalOptions } from './journal/journal.ts'
+import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
-import type { Log } from './model/log.ts'
 import { Room } from './model/room.ts'
-import type { CheckResult } from './model/sink.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { Shipper, ship } from './ship.ts'
 import type { Mode, Outside, Reader, Shipping } from './wiring.ts'
-import { openReader, openShipping } from './wiring.ts'
+import { openReader, openShipping, within } from './wiring.ts'
 
 /** All held bodies and batches of the process (law 4). */
 const ROOM_BYTES = 32 * 1024 * 1024
 const PRUNE_EVERY_MS = 60_000
 /** What stands in mid-request gets this long at a stop; what it was about is in the journal anyway. */
-const STOP_MS = 8_000
+const STOP_MS = 6_000
+/** Then every part gets this long to close, all at once. */
+const CLOSE_MS = 1_000
+/** The journal answers a small question within this, or it is not alive. */
+const ALIVE_MS = 2_000
 
 /** How far `run --once` is. `stuck`: only held parts remain, waiting would not help. */
 export type Progress = 'working' | 'stuck' | 'done'
@@ -33,9 +37,9 @@ export interface App {
   /** Starts every loop. Resolves when all have ended; rejects with what must stop the process. */
   run(): Promise<void>
   progress(): Progress
-  /** Asks every API and every sink, without changing anything. */
-  check(signal: AbortSignal): Promise<readonly CheckResult[]>
-  /** Stops reading and sending, leaves the journal in order. May be called more than once. */
+  /** The journal's handle answers. */
+  alive(): Promise<boolean>
+  /** Stops reading and sending, leaves the journal in order, within 8 s whatever hangs. May be called more than once. */
   stop(): Promise<void>
 }
 
@@ -46,7 +50,7 @@ export async function openApp(
   mode: Mode,
   open: (options: JournalOptions) => Promise<Journal> = openJournal,
 ): Promise<App> {
-  const { clock, log, version } = outside
+  const { clock, version } = outside
   const journal = await open({
     path: config.journal.path,
     maxBytes: config.journal.max_bytes,
@@ -54,7 +58,7 @@ export async function openApp(
     keepSettledBytes: config.journal.keep_settled,
     sinks: config.sinks.map((sink) => sink.name),
     clock,
-    log,
+    log: outside.log,
   })
   const metrics = openMetrics({ version })
   const budgets = (workspace: string) =>
@@ -74,11 +78,11 @@ export async function openApp(
   )
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
-  tellStrangers(journal, log)
-  return new Daemon({ journal, board, metrics, outside, readers, shippings })
+  return new Daemon({ config, journal, board, metrics, outside, readers, shippings })
 }
 
 interface Parts {
+  readonly config: Config
   readonly journal: Journal
   readonly board: Board
   readonly metrics: Metrics
@@ -93,6 +97,8 @@ class Daemon implements App {
   readonly journal: Journal
   readonly #parts: Parts
   readonly #stopping = new AbortController()
+  /** resolves when no loop runs any more, whatever ended it */
+  #ended: Promise<unknown> = Promise.resolve()
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
 
@@ -109,20 +115,23 @@ class Daemon implements App {
   }
 
   async #runAll(): Promise<void> {
-    const { readers, shippings } = this.#parts
+    const { config, readers, shippings, outside } = this.#parts
     const { signal } = this.#stopping
+    tellStart(config, shippings, outside)
     const reading = readers.map(async (reader) => {
       await collect(reader, signal)
       reader.finished = true
     })
     const shipping = shippings.map((options) => ship(new Shipper(options), options, signal))
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
+    const pruning = this.#prune(signal)
     const work = Promise.all([...reading, ...shipping]).then(() => undefined)
+    this.#ended = Promise.allSettled([...reading, ...shipping])
     try {
-      await Promise.race([work, this.#prune(signal).then(() => work)])
+      await Promise.race([work, pruning.then(() => work)])
     } catch (error) {
+      // Told at once: another loop may hang in a receiver, and `stop` waits for it no longer than it may.
       this.#stopping.abort()
-      await Promise.allSettled([...reading, ...shipping])
       throw error
     }
   }
@@ -130,32 +139,39 @@ class Daemon implements App {
   async #prune(signal: AbortSignal): Promise<void> {
     const { journal, outside } = this.#parts
     while (!signal.aborted) {
-      const more = await journal.prune()
+      const more = await journal.prune().catch((error: unknown) => {
+        // A disk too full even to delete on: what waits for room is tried again.
+        if (error instanceof ConnectorError && error.action !== 'exit') return false
+        throw error
+      })
       await outside.clock.sleep(more ? 50 : PRUNE_EVERY_MS, signal)
     }
   }
 
   progress(): Progress {
     const { readers } = this.#parts
-    const { workspaces, sinks } = this.board.status()
+    const { workspaces, sinks, journal } = this.board.status()
     const reading = readers.filter((reader) => !reader.finished)
     const owing = sinks.filter((sink) => sink.owed_entries > 0)
     if (reading.length === 0 && owing.length === 0) return 'done'
-    const heldSources = workspaces.flatMap((workspace) =>
-      workspace.sources.filter((source) => source.state === 'held'),
-    )
-    const stuck = heldSources.length >= reading.length && owing.every((sink) => sink.state === 'held')
+    const stateOf = ({ origin }: Reader) =>
+      workspaces
+        .find(({ name }) => name === origin.workspace)
+        ?.sources.find(({ name }) => name === origin.source)?.state
+    // Reading that waits for room moves when a sink does.
+    const blocked = (reader: Reader) =>
+      stateOf(reader) === 'held' || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
+    const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'held')
     return stuck ? 'stuck' : 'working'
   }
 
-  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const { readers, shippings } = this.#parts
-    const apis = readers.map((reader) => reader.check(signal))
-    const sinks = shippings.map(async ({ sink }) => {
-      const results = await sink.check(signal)
-      return results.map((result) => ({ ...result, what: `${sink.name}: ${result.what}` }))
-    })
-    return (await Promise.all([...apis, ...sinks])).flat()
+  async alive(): Promise<boolean> {
+    const { journal, outside } = this.#parts
+    try {
+      return (await within(ALIVE_MS, outside.clock, journal.note('instance'))) !== undefined
+    } catch {
+      return false
+    }
   }
 
   stop(): Promise<void> {
@@ -165,16 +181,33 @@ class Daemon implements App {
 
   async #stop(): Promise<void> {
     const { journal, outside, readers, shippings } = this.#parts
+    const { clock, log } = outside
+    const { sinks } = this.board.status()
+    log.info('Stopping')
     this.#stopping.abort()
-    const ended = new AbortController()
-    const settled = Promise.resolve(this.#running).catch(() => undefined)
-    await Promise.race([settled, outside.clock.sleep(STOP_MS, ended.signal)])
-    ended.abort()
+    await within(STOP_MS, clock, this.#ended)
     // A part that cannot close must not keep the others from closing.
-    await Promise.allSettled(readers.map((reader) => reader.close()))
-    await Promise.allSettled(shippings.map((shipping) => shipping.close()))
-    await journal.close()
+    const closing = [...readers, ...shippings].map((part) => part.close())
+    await within(CLOSE_MS, clock, Promise.allSettled(closing))
+    await within(CLOSE_MS, clock, journal.close())
+    const owed = sinks.reduce((most, sink) => Math.max(most, sink.owed_entries), 0)
+    log.info('Stopped: what is owed waits in the journal for the next start', { owed })
   }
+}
+
+/** What is read and where it goes: names, kinds and hosts, no secret. */
+function tellStart(config: Config, shippings: readonly Shipping[], { log, version }: Outside): void {
+  for (const workspace of config.workspaces)
+    log.info('Reading', {
+      workspace: workspace.name,
+      sources: sourcesOf(workspace).join(', '),
+      host: new URL(workspace.base_url).host,
+    })
+  for (const { sink, to } of shippings) {
+    const { name, type, assurance } = sink
+    log.info('Delivering', { sink: name, type, assurance, ...(to === '' ? {} : { to }) })
+  }
+  log.info('Started', { version, journal: config.journal.path })
 }
 
 /** Told apart from others that read the same workspace: stays the same as long as the journal lives. */
@@ -185,9 +218,4 @@ async function instanceOf(journal: Journal, { random }: Outside): Promise<string
   const instance = digits.join('')
   await journal.putNote('instance', instance)
   return instance
-}
-
-function tellStrangers(journal: Journal, log: Log): void {
-  for (const sink of journal.stats().strangers)
-    log.warn('A sink of the journal is not in the configuration any more: it holds nothing back', { sink })
 }

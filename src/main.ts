@@ -10,11 +10,17 @@ function isOldNode(): boolean {
   return major < needed[0] || (major === needed[0] && minor < needed[1])
 }
 
+/** The promise is 10 s. What hangs in the kernel past all our own bounds (a dead disk under a sink) is left there: the journal holds. */
+const FORCED_EXIT_MS = 9_300
+
 function stopSignal(): AbortSignal {
   const controller = new AbortController()
   // Once each: a second signal of a kind ends the process the hard way.
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    process.once(signal, () => controller.abort(new Error(signal)))
+    process.once(signal, () => {
+      controller.abort(new Error(signal))
+      setTimeout(() => process.exit(0), FORCED_EXIT_MS).unref()
+    })
   return controller.signal
 }
 
@@ -25,6 +31,8 @@ function print(bytes: Uint8Array): Promise<void> {
 }
 
 async function main(): Promise<number> {
+  // Before anything is loaded: a signal in the first moments is a stop like any other.
+  const signal = stopSignal()
   const { tuneHeap } = await import('./ops/heap.ts')
   tuneHeap()
   const { readFileSync } = await import('node:fs')
@@ -35,11 +43,12 @@ async function main(): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   const world: World = {
     env: process.env,
+    pid: process.pid,
     version: (JSON.parse(manifest) as { version: string }).version,
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
     print,
-    signal: stopSignal(),
+    signal,
   }
   return runProgram(process.argv.slice(2), world)
 }

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto'
 import type { Collector } from './collect.ts'
 import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
 import { formatNamed } from './formats/named.ts'
-import { ConnectorError } from './model/errors.ts'
 import type { Clock, Random } from './model/clock.ts'
 import type { Disk } from './model/disk.ts'
 import { globFilter } from './model/globs.ts'
@@ -11,8 +10,8 @@ import type { Transport } from './model/http.ts'
 import type { Journal, Run } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Room } from './model/room.ts'
+import type { Sink } from './model/sink.ts'
 import type { SinkDeps, SinkKind, TlsOptions } from './model/sink-kind.ts'
-import type { CheckResult } from './model/sink.ts'
 import type { Origin } from './model/source.ts'
 import type { Board } from './ops/board.ts'
 import type { BudgetStatus } from './ops/status.ts'
@@ -22,6 +21,9 @@ import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import { paceOf } from './source/tiers.ts'
+
+/** How long a part may take to close before the rest goes on without it. */
+const CLOSE_MS = 500
 
 /** The world as the daemon may touch it. */
 export interface Outside {
@@ -56,7 +58,6 @@ export interface Reader extends Collector {
   /** of `run --once`: its loop came to its end */
   finished: boolean
   budgetStatus(): BudgetStatus
-  check(signal: AbortSignal): Promise<readonly CheckResult[]>
   close(): Promise<void>
 }
 
@@ -111,7 +112,6 @@ export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
     once: mode.once,
     finished: false,
     budgetStatus: () => ({ area: 'audit', used: budget.used.places, limit: budget.used.allowed }),
-    check: (signal) => checkApi(client, workspace, signal),
     close: async () => {
       await budget.close()
       await network.close()
@@ -119,29 +119,9 @@ export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
   }
 }
 
-/** One request that changes nothing: tells whether address, key and permission are right. */
-async function checkApi(
-  client: Client,
-  { name }: WorkspaceConfig,
-  signal: AbortSignal,
-): Promise<readonly CheckResult[]> {
-  const what = `${name}: audit log API`
-  try {
-    const answers = client.get('/api/v1/logs/audit/latest', 'live', signal, async function* ({ body }) {
-      for await (const chunk of body) yield chunk.length
-    })
-    for await (const bytes of answers) if (bytes === 0) continue
-    return [{ what, ok: true, message: 'answers, and accepts the key' }]
-  } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error
-    const empty = error.code === 'not_found'
-    return [
-      { what, ok: empty, message: empty ? 'answers, and accepts the key; the log is empty' : error.message },
-    ]
-  }
-}
-
 export interface Shipping extends ShipperOptions {
+  /** hosts or files that it delivers to, for the log; '' where the type says it all */
+  readonly to: string
   close(): Promise<void>
 }
 
@@ -149,25 +129,11 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const { outside, journal, board, room } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
-  const networks: ReturnType<Outside['network']>[] = []
-  const deps: SinkDeps = {
-    clock,
-    random,
-    log,
-    disk: outside.disk,
-    transport: (tls) => {
-      const network = outside.network(tls)
-      networks.push(network)
-      return network.send
-    },
-    print: (bytes) => outside.print(bytes),
-    compress: (bytes) => outside.compress(bytes),
-    hostOf: (name) => hostOf(shared.config, name),
-  }
-  const kind = sinkKinds[config.type] as unknown as SinkKind<never>
-  const sink = kind.open(config.name, config as never, deps)
+  const opened = openSink(shared.config, config, outside, log)
+  const { sink } = opened
   return {
     sink,
+    to: receiversOf(config),
     journal,
     format: formatNamed(config.format),
     limits: {
@@ -183,11 +149,60 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
     random,
     room,
     over,
+    close: () => opened.close(),
+  }
+}
+
+/** A sink with networks of its own; connects to nothing yet. */
+export function openSink(
+  whole: Config,
+  config: SinkConfig,
+  outside: Outside,
+  log: Log,
+): { readonly sink: Sink; close(): Promise<void> } {
+  const { clock, random } = outside
+  const networks: ReturnType<Outside['network']>[] = []
+  const deps: SinkDeps = {
+    clock,
+    random,
+    log,
+    disk: outside.disk,
+    transport: (tls) => {
+      const network = outside.network(tls)
+      networks.push(network)
+      return network.send
+    },
+    print: (bytes) => outside.print(bytes),
+    compress: (bytes) => outside.compress(bytes),
+    hostOf: (name) => hostOf(whole, name),
+  }
+  const kind = sinkKinds[config.type] as unknown as SinkKind<never>
+  const sink = kind.open(config.name, config as never, deps)
+  return {
+    sink,
     close: async () => {
-      await sink.close()
-      await Promise.all(networks.map((network) => network.close()))
+      // A sink that hangs must not keep its connections open, nor the process with them.
+      await within(CLOSE_MS, clock, sink.close()).catch(() => undefined)
+      await Promise.allSettled(networks.map((network) => network.close()))
     },
   }
+}
+
+/** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */
+export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
+  const ended = new AbortController()
+  try {
+    return await Promise.race([work, clock.sleep(ms, ended.signal).then(() => undefined)])
+  } finally {
+    ended.abort()
+  }
+}
+
+function receiversOf(config: SinkConfig): string {
+  const kind = sinkKinds[config.type] as unknown as SinkKind<never>
+  const hosts = kind.urls?.(config as never).map((url) => new URL(url).host) ?? []
+  const files = kind.outputs?.(config as never).map(({ path }) => path) ?? []
+  return [...hosts, ...files].join(', ')
 }
 
 function hostOf(config: Config, workspace: string): string {

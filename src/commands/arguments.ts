@@ -17,3 +17,7 @@ export function port(text: string): number {
 export function each(text: string, before: readonly string[]): readonly string[] {
   return [...before, text]
 }
+
+export function eachNumber(text: string, before: readonly number[]): readonly number[] {
+  return [...before, wholeNumber(text)]
+}

@@ -1,71 +1,96 @@
 // `auditferry demo`: the mock API with live traffic, the real daemon and a file sink, on this machine alone. No account, nothing to configure.
-import { rmSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { configSchema } from '../config/schema.ts'
-import type { Config } from '../config/schema.ts'
+import { loadConfig } from '../config/load.ts'
 import { listenMock } from '../mock/listen.ts'
 import { openMock } from '../mock/mock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { systemClock } from '../ops/clock.ts'
+import { connectControl } from '../ops/control-client.ts'
+import { references } from './config-file.ts'
+import { DEMO_KEY, openHome, writeConfig, type DemoHome } from './demo-home.ts'
 import { realOutside } from './outside.ts'
 import { runDaemon } from './run.ts'
 import type { World } from './world.ts'
+import { exitCodes } from './world.ts'
 
-const KEY = 'demo-key'
-/** A workspace of some size in mid-afternoon. */
+/** A workspace of some size, busy at any hour. */
 const ENTRIES_PER_HOUR = 3_600
 /** What was there before: so that something flows at once. */
-const BACKLOG = 3_000
+const BACKLOG_MS = 3_600_000
 
 export interface DemoOptions {
   readonly data: string
   readonly listen: string
 }
 
-function demoConfig(baseUrl: string, folder: string, listen: string): Config {
-  return configSchema.parse({
-    journal: { path: join(folder, 'auditferry.db'), max_bytes: '256MiB' },
-    workspaces: [{ name: 'demo', base_url: baseUrl, api_key: KEY, audit: { interval: '3s', sweep: '1h' } }],
-    sinks: [{ name: 'archive', type: 'file', path: join(folder, 'entries.ndjson') }],
-    server: { listen },
-    log: { level: 'warn' },
-  })
-}
-
-/** Runs until the signal. What an earlier demo left in its own folder is removed first: its mock's entries are gone with it. */
+/** Runs until the signal. Goes on from what an earlier demo left within the last day. */
 export async function demo(world: World, options: DemoOptions): Promise<number> {
-  const folder = join(options.data, 'demo')
-  rmSync(folder, { recursive: true, force: true })
+  const journal = join(options.data, 'demo', 'auditferry.db')
+  if (await connectControl(journal)) {
+    world.stderr(
+      `auditferry: a demo is running on ${options.data} already: stop it, or name another folder with --data\n`,
+    )
+    return exitCodes.failed
+  }
+  const home = openHome(options.data, systemClock.now(), BACKLOG_MS)
+  const { seed, since } = home.origins
   const mock = openMock({
     clock: systemClock,
-    seed: systemClock.now(),
-    workspaces: [{ name: 'demo', keys: [{ key: KEY }] }],
-    traffic: { entriesPerHour: ENTRIES_PER_HOUR, backlog: BACKLOG },
+    seed,
+    workspaces: [{ name: 'demo', keys: [{ key: DEMO_KEY }] }],
+    traffic: { entriesPerHour: ENTRIES_PER_HOUR, since, rhythm: 'steady' },
+    // Entries of our own reading live in the mock's memory alone: after a restart they would be missed.
+    switches: { self_audit: 'off' },
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
-  const tell = (page: string) =>
-    world.stdout(`
-Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
-
-  status page   ${page}
-  entries       ${join(folder, 'entries.ndjson')}      (tail -f it)
-  metrics       ${page}metrics
-  mock API      ${api.url}
-
-Stop the daemon with kill -9 and start it on your own configuration next: see README.md. Ctrl-C ends the demo.
-`)
+  const startOn = (listen: string) => {
+    writeConfig(home, api.url, listen)
+    const config = loadConfig(home.config, references(world))
+    return runDaemon(config, realOutside(config, world), world, (page) =>
+      world.stdout(welcome(home, page, api.url, world.pid)),
+    )
+  }
   try {
-    return await runOn(options.listen)
+    return await startOn(options.listen)
   } catch (error) {
     // The demo should not fail because something else has the usual port.
-    if (!(error instanceof ConnectorError) || !/in use/.test(error.message)) throw error
-    return await runOn('127.0.0.1:0')
+    if (!(error instanceof ConnectorError) || !/in use by another process: /.test(error.message)) throw error
+    world.stdout(
+      `\n${options.listen} is in use by another process: the status page takes a free port instead.\n`,
+    )
+    return await startOn('127.0.0.1:0')
   } finally {
     await api.close()
   }
+}
 
-  function runOn(listen: string): Promise<number> {
-    const config = demoConfig(api.url, folder, listen)
-    return runDaemon(config, realOutside(config, world), world, tell)
-  }
+/** How the program is called here: in a clone it is not installed. */
+function program(): string {
+  const [node, main] = ['node_modules/.bin/node', 'dist/main.js']
+  return existsSync(node) && existsSync(main) ? `${node} ${main}` : 'auditferry'
+}
+
+function welcome({ config, entries, resumed }: DemoHome, page: string, api: string, pid = 0): string {
+  const command = program()
+  const first = resumed
+    ? 'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.'
+    : 'An hour of entries is there already, about one a second follows.'
+  return `
+Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
+${first}
+
+  status page    ${page}
+  metrics        ${page}metrics
+  entries        tail -f ${entries}
+  mock API       ${api}
+
+In another terminal, here:
+
+  ${command} status --config ${config}
+  ${command} dead-letters list --config ${config}
+
+Stop it with kill -9 ${pid} whenever you like and start it again: nothing is missing, nothing is there twice.
+Ctrl-C ends it.
+`
 }

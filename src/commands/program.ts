@@ -2,16 +2,18 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigFaults } from '../config/faults.ts'
 import { ConnectorError } from '../model/errors.ts'
-import { each, port, wholeNumber } from './arguments.ts'
+import { each, eachNumber, port, wholeNumber } from './arguments.ts'
+import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
 import { demo } from './demo.ts'
 import { mock } from './mock.ts'
+import { exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
 import { run } from './run.ts'
 import { schema } from './schema.ts'
+import { status } from './status.ts'
 import { validate } from './validate.ts'
 import { exitCodes, type World } from './world.ts'
 
 interface CommandSpec {
-  /** With its arguments, as commander writes them: `show <seq>`. */
   readonly name: string
   readonly summary: string
   readonly options?: (command: Command) => Command
@@ -47,6 +49,55 @@ const mockOptions = (command: Command) =>
     )
     .option('--api-key-file <file>', 'the one key that is right (default: a key that is printed)')
 
+const chosen = (command: Command) =>
+  withConfig(command)
+    .option('--id <number>', 'only this one; may stand several times', eachNumber, [])
+    .option('--limit <number>', 'at most so many', wholeNumber)
+
+const chosenLetters = (command: Command) => chosen(command).option('--sink <name>', 'only those of one sink')
+
+const shown = (command: Command) =>
+  withConfig(command)
+    .argument('<id>', 'as list tells it', wholeNumber)
+    .option('--content', 'print the content itself, and nothing else', false)
+
+const toFile = (command: Command) =>
+  command.argument('<file>', 'a file that does not exist yet; - for standard output')
+
+const letterCommands: readonly CommandSpec[] = [
+  { name: 'list', summary: 'which there are, without content', options: chosenLetters, run: listLetters },
+  { name: 'show', summary: 'all about one but its content', options: shown, run: showLetter },
+  {
+    name: 'retry',
+    summary: "put them back at the journal's end, for their own sink",
+    options: chosenLetters,
+    run: retryLetters,
+  },
+  {
+    name: 'drop',
+    summary: 'let them go for good',
+    options: (command) => chosenLetters(command).option('--yes', 'all that are meant, unnamed', false),
+    run: dropLetters,
+  },
+  {
+    name: 'export',
+    summary: 'as JSON lines, content and reason, to a new file of mode 0600',
+    options: (command) => toFile(chosenLetters(command)),
+    run: exportLetters,
+  },
+]
+
+const quarantineCommands: readonly CommandSpec[] = [
+  { name: 'list', summary: 'what there is, without content', options: chosen, run: listQuarantine },
+  { name: 'show', summary: 'all about one but its content', options: shown, run: showQuarantine },
+  {
+    name: 'export',
+    summary: 'as JSON lines, the bytes in base64, to a new file of mode 0600',
+    options: (command) => toFile(chosen(command)),
+    run: exportQuarantine,
+  },
+]
+
 /** One line a command. */
 const specs: readonly CommandSpec[] = [
   {
@@ -73,6 +124,14 @@ const specs: readonly CommandSpec[] = [
     options: (command) => withConfig(command).option('--connect', 'also ask every API and every sink', false),
     run: validate,
   },
+  {
+    name: 'status',
+    summary: 'what the running daemon knows; exit 1 when something is wrong',
+    options: (command) => withConfig(command).option('--json', 'as /status has it', false),
+    run: status,
+  },
+  { name: 'dead-letters', summary: 'what a sink refuses for good', commands: letterCommands },
+  { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },
   { name: 'schema', summary: "print the configuration's JSON Schema", run: schema },
   { name: 'mock', summary: 'serve the mock API alone', options: mockOptions, run: mock },
 ]

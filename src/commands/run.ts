@@ -4,6 +4,7 @@ import type { App, Outside } from '../app.ts'
 import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
+import { openControl } from '../ops/control.ts'
 import { openHttp } from '../ops/http.ts'
 import { configFile, references } from './config-file.ts'
 import { realOutside } from './outside.ts'
@@ -46,29 +47,28 @@ export async function runDaemon(
   started: (url: string) => void = () => undefined,
 ): Promise<number> {
   const app = await openApp(config, outside, { once: false })
+  let ready = false
+  const closers: (() => Promise<void>)[] = []
   try {
-    let ready = false
+    const { board, metrics, journal } = app
     const http = await openHttp({
-      listen: listenText(config),
-      board: app.board,
-      metrics: app.metrics,
-      live: () => app.journal.stats().capacityBytes > 0,
-      ready: () => ready,
+      ...{ listen: listenText(config), board, metrics },
+      ...{ live: () => app.alive(), ready: () => ready },
     })
-    try {
-      const running = app.run()
-      ready = true
-      const host = http.address.family === 'IPv6' ? `[${http.address.address}]` : http.address.address
-      outside.log.info('Started', { version: world.version, listen: `${host}:${http.address.port}` })
-      started(`http://${host}:${http.address.port}/`)
-      await Promise.race([running, aborted(world.signal)])
-      outside.log.info('Stopping')
-    } finally {
-      await app.stop()
-      await http.close()
-    }
+    closers.push(() => http.close())
+    const control = await openControl({ journalPath: config.journal.path, board, journal, log: outside.log })
+    closers.push(() => control.close())
+    const running = app.run()
+    ready = true
+    const host = http.address.family === 'IPv6' ? `[${http.address.address}]` : http.address.address
+    outside.log.info('Listening', { listen: `${host}:${http.address.port}` })
+    started(`http://${host}:${http.address.port}/`)
+    await Promise.race([running, aborted(world.signal)])
   } finally {
+    // Probes and commands are answered to the last: only then do they close.
+    ready = false
     await app.stop()
+    for (const close of closers) await close()
   }
   return exitCodes.done
 }
@@ -128,7 +128,8 @@ function tellOnce(app: App, ended: Ending, world: World): number {
   world.stderr(
     `auditferry: not done, ${why[ended]}: ${sentence}; ${owed} entries owed, ${told}; nothing is lost, the next run goes on\n`,
   )
-  return exitCodes.failed
+  // Whoever sends a signal knows that it is not done.
+  return ended === 'signal' ? exitCodes.done : exitCodes.failed
 }
 
 function listenText({ server }: Config): string {

@@ -3,6 +3,8 @@
 export interface World {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
+  /** so that a person can be told what to kill */
+  readonly pid?: number
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
   /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */

@@ -11,7 +11,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-async function connecting(checks: ConnectChecks | undefined, base = 'https://a.example.com') {
+async function connecting(checks: ConnectChecks, base = 'https://a.example.com') {
   const config = join(folder, 'a.yaml')
   writeFileSync(
     config,

@@ -1,0 +1,84 @@
+// The way to what was set aside: through the daemon that holds the journal, or into the journal itself when none runs.
+import { existsSync } from 'node:fs'
+import { openJournal } from '../journal/journal.ts'
+import { ConnectorError } from '../model/errors.ts'
+import { systemClock } from '../ops/clock.ts'
+import { connectControl } from '../ops/control-client.ts'
+import { controlPath } from '../ops/control.ts'
+import type { Aside } from '../ops/control.ts'
+import { openLog } from '../ops/log.ts'
+import type { Config } from '../config/schema.ts'
+import { configFile } from './config-file.ts'
+import { knownConfig } from './known-config.ts'
+import type { World } from './world.ts'
+
+export interface OpenAside {
+  readonly aside: Aside
+  /** what is put back goes out at once */
+  readonly running: boolean
+  readonly sinks: readonly string[]
+  close(): Promise<void>
+}
+
+async function openHere({ journal, sinks }: Config): Promise<OpenAside> {
+  const { path } = journal
+  if (!existsSync(path))
+    throw new ConnectorError(
+      'misconfigured',
+      `There is no journal at ${path} yet: nothing has run on this configuration`,
+    )
+  const names = sinks.map(({ name }) => name)
+  const opened = await openJournal({
+    path,
+    maxBytes: journal.max_bytes,
+    keepKeysMs: journal.keep_keys,
+    keepSettledBytes: journal.keep_settled,
+    sinks: names,
+    clock: systemClock,
+    log: openLog({ level: 'warn' }),
+  }).catch((error: unknown) => {
+    if (!(error instanceof ConnectorError) || error.code !== 'journal_in_use') throw error
+    throw new ConnectorError(
+      'journal_in_use',
+      `The journal ${path} is in use, and its process does not answer at ${controlPath(path) ?? 'a control socket'}: it may be starting or stopping, or be run --once; try again later`,
+      { cause: error },
+    )
+  })
+  return { aside: opened, running: false, sinks: names, close: () => opened.close() }
+}
+
+async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
+  const known = knownConfig(configFile(world, config), world)
+  const client = await connectControl(known.journal.path)
+  if (!client) return openHere(known)
+  const sinks = known.sinks.map(({ name }) => name)
+  return { aside: client, running: true, sinks, close: () => Promise.resolve() }
+}
+
+export async function withAside(
+  world: World,
+  config: string | undefined,
+  use: (opened: OpenAside) => Promise<number>,
+): Promise<number> {
+  const opened = await openAside(world, config)
+  try {
+    return await use(opened)
+  } finally {
+    await opened.close()
+  }
+}
+
+/** All that match, a bounded page at a time. */
+export async function* pages<T extends { readonly id: number }>(
+  ask: (page: { limit: number; after: number }) => Promise<readonly T[]>,
+  limit = Infinity,
+): AsyncGenerator<readonly T[]> {
+  for (let after = 0, left = limit; left > 0;) {
+    const rows = await ask({ limit: Math.min(left, 500), after })
+    const last = rows.at(-1)
+    if (!last) return
+    yield rows
+    left -= rows.length
+    after = last.id
+  }
+}

@@ -1,0 +1,18 @@
+// Plain columns for a terminal: no colour, no frame, nothing that a stranger's text could do to the screen.
+
+/** Control and format characters out of somebody else's text: a terminal would obey them. */
+export function plain(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
+}
+
+/** Two spaces between columns, none at a line's end. */
+export function columns(rows: readonly (readonly string[])[]): string {
+  const cells = rows.map((row) => row.map(plain))
+  const widths: number[] = []
+  for (const row of cells)
+    for (const [i, text] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, text.length)
+  return cells
+    .map((row) => row.map((text, i) => text.padEnd(widths[i] ?? 0)).join('  '))
+    .map((line) => `${line.trimEnd()}\n`)
+    .join('')
+}

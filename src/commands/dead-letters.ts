@@ -1,0 +1,197 @@
+// `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
+import type { DeadLetter, DeadLetterQuery } from '../model/journal.ts'
+import { sizeText } from '../ops/page.ts'
+import { countText } from '../ops/status.ts'
+import type { OpenAside } from './aside.ts'
+import { pages, withAside } from './aside.ts'
+import { columns } from './columns.ts'
+import { writeExport } from './export-file.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface LetterOptions {
+  readonly config?: string
+  readonly sink?: string
+  readonly id: readonly number[]
+  readonly limit?: number
+  /** of drop */
+  readonly yes?: boolean
+}
+
+export interface ShowOptions {
+  readonly config?: string
+  readonly content: boolean
+}
+
+const LIST_LIMIT = 100
+/** Letters that one transaction puts back or drops: their bytes are read at once. */
+const CHUNK = { letters: 500, bytes: 8 * 1024 * 1024 }
+
+const noun = (count: number) => countText(count, 'dead letters')
+const instant = (ms: number) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
+
+function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
+  return { ...(sink === undefined ? {} : { sink }), ...(id.length > 0 ? { ids: id } : {}) }
+}
+
+function lettersOf({ aside }: OpenAside, options: LetterOptions, limit?: number) {
+  return pages((page) => aside.deadLetters({ ...queryOf(options), ...page }), limit)
+}
+
+async function all(opened: OpenAside, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
+  const found: DeadLetter[] = []
+  for await (const page of lettersOf(opened, options, limit)) found.push(...page)
+  return found
+}
+
+export function listLetters(world: World, options: LetterOptions): Promise<number> {
+  return withAside(world, options.config, async (opened) => {
+    const limit = options.limit ?? LIST_LIMIT
+    const found = await all(opened, options, limit + 1)
+    const shown = found.slice(0, limit)
+    if (shown.length === 0) {
+      world.stdout('no dead letters\n')
+      return exitCodes.done
+    }
+    const rows = shown.map((letter) => [
+      ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
+      ...[letter.time.slice(0, 19), letter.type, sizeText(letter.bytes), instant(letter.parkedAt)],
+      ...[letter.code, letter.reason],
+    ])
+    const head = ['ID', 'SINK', 'SOURCE', 'TIME', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
+    world.stdout(columns([head, ...rows]))
+    if (found.length > limit) world.stdout(`more than ${limit}: see them with --limit\n`)
+    return exitCodes.done
+  })
+}
+
+export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
+  return withAside(world, options.config, async ({ aside }) => {
+    const [letter] = await aside.deadLetters({ ids: [id], limit: 1 })
+    if (!letter) return missing(world, [id])
+    if (options.content) {
+      const raw = await aside.deadLetterRaw(id)
+      if (!raw) return missing(world, [id])
+      await world.print(Buffer.concat([raw, Buffer.from('\n')]))
+      return exitCodes.done
+    }
+    world.stdout(
+      columns([
+        ['id', String(letter.id)],
+        ['sink', letter.sink],
+        ['workspace', letter.origin.workspace],
+        ['source', letter.origin.source],
+        ['entry', letter.entryId],
+        ['time', letter.time],
+        ['type', letter.type],
+        ['bytes', String(letter.bytes)],
+        ['position', String(letter.seq)],
+        ['parked', `${instant(letter.parkedAt)} UTC`],
+        ['code', letter.code],
+        ['reason', letter.reason],
+        ['content', `not shown: --content prints it`],
+      ]),
+    )
+    return exitCodes.done
+  })
+}
+
+function missing(world: World, ids: readonly number[]): number {
+  world.stderr(`auditferry: no dead letter ${ids.join(', ')}: dead-letters list tells which there are\n`)
+  return exitCodes.failed
+}
+
+function isUnnamed(world: World, options: LetterOptions, verb: string, yes = false): boolean {
+  if (options.sink !== undefined || options.id.length > 0 || yes) return false
+  world.stderr(`error: which to ${verb}? Name a sink with --sink NAME, or letters with --id N\n`)
+  return true
+}
+
+/** In chunks whose ids were looked up before: a letter refused again meanwhile is a new one, and not chased. */
+async function inChunks(
+  letters: readonly DeadLetter[],
+  work: (ids: readonly number[]) => Promise<number>,
+): Promise<number> {
+  let done = 0
+  let ids: number[] = []
+  let bytes = 0
+  for (const letter of letters) {
+    if (ids.length >= CHUNK.letters || (ids.length > 0 && bytes + letter.bytes > CHUNK.bytes)) {
+      done += await work(ids)
+      ids = []
+      bytes = 0
+    }
+    ids.push(letter.id)
+    bytes += letter.bytes
+  }
+  return ids.length > 0 ? done + (await work(ids)) : done
+}
+
+/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
+function judged(world: World, { id }: LetterOptions, found: readonly DeadLetter[]): number {
+  const known = new Set(found.map((letter) => letter.id))
+  const unknown = id.filter((wanted) => !known.has(wanted))
+  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
+}
+
+export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
+  if (isUnnamed(world, options, 'retry')) return exitCodes.usage
+  return withAside(world, options.config, async (opened) => {
+    const found = await all(opened, options, options.limit)
+    const count = await inChunks(found, (ids) => opened.aside.retryDeadLetters({ ids }))
+    const when = opened.running ? 'they go out now' : 'they go out when the daemon runs'
+    world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
+    if (count < found.length) {
+      world.stderr(
+        `auditferry: ${noun(found.length - count)} left as they are: their sink is not in the configuration\n`,
+      )
+      return exitCodes.failed
+    }
+    return judged(world, options, found)
+  })
+}
+
+export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
+  if (isUnnamed(world, options, 'drop', options.yes)) return exitCodes.usage
+  if (options.id.length === 0 && options.yes !== true) {
+    world.stderr(
+      'error: this lets entries go for good: say --yes, or name each with --id N (dead-letters export keeps a copy)\n',
+    )
+    return exitCodes.usage
+  }
+  return withAside(world, options.config, async (opened) => {
+    const found = await all(opened, options, options.limit)
+    const count = await inChunks(found, (ids) => opened.aside.dropDeadLetters({ ids }))
+    world.stdout(`${noun(count)} dropped\n`)
+    return judged(world, options, found)
+  })
+}
+
+/** The entry is one line of JSON as it is: it goes in byte for byte. */
+function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
+  const { origin, entryId, parkedAt, ...rest } = letter
+  const facts = JSON.stringify({
+    ...{ id: rest.id, sink: rest.sink, workspace: origin.workspace, source: origin.source },
+    ...{ entry_id: entryId, time: rest.time, type: rest.type, code: rest.code, reason: rest.reason },
+    ...{ parked_at: new Date(parkedAt).toISOString(), bytes: rest.bytes },
+  })
+  return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
+}
+
+export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
+  return withAside(world, options.config, async (opened) => {
+    const seen: DeadLetter[] = []
+    await writeExport(world, file, lines())
+    if (file !== '-') world.stderr(`auditferry: ${noun(seen.length)} in ${file}\n`)
+    return judged(world, options, seen)
+
+    async function* lines() {
+      for await (const page of lettersOf(opened, options, options.limit))
+        for (const letter of page) {
+          const raw = await opened.aside.deadLetterRaw(letter.id)
+          if (!raw) continue
+          seen.push(letter)
+          yield exported(letter, raw)
+        }
+    }
+  })
+}

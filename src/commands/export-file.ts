@@ -1,0 +1,42 @@
+// Where an export goes: a new file that only its owner can read, or standard output. It holds content: nothing is overwritten or left half done.
+import { open, unlink } from 'node:fs/promises'
+import { ConnectorError } from '../model/errors.ts'
+import type { World } from './world.ts'
+
+function cannot(path: string, error: unknown): ConnectorError {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+  const why: Readonly<Record<string, string>> = {
+    EEXIST: 'it exists already and is not overwritten: name another file',
+    ENOENT: 'its folder does not exist: create it first',
+    EACCES: 'this user may not write there',
+    ENOSPC: 'the disk is full',
+  }
+  return new ConnectorError('misconfigured', `Cannot write ${path}: ${why[code] ?? code}`, { cause: error })
+}
+
+/** Writes each piece in order. A file appears whole or not at all. */
+export async function writeExport(
+  world: World,
+  path: string,
+  pieces: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  if (path === '-') {
+    for await (const piece of pieces) await world.print(piece)
+    return
+  }
+  const file = await open(path, 'wx', 0o600).catch((error: unknown) => {
+    throw cannot(path, error)
+  })
+  try {
+    for await (const piece of pieces)
+      await file.appendFile(piece).catch((error: unknown) => {
+        throw cannot(path, error)
+      })
+    await file.sync()
+    await file.close()
+  } catch (error) {
+    await file.close().catch(() => undefined)
+    await unlink(path)
+    throw error
+  }
+}

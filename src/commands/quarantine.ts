@@ -1,0 +1,112 @@
+// `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at and taken elsewhere.
+import type { QuarantineRecord } from '../model/journal.ts'
+import { sizeText } from '../ops/page.ts'
+import { countText } from '../ops/status.ts'
+import type { OpenAside } from './aside.ts'
+import { pages, withAside } from './aside.ts'
+import { columns } from './columns.ts'
+import { writeExport } from './export-file.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface QuarantineOptions {
+  readonly config?: string
+  readonly id: readonly number[]
+  readonly limit?: number
+}
+
+export interface ShowOptions {
+  readonly config?: string
+  readonly content: boolean
+}
+
+const LIST_LIMIT = 100
+
+const instant = (ms: number) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
+
+function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
+  return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
+}
+
+export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
+  return withAside(world, options.config, async (opened) => {
+    const limit = options.limit ?? LIST_LIMIT
+    const found: QuarantineRecord[] = []
+    for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
+    if (found.length === 0) {
+      world.stdout('nothing is quarantined\n')
+      return exitCodes.done
+    }
+    const rows = found
+      .slice(0, limit)
+      .map(({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
+        ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
+        ...[sizeText(keptBytes), instant(keptAt)],
+      ])
+    world.stdout(columns([['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'], ...rows]))
+    if (found.length > limit) world.stdout(`more than ${limit}: see them with --limit\n`)
+    return exitCodes.done
+  })
+}
+
+export function showQuarantine(world: World, options: ShowOptions, id: number): Promise<number> {
+  return withAside(world, options.config, async ({ aside }) => {
+    const [record] = await aside.quarantined({ ids: [id], limit: 1 })
+    const raw = options.content ? await aside.quarantinedRaw(id) : undefined
+    if (!record || (options.content && !raw)) return missing(world, [id])
+    if (raw) {
+      await world.print(raw)
+      return exitCodes.done
+    }
+    world.stdout(
+      columns([
+        ['id', String(record.id)],
+        ['workspace', record.origin.workspace],
+        ['source', record.origin.source],
+        ['reason', record.reason],
+        ['bytes', String(record.totalBytes)],
+        ['kept bytes', String(record.keptBytes)],
+        ['sha256', record.sha256],
+        ['kept since', `${instant(record.keptAt)} UTC`],
+        ['content', 'not shown: --content prints it'],
+      ]),
+    )
+    return exitCodes.done
+  })
+}
+
+function missing(world: World, ids: readonly number[]): number {
+  world.stderr(
+    `auditferry: nothing quarantined under ${ids.join(', ')}: quarantine list tells what there is\n`,
+  )
+  return exitCodes.failed
+}
+
+/** Malformed bytes may be anything: they go out in base64. */
+function exported({ id, origin, ...rest }: QuarantineRecord, raw: Uint8Array): Uint8Array {
+  const line = {
+    ...{ id, workspace: origin.workspace, source: origin.source, reason: rest.reason },
+    ...{ total_bytes: rest.totalBytes, sha256: rest.sha256, kept_at: new Date(rest.keptAt).toISOString() },
+    ...{ kept_bytes: rest.keptBytes, base64: Buffer.from(raw).toString('base64') },
+  }
+  return Buffer.from(`${JSON.stringify(line)}\n`)
+}
+
+export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
+  return withAside(world, options.config, async (opened) => {
+    const seen = new Set<number>()
+    await writeExport(world, file, lines())
+    if (file !== '-') world.stderr(`auditferry: ${countText(seen.size, 'quarantined elements')} in ${file}\n`)
+    const unknown = options.id.filter((id) => !seen.has(id))
+    return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
+
+    async function* lines() {
+      for await (const page of recordsOf(opened, options, options.limit))
+        for (const record of page) {
+          const raw = await opened.aside.quarantinedRaw(record.id)
+          if (!raw) continue
+          seen.add(record.id)
+          yield exported(record, raw)
+        }
+    }
+  })
+}

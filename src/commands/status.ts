@@ -1,0 +1,120 @@
+// `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
+import type { Config } from '../config/schema.ts'
+import { connectControl } from '../ops/control-client.ts'
+import { controlPath } from '../ops/control.ts'
+import { sizeText } from '../ops/page.ts'
+import { countText, spanText } from '../ops/status.ts'
+import type { FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
+import { columns, plain } from './columns.ts'
+import { configFile } from './config-file.ts'
+import { knownConfig } from './known-config.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface StatusOptions {
+  readonly config?: string
+  readonly json: boolean
+}
+
+const HTTP_MS = 3_000
+
+export async function status(world: World, options: StatusOptions): Promise<number> {
+  const file = configFile(world, options.config)
+  const config = knownConfig(file, world)
+  const client = await connectControl(config.journal.path)
+  const report = client ? await client.status() : await fromListener(config, world)
+  if (!report) {
+    const socket = controlPath(config.journal.path) ?? config.journal.path
+    world.stderr(
+      `auditferry: no daemon runs on ${file}: nobody answers at ${socket} or ${listenerUrl(config)}; start it with: auditferry run --config ${file}\n`,
+    )
+    return exitCodes.failed
+  }
+  world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : statusText(report))
+  return report.ok ? exitCodes.done : exitCodes.failed
+}
+
+/** An address that means all of them is asked at this machine's own. */
+function listenerUrl({ server }: Config): string {
+  const { host, port } = server.listen
+  const name =
+    host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
+  return `http://${name}:${port}`
+}
+
+async function fromListener(config: Config, world: World): Promise<StatusReport | undefined> {
+  const url = listenerUrl(config)
+  // Any free port: the configuration does not tell which.
+  if (config.server.listen.port === 0) return undefined
+  try {
+    const reply = await fetch(`${url}/status`, { signal: AbortSignal.timeout(HTTP_MS), redirect: 'error' })
+    const report = (await reply.json()) as Partial<StatusReport>
+    if (!isOf(config, report)) return undefined
+    world.stderr(`auditferry: there is no control socket, this is what ${url} tells\n`)
+    return report
+  } catch {
+    return undefined
+  }
+}
+
+/** Somebody else's page, or another daemon's, is not this daemon's word. */
+function isOf({ sinks, workspaces }: Config, report: Partial<StatusReport>): report is StatusReport {
+  const names = (parts: readonly { name: string }[] | undefined) => parts?.map(({ name }) => name).join(' ')
+  return (
+    names(report.sinks) === names(sinks) &&
+    names(report.workspaces) === names(workspaces.filter(({ audit }) => audit)) &&
+    typeof report.sentence === 'string'
+  )
+}
+
+export function statusText(report: StatusReport): string {
+  const now = Date.parse(report.reported_at)
+  const ago = (instant: string | null) =>
+    instant === null ? 'never' : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
+  const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
+  return [
+    `${plain(report.sentence)}\n`,
+    sourceLines(report, ago),
+    sinkLines(report.sinks, ago),
+    journalLine(report),
+    `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
+  ].join('\n')
+}
+
+type Ago = (instant: string | null) => string
+
+const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
+
+function faultLines(faults: readonly { name: string; error: FaultStatus | null }[], ago: Ago): string {
+  return faults
+    .map(({ name, error }) =>
+      error ? `  ${name}: ${plain(error.message)} (${error.code}, since ${ago(error.since)})\n` : '',
+    )
+    .join('')
+}
+
+function sourceLines({ workspaces }: StatusReport, ago: Ago): string {
+  const sources = workspaces.flatMap(({ name, sources: own }) =>
+    own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
+  )
+  const rows = sources.map((source) => [
+    ...[source.name, source.state, ago(source.last_success_at), ago(source.caught_up_at)],
+    ...[lag(source.lag_seconds), String(source.gaps), String(source.findings)],
+  ])
+  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'GAPS', 'FINDINGS']
+  return columns([head, ...rows]) + faultLines(sources, ago)
+}
+
+function sinkLines(sinks: readonly SinkStatus[], ago: Ago): string {
+  const rows = sinks.map((sink) => [
+    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at)],
+    ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
+  ])
+  const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
+  return columns([head, ...rows]) + faultLines(sinks, ago)
+}
+
+function journalLine({ journal }: StatusReport): string {
+  const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, strangers } = journal
+  const left = strangers.length > 0 ? `\n  left the configuration: ${plain(strangers.join(', '))}` : ''
+  return `JOURNAL  ${countText(entries, 'entries')} owed, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
+}

@@ -1,0 +1,127 @@
+// The other end of the control socket: asks the daemon that holds a journal, as if the journal were open here.
+import { request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { ConnectorError } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
+import type { DeadLetter, QuarantineRecord } from '../model/journal.ts'
+import { controlPath } from './control.ts'
+import type { Aside } from './control.ts'
+import type { StatusReport } from './status.ts'
+
+export interface ControlClient extends Aside {
+  status(): Promise<StatusReport>
+  /** the name under which this daemon's requests stand in the audit log */
+  instance(): Promise<string | undefined>
+}
+
+const TIMEOUT_MS = 30_000
+/** The largest entry is 16 MiB unless the configuration allows more. */
+const MAX_REPLY_BYTES = 1024 * 1024 * 1024
+
+interface Heard {
+  readonly status: number
+  readonly bytes: Buffer
+}
+
+async function read(reply: IncomingMessage): Promise<Heard> {
+  const pieces: Buffer[] = []
+  let length = 0
+  for await (const piece of reply as AsyncIterable<Buffer>) {
+    length += piece.length
+    if (length > MAX_REPLY_BYTES) throw new ConnectorError('bad_reply', 'The daemon answers without end')
+    pieces.push(piece)
+  }
+  return { status: reply.statusCode ?? 0, bytes: Buffer.concat(pieces) }
+}
+
+function ask(socketPath: string, method: string, path: string, body?: object): Promise<Heard> {
+  return new Promise((resolve, reject) => {
+    const sent = request({
+      socketPath,
+      method,
+      path,
+      agent: false,
+      timeout: TIMEOUT_MS,
+      headers: { host: 'auditferry' },
+    })
+    sent.once('timeout', () =>
+      sent.destroy(
+        new ConnectorError(
+          'timeout',
+          `The daemon at ${socketPath} did not answer within ${TIMEOUT_MS / 1000} s`,
+        ),
+      ),
+    )
+    sent.once('error', reject)
+    sent.once('response', (reply) => {
+      read(reply).then(resolve, reject)
+    })
+    sent.end(body && JSON.stringify(body))
+  })
+}
+
+/** Nobody listens: no socket, or one that a killed daemon left. */
+function isNobody(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
+}
+
+function told(error: unknown, socketPath: string): unknown {
+  if (error instanceof ConnectorError) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+  const why =
+    code === 'EACCES' || code === 'EPERM'
+      ? 'may not be used by this user: run the command as the user of the daemon'
+      : `broke off (${code}): the daemon may be stopping, try again`
+  return new ConnectorError('unreachable', `The control socket ${socketPath} ${why}`, { cause: error })
+}
+
+/** The daemon's own error comes out here as if it had been thrown here. */
+function bytesOf({ status, bytes }: Heard): Buffer | undefined {
+  if (status === 200) return bytes
+  if (status === 404) return undefined
+  const { code = 'bad_reply', message = `The daemon answered ${status}` } = parse(bytes)
+  throw new ConnectorError(code, message)
+}
+
+function parse(bytes: Buffer): { code?: ErrorCode; message?: string } {
+  try {
+    return JSON.parse(bytes.toString()) as { code?: ErrorCode; message?: string }
+  } catch {
+    return {}
+  }
+}
+
+/** Undefined: no daemon answers at this journal's socket. */
+export async function connectControl(journalPath: string): Promise<ControlClient | undefined> {
+  const socketPath = controlPath(journalPath)
+  if (socketPath === undefined) return undefined
+  const hear = async (method: string, path: string, body?: object) => {
+    try {
+      return bytesOf(await ask(socketPath, method, path, body))
+    } catch (error) {
+      throw told(error, socketPath)
+    }
+  }
+  const json = async <T>(path: string, body?: object): Promise<T> => {
+    const bytes = await hear(body ? 'POST' : 'GET', path, body)
+    if (!bytes) throw new ConnectorError('bad_reply', 'The daemon does not know this question: is it older?')
+    return JSON.parse(bytes.toString()) as T
+  }
+  try {
+    await ask(socketPath, 'GET', '/instance')
+  } catch (error) {
+    if (isNobody(error)) return undefined
+    throw told(error, socketPath)
+  }
+  return {
+    status: () => json<StatusReport>('/status'),
+    instance: async () => (await json<{ instance?: string }>('/instance')).instance,
+    deadLetters: (query) => json<readonly DeadLetter[]>('/dead-letters', query),
+    deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
+    retryDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/retry', query)).count,
+    dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
+    quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
+    quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),
+  }
+}
