@@ -1,0 +1,134 @@
+// What the documents say is true: configurations parse, commands are ones that the program takes or that .ci/run runs, metrics and tests are there.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { runProgram } from '../../../src/commands/program.ts'
+import { loadConfig } from '../../../src/config/load.ts'
+import { openMetrics } from '../../../src/ops/metrics.ts'
+
+const read = (path: string): string => readFileSync(path, 'utf8')
+const inFolder = (folder: string): string[] =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join(folder, name))
+const documents = [
+  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'src/README.md', 'src/mock/README.md', 'test/README.md'],
+  ...['docs', 'docs/sinks', 'docs/decisions'].flatMap(inFolder),
+]
+
+interface Block {
+  readonly document: string
+  readonly language: string
+  readonly text: string
+}
+
+const blocks: readonly Block[] = documents.flatMap((document) =>
+  Array.from(read(document).matchAll(/^```(\w+)\n(.*?)^```$/gms), ([, language = '', text = '']) => ({
+    document,
+    language,
+    text,
+  })),
+)
+
+describe('configurations in the documents', () => {
+  const whole = blocks.filter(({ language, text }) => language === 'yaml' && text.includes('workspaces:'))
+
+  test.each(whole)('the one of $document is a good one', ({ text }) => {
+    const readFile = (path: string): string => (path === 'it.yaml' ? text : 'stand-in')
+    expect(loadConfig('it.yaml', { env: {}, readFile }).sinks.length).toBeGreaterThan(0)
+  })
+
+  test('README has one of about fifteen lines', () => {
+    const [own] = whole.filter(({ document }) => document === 'README.md')
+    expect(own?.text.trim().split('\n').length).toBeLessThanOrEqual(15)
+  })
+})
+
+describe('commands in the documents', () => {
+  const shells = new Set(['sh', 'bash', 'shell', 'console'])
+  const commands = blocks
+    .filter(({ language }) => shells.has(language))
+    .flatMap(({ document, text }) =>
+      text
+        .split('\n')
+        .flatMap((line) => line.replace(/\s+#.*$/, '').split(' && '))
+        .map((command) => command.trim())
+        .filter((command) => command !== '')
+        .map((command) => ({ document, command })),
+    )
+  const program = /^(?:npx auditferry|auditferry|node_modules\/\.bin\/node dist\/main\.js) ?/
+  const own = commands.filter(({ command }) => program.test(command))
+  const others = commands.filter(({ command }) => !program.test(command))
+
+  test('there are some of each', () => {
+    expect(own.length).toBeGreaterThan(5)
+    expect(others.length).toBeGreaterThan(5)
+  })
+
+  test.each(own)('$document: the program takes: $command', async ({ command }) => {
+    const words = command.replace(program, '').split(' ')
+    const first = words.findIndex((word) => word.startsWith('-'))
+    const named = first < 0 ? words : words.slice(0, first)
+    let told = ''
+    const world = {
+      env: {},
+      version: '0.0.0',
+      stdout: (text: string) => void (told += text),
+      stderr: (text: string) => void (told += text),
+      print: async () => undefined,
+      signal: new AbortController().signal,
+    }
+    expect(await runProgram([...named, '--help'], world)).toBe(0)
+    // What stands before the arguments: `Usage: auditferry dead-letters show [options] <id>`.
+    const usage = /^Usage: auditferry ?(.*?) ?(?:\[options\]|$)/m.exec(told)?.[1] ?? 'no usage'
+    expect(named.join(' ').startsWith(usage) && (usage !== '' || named.length === 0)).toBe(true)
+    for (const option of words.filter((word) => word.startsWith('--')))
+      expect(told).toMatch(new RegExp(`${option}\\b`))
+  })
+
+  /** What .ci/run runs in its own steps. */
+  const steps = ['npm ci', 'npm start', 'npm test', 'npm run check', 'npm run test:integration', '.ci/run']
+
+  test.each(others)('$document: .ci/run runs: $command', ({ command }) => {
+    // The demo asks the same address.
+    if (command.startsWith('curl ')) expect(command).toMatch(/http:\/\/127\.0\.0\.1:\d+\//)
+    else expect([...steps, ...read('.ci/documented-commands').split('\n')]).toContain(command)
+  })
+
+  test('the steps are steps of .ci/run', () => {
+    const run = read('.ci/run') + read('.ci/demo.ts')
+    for (const part of ['npm ci', "['start', '--'", 'suite tests test', 'npm run check', 'test:integration'])
+      expect(run).toContain(part)
+  })
+})
+
+test('operations.md has every metric, and none that is not there', async () => {
+  const text = await openMetrics({ version: '0.0.0', processMetrics: false }).render()
+  const there = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name = '']) => name).sort()
+  const told = Array.from(
+    read('docs/operations.md').matchAll(/^\| `(auditferry_\w+)` /gm),
+    ([, name = '']) => name,
+  )
+  expect([...new Set(told)].sort()).toEqual(there)
+})
+
+test('guarantees.md names tests that are there', () => {
+  const files = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  )
+  const titles = files.map((name) => read(join('test', name)).replaceAll('\\', '')).join('\n')
+  const text = read('docs/guarantees.md')
+  for (const [, path = ''] of text.matchAll(/`(test\/[\w/.-]+\.ts)`/g))
+    expect(existsSync(path), path).toBe(true)
+  for (const [, title = ''] of text.matchAll(/"([^"]{12,})"/g))
+    for (const piece of title.split('…').map((each) => each.trim())) expect(titles).toContain(piece)
+})
+
+/** Made by a run of the program, and put there with its release. */
+const made = new Set(['docs/benchmarks.md', 'docs/images/status.png', 'benchmarks.md'])
+
+test.each(documents)('%s: its links lead somewhere', (document) => {
+  for (const [, target = ''] of read(document).matchAll(/\]\(([^)#\s]+)[^)]*\)/g))
+    if (!/^[a-z]+:/.test(target) && !made.has(target))
+      expect(existsSync(join(dirname(document), target)), target).toBe(true)
+})

@@ -1,0 +1,53 @@
+// What a stranger's machine needs of the repository itself: licence, lock file, program, and nothing of the machine that it was made on.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+
+const read = (path: string): string => readFileSync(path, 'utf8')
+const manifest = JSON.parse(read('package.json')) as {
+  readonly license: string
+  readonly bin: Readonly<Record<string, string>>
+  readonly scripts: Readonly<Record<string, string>>
+}
+
+test('the licence is Apache-2.0, in full and by name', () => {
+  expect(manifest.license).toBe('Apache-2.0')
+  expect(read('LICENSE')).toMatch(/Apache License\s+Version 2\.0, January 2004/)
+})
+
+test('the program begins as one, and is built from the file that does', () => {
+  expect(manifest.bin).toEqual({ auditferry: 'dist/main.js' })
+  expect(read('src/main.ts').startsWith('#!/usr/bin/env node\n')).toBe(true)
+})
+
+test('npm ci builds it', () => {
+  expect(manifest.scripts['prepare']).toBe('npm run build')
+})
+
+test('the lock file names no download address, locks every package that it needs, and wants no compiler', () => {
+  expect(read('.npmrc')).toContain('omit-lockfile-registry-resolved=true')
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/check-lock.ts'], { encoding: 'utf8' })
+  expect(stderr).toBe('')
+  expect(status).toBe(0)
+})
+
+test.runIf(existsSync('.git'))(
+  'no file holds a registry’s address or a path of the machine it was made on',
+  () => {
+    // In pieces, or this file would be found.
+    const forbidden = [
+      new RegExp(['registry', '(npmjs|yarnpkg|npmmirror)', '(org|com)'].join('\\.')),
+      new RegExp(`(?<![\\w.])/(${['wo' + 'rk', 'ro' + 'ot'].join('|')})/`),
+    ]
+    const files = execFileSync('git', ['ls-files', '-z'], { encoding: 'utf8' }).split('\0').filter(Boolean)
+    const found = files
+      .filter((path) => existsSync(path))
+      .flatMap((path) => {
+        const text = readFileSync(path, 'latin1')
+        return forbidden.flatMap((word) =>
+          word.test(text) ? [`${path}: ${word.exec(text)?.[0] ?? ''}`] : [],
+        )
+      })
+    expect(found).toEqual([])
+  },
+)
