@@ -29,7 +29,9 @@ export interface Put {
 interface Chunk {
   readonly first: Seq
   readonly last: Seq
+  readonly payload: number
   readonly run: Run
+  /** what it holds in memory */
   readonly bytes: number
 }
 
@@ -37,6 +39,7 @@ interface ChunkRow {
   first: number
   last: number
   source: number
+  payload: number
   appended_at: number
   crc: number
   only_sink: string | null
@@ -79,15 +82,15 @@ export class Shelf {
 
   /** Keeps what was put at hand: nearly always a sink takes it at once, and need not read it back. */
   hold(puts: readonly Put[]): void {
-    for (const { first, last, address, entries } of puts)
-      this.#touch(this.#chunk(first, last, address, entries))
+    for (const put of puts) this.#touch(this.#chunk(put))
   }
 
-  #chunk(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address, entries: Entries): Chunk {
+  #chunk({ first, last, payload, address, entries }: Put): Chunk {
+    const { source, appendedAt, onlySink, replay } = address
     const origin = this.#origins.origin(source)
     const run = { origin, firstSeq: first, appendedAt, onlySink, replay, entries }
     const bytes = entries.bytes.length + entries.columns.byteLength + entries.times.byteLength
-    return { first, last, run, bytes }
+    return { first, last, payload, run, bytes }
   }
 
   /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. */
@@ -101,11 +104,12 @@ export class Shelf {
       const { entries } = chunk.run
       const start = next - chunk.first
       const end = Math.min(entries.count, until - chunk.first + 1, start + limits.maxEntries - (next - from))
-      let index = start
-      for (; index < end; index++) {
-        bytes += entries.rawBytes(index)
-        if (bytes > limits.maxBytes && next + index - start > from) break
-      }
+      const room = limits.maxBytes - bytes
+      const whole = end - start === entries.count && chunk.payload <= room
+      const { index, taken } = whole
+        ? { index: end, taken: chunk.payload }
+        : fitting(entries, start, end, room, next === from)
+      bytes += taken
       if (index > start) runs.push({ ...chunk.run, firstSeq: next, entries: entries.slice(start, index) })
       next += index - start
       if (index < end) break
@@ -147,7 +151,7 @@ export class Shelf {
         this.#path,
         `the chunk of entries ${row.first} to ${row.last} does not match its checksum`,
       )
-    return this.#chunk(row.first, row.last, address, entries)
+    return this.#chunk({ first: row.first, last: row.last, payload: row.payload, address, entries })
   }
 
   /** A Map keeps the order of insertion: the least lately used stands first. */
@@ -162,6 +166,18 @@ export class Shelf {
     }
     return chunk
   }
+}
+
+/** How many of entries [start, end) fit into `room` bytes, and what they take; one that stands `alone` fits always. */
+function fitting(entries: Entries, start: number, end: number, room: number, alone: boolean) {
+  let taken = 0
+  let index = start
+  for (; index < end; index++) {
+    const size = entries.rawBytes(index)
+    if (taken + size > room && !(alone && index === start)) break
+    taken += size
+  }
+  return { index, taken }
 }
 
 function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {
