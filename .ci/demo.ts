@@ -50,11 +50,11 @@ async function look(): Promise<string> {
   const sentence = await until('/status said that all is well', STARTED_WITHIN_MS, async () => {
     const reply = await fetch(`${page}status`)
     const status = (await reply.json()) as { readonly ok: boolean; readonly sentence: string }
-    return reply.ok && status.ok ? status.sentence : undefined
+    return reply.ok && status.ok && delivered() > 0 ? status.sentence : undefined
   })
   const before = delivered()
   const entries = await until('live entries were delivered', STARTED_WITHIN_MS, () =>
-    delivered() > before && before > 0 ? delivered() : undefined,
+    delivered() > before ? delivered() : undefined,
   )
   signal('SIGINT')
   const end = await Promise.race([ended, sleep(STOPPED_WITHIN_MS, 'late' as const)])
