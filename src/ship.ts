@@ -57,6 +57,8 @@ export class Shipper {
   #resumed = false
   #sending: Sending | undefined
   #ahead: Loaded | undefined
+  /** The receiver has answered, the journal has not noted it yet: what was taken is not sent again for that. */
+  #answered: { readonly loaded: Loaded; readonly outcome: Outcome } | undefined
   /** entries a batch, while a refusal is being cornered */
   #cap: number | undefined
 
@@ -69,6 +71,7 @@ export class Shipper {
    * settled; the same batch goes out at the next call.
    */
   async step(signal: AbortSignal): Promise<StepResult> {
+    if (this.#answered) return this.#settle(signal)
     this.#sending ??= await this.#resume()
     if (!this.#sending) {
       const loaded = this.#ahead ?? (await this.#load(undefined, signal))
@@ -140,6 +143,11 @@ export class Shipper {
       sending.loaded = this.#frame(batch, Infinity, await room.enter(roomBytes(batch), signal))
     }
     const { loaded } = sending
+    // The sink may want nothing of it any more: its settings changed since the crash.
+    if (loaded.lines.count === 0) {
+      this.#sending = undefined
+      return this.#settleFiltered(loaded)
+    }
     const delivery: Delivery = { lines: loaded.lines, detail, doubtful: sending.doubtful }
     // From here on the receiver may have it, whatever becomes of its answer.
     sending.doubtful = true
@@ -148,8 +156,7 @@ export class Shipper {
     const looking = this.#lookAhead(last, signal)
     try {
       const outcome = await sink.deliver(delivery, signal)
-      await looking
-      return await this.#settle(loaded, outcome, signal)
+      this.#answered = { loaded, outcome }
     } catch (error) {
       await looking.catch(() => undefined)
       if (error instanceof ConnectorError && error.action === 'split')
@@ -160,6 +167,9 @@ export class Shipper {
     } finally {
       watch.request(clock.elapsed() - startedAt)
     }
+    // What kept us from looking ahead comes up again when that batch's own turn comes.
+    await looking.catch(() => undefined)
+    return this.#settle(signal)
   }
 
   /** While one batch is in the air the next is framed, so that the receiver never waits for us; only where there is room. */
@@ -176,7 +186,8 @@ export class Shipper {
     const { count } = loaded.lines
     if (count === 1) {
       const refused = [{ index: 0, code: error.code, reason: error.message }]
-      return this.#settle(loaded, { settled: 1, refused }, signal)
+      this.#answered = { loaded, outcome: { settled: 1, refused } }
+      return this.#settle(signal)
     }
     this.#cap = Math.floor(count / 2)
     this.#options.log.info('The receiver refused a batch, trying half of it', {
@@ -189,8 +200,10 @@ export class Shipper {
     return 'sent'
   }
 
-  async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<StepResult> {
+  async #settle(signal: AbortSignal): Promise<StepResult> {
     const { journal, sink, watch, log, clock } = this.#options
+    if (!this.#answered) return 'sent'
+    const { loaded, outcome } = this.#answered
     const { lines, first } = loaded
     const whole = outcome.settled === lines.count
     const through = whole ? loaded.last : (lines.seqs[outcome.settled] ?? first) - 1
@@ -205,6 +218,7 @@ export class Shipper {
     const next = ahead && (await this.#intentAhead(ahead, signal))
     if (through >= first)
       await journal.settle(sink.name, { first, through, accepted, filtered, parked, next })
+    this.#answered = undefined
     this.#sending = undefined
     if (next) {
       this.#ahead = undefined
@@ -236,9 +250,12 @@ export class Shipper {
     const { journal, sink, watch } = this.#options
     const { first, last } = loaded
     const filtered = last - first + 1
-    await journal.settle(sink.name, { first, through: last, accepted: 0, filtered, parked: [] })
+    try {
+      await journal.settle(sink.name, { first, through: last, accepted: 0, filtered, parked: [] })
+    } finally {
+      this.#free(loaded)
+    }
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
-    this.#free(loaded)
     return 'sent'
   }
 

@@ -1,5 +1,5 @@
 // The reader at its desk: the audit source with its real client, budget and journal before the mock, on a clock that moves only when told.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -103,7 +103,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     ...mocked,
     switches: { self_audit: 'off', ...mocked.switches },
   })
-  const folder = mkdtempSync(join(tmpdir(), 'auditferry-desk-'))
+  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-desk-'))
   const log = new LogLines()
   const journal = await openJournal({
     path: join(folder, 'journal.db'),

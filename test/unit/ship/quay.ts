@@ -1,0 +1,120 @@
+// The quay: a journal with entries in it, and shippers with sinks that do as they are told.
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { openJournal } from '../../../src/journal/journal.ts'
+import type { Journal, Run } from '../../../src/model/journal.ts'
+import { Room } from '../../../src/model/room.ts'
+import { Shipper } from '../../../src/ship.ts'
+import type { BatchLimits, ShipperOptions, StepResult } from '../../../src/ship.ts'
+import { part, spec } from '../../contract/journal-parts.ts'
+import type { EntrySpec } from '../../contract/journal-parts.ts'
+import { rawFormat } from '../../fakes/lines.ts'
+import { FakeSink } from '../../fakes/sink.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+import { SinkNotes } from '../../fakes/watches.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+
+export const START = Date.UTC(2026, 10, 17, 10)
+export const never = new AbortController().signal
+
+export interface Berth {
+  readonly sink: FakeSink
+  readonly options: ShipperOptions
+  readonly watch: SinkNotes
+  /** of the process that lives now */
+  room: Room
+  shipper: Shipper
+  /** One step. */
+  step(): Promise<StepResult>
+  /** Steps until there is nothing to send. */
+  empty(): Promise<void>
+  /** The process dies and begins again, perhaps with other settings. */
+  restart(changed?: Partial<ShipperOptions>): void
+}
+
+export interface Quay {
+  readonly clock: VirtualClock
+  readonly journal: Journal
+  readonly log: LogLines
+  berth(name?: string, more?: Partial<ShipperOptions> & { batch?: Partial<BatchLimits> }): Berth
+  /** Entries `from`, `from + 1`, … as one page. */
+  append(count: number, rest?: Partial<EntrySpec>): Promise<void>
+}
+
+export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes = 2 ** 30): Promise<Quay> {
+  const clock = new VirtualClock(START)
+  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-quay-'))
+  const log = new LogLines()
+  const journal = await openJournal({
+    path: join(folder, 'journal.db'),
+    maxBytes,
+    keepKeysMs: 1e12,
+    keepSettledBytes: 0,
+    sinks,
+    clock,
+    log,
+    ballastBytes: 0,
+  })
+  onTestFinished(async () => {
+    await journal.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  let made = 0
+  return {
+    clock,
+    journal,
+    log,
+    append: async (count, rest = {}) => {
+      await journal.append(part(Array.from({ length: count }, () => spec(++made, rest))))
+    },
+    berth: (name = 'archive', { batch = {}, ...more } = {}) => {
+      const sink = new FakeSink(name)
+      sink.now = () => clock.now()
+      const watch = new SinkNotes()
+      const room = new Room(32 * 2 ** 20)
+      const options: ShipperOptions = {
+        sink,
+        journal,
+        format: rawFormat,
+        limits: { maxEntries: 1000, maxBytes: 2 ** 20, lingerMs: 0, ...batch },
+        wanted: ({ onlySink }: Run) => onlySink === undefined || onlySink === name,
+        shape: 'one',
+        watch,
+        log,
+        clock,
+        random: () => 0.5,
+        room,
+        over: () => false,
+        ...more,
+      }
+      return moored(sink, options, watch, room)
+    },
+  }
+}
+
+function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, room: Room): Berth {
+  const berth: Berth = {
+    sink,
+    options,
+    watch,
+    room,
+    shipper: new Shipper(options),
+    step: () => berth.shipper.step(never),
+    empty: async () => {
+      for (let i = 0; i < 10_000; i++) if ((await berth.step()) !== 'sent') return
+      throw new Error('this goes in circles')
+    },
+    restart: (changed = {}) => {
+      berth.room = new Room(32 * 2 ** 20)
+      berth.shipper = new Shipper({ ...options, room: berth.room, ...changed })
+    },
+  }
+  return berth
+}
+
+/** `from`, `from + 1`, … `to`. */
+export function range(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, i) => from + i)
+}
