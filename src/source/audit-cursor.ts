@@ -41,6 +41,7 @@ export interface Drain extends Walk {
   /** re-anchored once in this drain already */
   reanchored: boolean
   entries: number
+  pages: number
 }
 
 export interface Sweep {

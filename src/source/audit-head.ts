@@ -1,16 +1,18 @@
 // The head reader: drains what is new behind the last id, page by page, until one of law 7's stop rules says that this was all.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { anchorAt, readEntry } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
+import { SECOND_US, askLatest, lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
+import { rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, isGone, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
-import { MAX_TAKE, smoothRate } from './tiers.ts'
+import { MAX_TAKE } from './tiers.ts'
 
-const SECOND_US = 1_000_000
+/** After so many pages a drain counts as long. */
+const LOOK_AHEAD_PAGES = 3
 /** A page that does not advance is asked for so often before the drain gives up until the next poll. */
 const STUCK_PAGES = 3
 
@@ -31,6 +33,7 @@ export function drainStep(step: Step): Steps {
   if (drain.passFromUs !== null) return pass(step, drain, drain.passFromUs)
   if (drain.doubt === 'ask_latest') return askLatest(step, drain)
   if (drain.doubt === 'cursor_gone') return reanchor(step, drain)
+  if (drain.pages === LOOK_AHEAD_PAGES) return lookAhead(step, drain)
   return drainPage(step, drain)
 }
 
@@ -46,6 +49,7 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
     doubt: 'none',
     reanchored: false,
     entries: 0,
+    pages: 0,
   }
 }
 
@@ -107,6 +111,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   if (!view.last) return { gaps: gaps + passMalformed(step, drain, view.count >= take) }
   if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
   drain.doubt = 'none'
+  drain.pages++
   drain.passedHead ||= view.passedHead
   drain.from = view.last
   if (drain.passedHead) {
@@ -125,12 +130,6 @@ function passMalformed(step: Step, drain: Drain, full: boolean): number {
   if (full) passByTime(step, drain)
   else rest(step, drain)
   return full ? 1 : 0
-}
-
-/** Only a gap can follow: the next second is as near as `search` can be told to go. */
-function passByTime({ cursor }: Step, drain: Drain): void {
-  drain.passFromUs = (Math.floor(drain.from.at / SECOND_US) + 1) * SECOND_US
-  cursor.trail = []
 }
 
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
@@ -161,85 +160,6 @@ function emptyPage(step: Step, drain: Drain): void {
   }
 }
 
-async function* askLatest(step: Step, drain: Drain): Steps {
-  const { cursor } = step
-  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  const latest = found.position
-  if (latest) cursor.latestUs = Math.max(cursor.latestUs, latest.at)
-  if (!latest || latest.id === cursor.head?.id || latest.at <= cursor.headUs) rest(step, drain)
-  else drain.doubt = 'read_again'
-  yield lastPart(step, undefined)
-}
-
-/** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
-async function* reanchor(step: Step, drain: Drain): Steps {
-  const { cursor } = step
-  const head = cursor.head as Position
-  if (drain.reanchored) {
-    rest(step, drain)
-    const message =
-      'No page leads on from the last entry although there are newer ones; trying again at the next poll'
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
-    return
-  }
-  drain.reanchored = true
-  let found = await anchorAt(step, head.at, 'live')
-  // The same dead entry again leads nowhere: on to the next second.
-  if (found.position?.id === head.id) found = await anchorAt(step, head.at + SECOND_US, 'live')
-  cursor.trail = []
-  cursor.lost ??= head
-  if (found.position) stepOver(step, drain, found.position)
-  else if (found.unreadable) passByTime(step, drain)
-  else rest(step, drain)
-  yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
-}
-
-/** Goes on at an entry found by time; the head stays where it is until something newer is read. */
-function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
-  drain.doubt = 'none'
-  drain.passFromUs = null
-  drain.narrowTake = null
-  drain.ends = []
-  drain.from = position
-  drain.passedHead = true
-  cursor.head = position
-  cursor.headUs = Math.max(cursor.headUs, position.at)
-}
-
-/** The lost entry is no gap when it is met again before anything newer. */
-function gapAfter(step: Step, position: Position): number {
-  const { cursor, options } = step
-  if (!cursor.lost || position.at <= cursor.lost.at) return 0
-  cursor.lost = null
-  options.watch.gap(1)
-  options.log.error(
-    'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
-  )
-  return 1
-}
-
-function settleLost(step: Step, view: PageView): number {
-  const { cursor } = step
-  if (!cursor.lost) return 0
-  if (view.metLost) cursor.lost = null
-  else if (view.pastLost && view.last) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
-  return 0
-}
-
-/** On from the next second by `search`, past an entry that stays unreadable; past further ones by ever larger steps. */
-async function* pass(step: Step, drain: Drain, fromUs: number): Steps {
-  step.options.log.error(
-    'An entry stays unreadable and is passed: its bytes are quarantined, counted as a gap',
-  )
-  const found = await anchorAt(step, fromUs, 'live')
-  if (found.unreadable) {
-    drain.badTries++
-    drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 24)
-  } else if (found.position) stepOver(step, drain, found.position)
-  else rest(step, drain)
-  yield lastPart(step, found.group)
-}
-
 function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
   const message = 'A page does not advance: it ends where an earlier one did'
   if (drain.stuckPages >= STUCK_PAGES) {
@@ -248,21 +168,4 @@ function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
     step.cursor.caughtUp = false
   }
   return { fault: new ConnectorError('bad_reply', message) }
-}
-
-/** The drain is over: everything that was there when it began has been read. */
-function rest(step: Step, drain: Drain): void {
-  const { cursor, options } = step
-  const now = options.clock.now()
-  cursor.perHour = smoothRate(
-    cursor.perHour,
-    drain.entries,
-    cursor.polledAt === 0 ? 0 : now - cursor.polledAt,
-  )
-  cursor.polledAt = now
-  cursor.dueAt = now + currentPace(step).intervalMs
-  cursor.caughtUp = true
-  cursor.passFromUs = drain.passFromUs
-  cursor.drain = null
-  options.watch.caughtUp()
 }

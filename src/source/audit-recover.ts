@@ -1,0 +1,104 @@
+// Ways on for a head that is stuck: held against `latest`, found again by time, past an entry that cannot be read (law 6).
+import { ConnectorError } from '../model/errors.ts'
+import { anchorAt, readEntry } from './audit-anchor.ts'
+import type { Drain, Position } from './audit-cursor.ts'
+import type { PageView } from './audit-page.ts'
+import { rest } from './audit-rest.ts'
+import type { Step, Steps } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
+
+/** `search` takes whole seconds. */
+export const SECOND_US = 1_000_000
+
+/** A long drain asks once where the head is, so that its lag can be told while it lasts. */
+export async function* lookAhead(step: Step, drain: Drain): Steps {
+  const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  if (position) step.cursor.latestUs = Math.max(step.cursor.latestUs, position.at)
+  drain.pages++
+  yield lastPart(step, undefined)
+}
+
+export async function* askLatest(step: Step, drain: Drain): Steps {
+  const { cursor } = step
+  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  const latest = found.position
+  if (latest) cursor.latestUs = Math.max(cursor.latestUs, latest.at)
+  if (!latest || latest.id === cursor.head?.id || latest.at <= cursor.headUs) rest(step, drain)
+  else drain.doubt = 'read_again'
+  yield lastPart(step, undefined)
+}
+
+/** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
+export async function* reanchor(step: Step, drain: Drain): Steps {
+  const { cursor } = step
+  const head = cursor.head as Position
+  if (drain.reanchored) {
+    rest(step, drain)
+    const message =
+      'No page leads on from the last entry although there are newer ones; trying again at the next poll'
+    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  drain.reanchored = true
+  let found = await anchorAt(step, head.at, 'live')
+  // The same dead entry again leads nowhere: on to the next second.
+  if (found.position?.id === head.id) found = await anchorAt(step, head.at + SECOND_US, 'live')
+  cursor.trail = []
+  cursor.lost ??= head
+  if (found.position) stepOver(step, drain, found.position)
+  else if (found.unreadable) passByTime(step, drain)
+  else rest(step, drain)
+  yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
+}
+
+/** Goes on at an entry found by time; the head stays where it is until something newer is read. */
+function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
+  drain.doubt = 'none'
+  drain.passFromUs = null
+  drain.narrowTake = null
+  drain.ends = []
+  drain.from = position
+  drain.passedHead = true
+  cursor.head = position
+  cursor.headUs = Math.max(cursor.headUs, position.at)
+}
+
+/** The lost entry is no gap when it is met again before anything newer. */
+function gapAfter(step: Step, position: Position): number {
+  const { cursor, options } = step
+  if (!cursor.lost || position.at <= cursor.lost.at) return 0
+  cursor.lost = null
+  options.watch.gap(1)
+  options.log.error(
+    'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
+  )
+  return 1
+}
+
+export function settleLost(step: Step, view: PageView): number {
+  const { cursor } = step
+  if (!cursor.lost) return 0
+  if (view.metLost) cursor.lost = null
+  else if (view.pastLost && view.last) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
+  return 0
+}
+
+/** On from the next second by `search`, past an entry that stays unreadable; past further ones by ever larger steps. */
+export async function* pass(step: Step, drain: Drain, fromUs: number): Steps {
+  step.options.log.error(
+    'An entry stays unreadable and is passed: its bytes are quarantined, counted as a gap',
+  )
+  const found = await anchorAt(step, fromUs, 'live')
+  if (found.unreadable) {
+    drain.badTries++
+    drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 24)
+  } else if (found.position) stepOver(step, drain, found.position)
+  else rest(step, drain)
+  yield lastPart(step, found.group)
+}
+
+/** Only a gap can follow: the next second is as near as `search` can be told to go. */
+export function passByTime({ cursor }: Step, drain: Drain): void {
+  drain.passFromUs = (Math.floor(drain.from.at / SECOND_US) + 1) * SECOND_US
+  cursor.trail = []
+}

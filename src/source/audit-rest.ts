@@ -1,0 +1,22 @@
+// The end of a drain: the head reader is at rest until its next poll.
+import type { Drain } from './audit-cursor.ts'
+import type { Step } from './audit-step.ts'
+import { currentPace } from './audit-step.ts'
+import { smoothRate } from './tiers.ts'
+
+/** The drain is over: everything that was there when it began has been read. */
+export function rest(step: Step, drain: Drain): void {
+  const { cursor, options } = step
+  const now = options.clock.now()
+  cursor.perHour = smoothRate(
+    cursor.perHour,
+    drain.entries,
+    cursor.polledAt === 0 ? 0 : now - cursor.polledAt,
+  )
+  cursor.polledAt = now
+  cursor.dueAt = now + currentPace(step).intervalMs
+  cursor.caughtUp = true
+  cursor.passFromUs = drain.passFromUs
+  cursor.drain = null
+  options.watch.caughtUp()
+}
