@@ -52,7 +52,13 @@ async function look(): Promise<string> {
     const status = (await reply.json()) as { readonly ok: boolean; readonly sentence: string }
     return reply.ok && status.ok && delivered() > 0 ? status.sentence : undefined
   })
-  const before = delivered()
+  // What was there before the demo began comes at once; what comes after a pause is live traffic.
+  let before = 0
+  await until('the backlog was delivered', STARTED_WITHIN_MS, async () => {
+    before = delivered()
+    await sleep(2_000)
+    return delivered() === before ? true : undefined
+  })
   const entries = await until('live entries were delivered', STARTED_WITHIN_MS, () =>
     delivered() > before ? delivered() : undefined,
   )
