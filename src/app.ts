@@ -34,7 +34,7 @@ export interface App {
   readonly board: Board
   readonly metrics: Metrics
   readonly journal: Journal
-  /** Starts every loop. Resolves when all have ended; rejects with what must stop the process. */
+  /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>
   progress(): Progress
   /** The journal's handle answers. */

@@ -68,7 +68,9 @@ export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
   if (!audit) throw new Error('this workspace has no audit log')
   const origin: Origin = { workspace: workspace.name, source: 'audit' }
   const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
-  const watch = board.source(origin, paceOf(audit.activity, audit.interval, 0).intervalMs)
+  // Read once, a source is silent from its end on: that is no stall.
+  const intervalMs = mode.once ? undefined : paceOf(audit.activity, audit.interval, 0).intervalMs
+  const watch = board.source(origin, intervalMs)
   const note = `budget:${workspace.name}:audit`
   const store = { load: () => journal.note(note), save: (state: string) => journal.putNote(note, state) }
   const budget = new Budget({ limit: workspace.rate_limits.audit, clock, random, store })

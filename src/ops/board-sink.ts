@@ -32,15 +32,28 @@ function prepareSeries(metrics: SinkMetrics, sink: string): void {
   metrics.requestDuration.zero({ sink })
 }
 
+interface Owed {
+  readonly entries: number
+  readonly lagSeconds: number
+  readonly deadLetters: number
+}
+
+function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Owed): void {
+  metrics.owed.set({ sink }, entries)
+  metrics.lag.set({ sink }, lagSeconds)
+  metrics.deadLetters.set({ sink }, deadLetters)
+}
+
 export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
   const { name, type, assurance } = facts
   const sink = name
   const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
   const delivery = metrics.delivery.labels({ sink })
   let lastSuccessAt = 0
+  let acceptedEntries = 0
   prepareSeries(metrics, sink)
 
-  const owed = (stats: JournalStats) => {
+  const owed = (stats: JournalStats): Owed => {
     const position = stats.sinks.find((candidate) => candidate.sink === name)
     const oldestAt = position?.oldestOwedAt
     return {
@@ -55,6 +68,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
     request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {
+      acceptedEntries += accepted
       const counts = { accepted, dead_lettered: deadLettered, filtered }
       for (const outcome of sinkOutcomes)
         if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
@@ -82,15 +96,13 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
         owed_entries: entries,
         lag_seconds: lagSeconds,
         last_success_at: isoOrNull(lastSuccessAt),
+        accepted_entries: acceptedEntries,
         dead_letters: deadLetters,
         error: condition.error,
       }
     },
     refresh(stats) {
-      const { entries, lagSeconds, deadLetters } = owed(stats)
-      metrics.owed.set({ sink }, entries)
-      metrics.lag.set({ sink }, lagSeconds)
-      metrics.deadLetters.set({ sink }, deadLetters)
+      setGauges(metrics, sink, owed(stats))
     },
   }
 }

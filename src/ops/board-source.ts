@@ -26,6 +26,7 @@ interface Memory {
   caughtUp: boolean
   headUs: number
   cursorUs: number
+  newEntries: number
   gaps: number
   findings: number
   aliveAt: number
@@ -79,6 +80,7 @@ function counting(memory: Memory, metrics: SourceMetrics, own: Own, alive: () =>
         if (counts[outcome] > 0) metrics.entries.inc({ ...own, outcome }, counts[outcome])
       if (findings > 0) metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, findings)
       memory.findings += findings
+      memory.newEntries += added + late
     },
     gap(count) {
       memory.gaps += count
@@ -156,6 +158,7 @@ export function openBoardSource(
     caughtUp: false,
     headUs: 0,
     cursorUs: 0,
+    newEntries: 0,
     gaps: 0,
     findings: 0,
     aliveAt: clock.now(),
@@ -176,6 +179,7 @@ export function openBoardSource(
         head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
         cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
         lag_seconds: lagSeconds(memory),
+        new_entries: memory.newEntries,
         gaps: memory.gaps,
         findings: memory.findings,
         error: stall ?? condition.error,

@@ -69,7 +69,7 @@ function table(heading: string, columns: readonly string[], rows: readonly strin
   return `<section><h2>${heading}</h2><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></section>`
 }
 
-const sourceColumns = ['Source', 'State', 'Last read', 'Caught up', 'Lag', 'Gaps', 'Findings']
+const sourceColumns = ['Source', 'State', 'Last read', 'Caught up', 'Lag', 'New', 'Gaps', 'Findings']
 
 function sourceRow(source: SourceStatus, now: number): string {
   const cells = [
@@ -78,12 +78,14 @@ function sourceRow(source: SourceStatus, now: number): string {
     cell('Last read', ago(source.last_success_at, now)),
     cell('Caught up', ago(source.caught_up_at, now)),
     cell('Lag', lag(source.lag_seconds)),
+    cell('New', total(source.new_entries)),
     cell('Gaps', warnCount(source.gaps)),
     cell('Findings', warnCount(source.findings)),
   ]
   return `<tr>${cells.join('')}</tr>${faultRow(source.error, cells.length, now)}`
 }
 
+const total = (count: number) => count.toLocaleString('en-US')
 const warnCount = (count: number) =>
   count === 0 ? '<span class="soft">0</span>' : `<span class="warn">${count.toLocaleString('en-US')}</span>`
 
@@ -94,15 +96,16 @@ function workspaceTable(workspace: WorkspaceStatus, now: number): string {
   return table(`Reading ${escapeHtml(workspace.name)}${budget}`, sourceColumns, rows)
 }
 
-const sinkColumns = ['Sink', 'State', 'Last delivery', 'Behind', 'Owed', 'Dead letters']
+const sinkColumns = ['Sink', 'State', 'Last delivery', 'Behind', 'Owed', 'Delivered', 'Dead letters']
 
 function sinkRow(sink: SinkStatus, now: number): string {
   const cells = [
-    name(sink.name, sink.type),
+    name(sink.name, `${sink.type}, ${sink.assurance}`),
     state(sink.state),
     cell('Last delivery', ago(sink.last_success_at, now)),
     cell('Behind', lag(sink.lag_seconds)),
-    cell('Owed', countText(sink.owed_entries, 'entries')),
+    cell('Owed', total(sink.owed_entries)),
+    cell('Delivered', total(sink.accepted_entries)),
     cell('Dead letters', warnCount(sink.dead_letters)),
   ]
   return `<tr>${cells.join('')}</tr>${faultRow(sink.error, cells.length, now)}`
@@ -128,6 +131,11 @@ function icon(ok: boolean): string {
   return `data:image/svg+xml,${svg.replaceAll('<', '%3C').replaceAll('>', '%3E')}`
 }
 
+/** `7 s` stays on one line. */
+function unbroken(text: string): string {
+  return text.replace(/(?<=\d) (?=(?:s|min|h|days)\b)/g, '\u00a0')
+}
+
 export function renderPage(report: StatusReport): string {
   const now = Date.parse(report.reported_at)
   const sinks = report.sinks.map((sink) => sinkRow(sink, now))
@@ -137,12 +145,12 @@ export function renderPage(report: StatusReport): string {
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="refresh" content="${REFRESH_SECONDS}">
 <link rel="icon" href="${icon(report.ok)}"><style>${style}</style></head><body>
 <header><b>Auditferry</b><span>${escapeHtml(report.version)}</span><span>up ${up}</span></header>
-<main><h1${report.ok ? '' : ' class="bad"'}>${escapeHtml(report.sentence)}</h1>
+<main><h1${report.ok ? '' : ' class="bad"'}>${escapeHtml(unbroken(report.sentence))}</h1>
 ${report.workspaces.map((workspace) => workspaceTable(workspace, now)).join('\n')}
 ${table('Delivering', sinkColumns, sinks)}
 ${journalSection(report)}</main>
 <footer>As of <time datetime="${escapeHtml(report.reported_at)}">${escapeHtml(report.reported_at.slice(0, 19).replace('T', ' '))} UTC</time>,
-refreshed every ${REFRESH_SECONDS} s. The same for machines: <a href="/status">/status</a>, <a href="/metrics">/metrics</a>,
+refreshed every ${REFRESH_SECONDS} s. New and Delivered count since the start. The same for machines: <a href="/status">/status</a>, <a href="/metrics">/metrics</a>,
 <a href="/livez">/livez</a>, <a href="/readyz">/readyz</a></footer></body></html>
 `
 }

@@ -20,6 +20,8 @@ export interface SourceStatus {
   readonly head_at: Instant
   readonly cursor_at: Instant
   readonly lag_seconds: number
+  /** since this process started */
+  readonly new_entries: number
   readonly gaps: number
   readonly findings: number
   readonly error: FaultStatus | null
@@ -46,6 +48,8 @@ export interface SinkStatus {
   readonly owed_entries: number
   readonly lag_seconds: number
   readonly last_success_at: Instant
+  /** since this process started */
+  readonly accepted_entries: number
   readonly dead_letters: number
   readonly error: FaultStatus | null
 }

@@ -1,0 +1,171 @@
+// The whole daemon in one process: what it promises of its start, its end and all between.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Line } from './house.ts'
+import { acceptAll, never, openHouse, refuseToken, until, withMethods } from './house.ts'
+
+let house: ReturnType<typeof openHouse> | undefined
+let app: App | undefined
+afterEach(async () => {
+  await app?.stop()
+  house?.remove()
+})
+
+type HouseOptions = NonNullable<Parameters<typeof openHouse>[0]>
+
+async function start(options: HouseOptions, once = false) {
+  house = openHouse(options)
+  app = await house.open(once)
+  const running = app.run()
+  running.catch(() => undefined)
+  return { house, app, running }
+}
+
+const linesOf = (folder: string) => readFileSync(join(folder, 'out.ndjson'), 'utf8').trim().split('\n').length
+const told = (lines: readonly Line[]) =>
+  lines.map(({ sentence, fields }) => `${sentence} ${JSON.stringify(fields)}`)
+
+describe('once', () => {
+  test('done when all that was there is read and delivered', async () => {
+    const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll }, true)
+    await until(() => once.progress() === 'done', 'done')
+    expect(linesOf(place.folder)).toBe(30)
+  })
+
+  test('a refused key is all that remains: stuck', async () => {
+    const { app: once } = await start({ key: 'another-key' }, true)
+    await until(() => once.progress() === 'stuck', 'stuck')
+  })
+
+  test('a refused token is all that remains: stuck, and the other sink has everything', async () => {
+    const { app: once, house: place } = await start({ entries: 30, receiver: refuseToken }, true)
+    await until(() => once.progress() === 'stuck', 'stuck')
+    expect(linesOf(place.folder)).toBe(30)
+  })
+
+  test('reading that waits for a held sink’s room is stuck too', async () => {
+    const { app: once } = await start({ entries: 3000, receiver: refuseToken, maxBytes: '1KiB' }, true)
+    await until(() => once.progress() === 'stuck', 'stuck')
+    expect(once.board.status().journal.paused).toBe(true)
+  })
+
+  test('a receiver that fails may come back: working', async () => {
+    const receiver = async () => {
+      throw new ConnectorError('unreachable', 'nobody there')
+    }
+    const { app: once } = await start({ receiver }, true)
+    await until(() => once.board.status().sinks.some(({ state }) => state === 'failing'), 'failing')
+    expect(once.progress()).toBe('working')
+  })
+})
+
+describe('stop', () => {
+  test('comes within its bound though a receiver neither answers nor hears', async () => {
+    const { app: running, house: place } = await start({ receiver: never })
+    await until(() => running.board.status().sinks.some(({ state }) => state === 'sending'), 'sending')
+    const from = place.clock.elapsed()
+    await running.stop()
+    expect(place.clock.elapsed() - from).toBeLessThan(8_500)
+    expect(await running.alive()).toBe(false)
+  })
+
+  test('comes within its bound though the API hangs', async () => {
+    const { app: running, house: place } = await start({ api: never })
+    await until(() => running.board.status().workspaces[0]?.sources[0]?.state === 'reading', 'reading')
+    const from = place.clock.elapsed()
+    await running.stop()
+    expect(place.clock.elapsed() - from).toBeLessThan(8_500)
+  })
+
+  test('before the first run, and twice, is no harm', async () => {
+    house = openHouse()
+    app = await house.open(false)
+    await Promise.all([app.stop(), app.stop()])
+    expect(await app.alive()).toBe(false)
+  })
+
+  test('what a stop leaves is delivered by the next start, nothing twice', async () => {
+    const { app: first, house: place } = await start({ receiver: refuseToken })
+    await until(() => {
+      const [archive, siem] = first.board.status().sinks
+      return archive?.accepted_entries === 20 && siem?.state === 'held'
+    }, 'the file has all, the collector holds')
+    await first.stop()
+    const api = place.mock.transport
+    const { app: second } = await start({ folder: place.folder, api, receiver: acceptAll }, true)
+    await until(() => second.progress() === 'done', 'done')
+    expect(second.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([0, 20])
+    expect(linesOf(place.folder)).toBe(20)
+  })
+})
+
+describe('the journal', () => {
+  const failed = new ConnectorError('disk_failed', 'the disk answered EIO')
+
+  test('a fatal error of it ends all at once, though a receiver hangs', async () => {
+    let broken = false
+    const tamper: HouseOptions['tamper'] = (journal) =>
+      withMethods(journal, {
+        append: (part) => (broken ? Promise.reject(failed) : journal.append(part)),
+      })
+    const { house: place, app: daemon, running } = await start({ receiver: never, tamper })
+    await until(() => daemon.board.status().sinks.some(({ state }) => state === 'sending'), 'sending')
+    broken = true
+    place.mock.add({})
+    await expect(running).rejects.toBe(failed)
+  })
+
+  test('a disk too full to prune on is waited for', async () => {
+    let tries = 0
+    const prune = async () => {
+      tries++
+      throw new ConnectorError('disk_full', 'no room')
+    }
+    const { app: daemon, house: place } = await start({
+      tamper: (journal) => withMethods(journal, { prune }),
+    })
+    await until(() => tries >= 2, 'a second try')
+    place.mock.add({})
+    expect(daemon.board.status().ok).toBe(true)
+  })
+
+  test.each([
+    ['answers', undefined, true],
+    ['hangs', never, false],
+    ['fails', () => Promise.reject(failed), false],
+  ] as const)('alive tells that it %s', async (_, note, alive) => {
+    let tampered = false
+    const { app: daemon } = await start({
+      tamper: (journal) =>
+        withMethods(journal, { note: (name) => (tampered && note ? note() : journal.note(name)) }),
+    })
+    tampered = true
+    expect(await daemon.alive()).toBe(alive)
+  })
+})
+
+describe('the log', () => {
+  test('names what is read and where it goes, and no secret', async () => {
+    const { house: place, app: daemon } = await start({ receiver: acceptAll })
+    await daemon.stop()
+    const text = told(place.lines).join('\n')
+    expect(text).toContain('Reading {"workspace":"acme","sources":"audit","host":"api.example.com"}')
+    expect(text).toContain(
+      'Delivering {"sink":"siem","type":"splunk_hec","assurance":"received","to":"siem.example.com:8088"}',
+    )
+    expect(text).toContain('"sink":"archive","type":"file","assurance":"stored","to":')
+    expect(text).toContain('Started {"version":"0.0.0"')
+    expect(place.lines.at(-1)?.sentence).toMatch(/^Stopped/)
+    expect(text).not.toMatch(/planted|acme-key/)
+  })
+
+  test('a sink that left the configuration is told once', async () => {
+    const { house: place, app: first } = await start({ fileSink: 'former' })
+    await first.stop()
+    const { house: again } = await start({ folder: place.folder })
+    expect(told(again.lines).filter((line) => line.includes('former'))).toHaveLength(1)
+  })
+})

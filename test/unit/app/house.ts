@@ -1,0 +1,132 @@
+// A whole daemon in a temporary folder: the real journal, the mock in memory, a receiver and a log of the test's own, time fifty times as fast.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openApp } from '../../../src/app.ts'
+import type { Outside } from '../../../src/app.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import { openJournal } from '../../../src/journal/journal.ts'
+import { openMock } from '../../../src/mock/mock.ts'
+import type { Clock } from '../../../src/model/clock.ts'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import type { Log, LogFields } from '../../../src/model/log.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
+import { disk } from '../../../src/ops/disk.ts'
+
+const FASTER = 50
+
+function fastClock(): Clock {
+  const startAt = systemClock.now()
+  const zero = systemClock.elapsed()
+  const elapsed = () => (systemClock.elapsed() - zero) * FASTER
+  return {
+    elapsed,
+    now: () => Math.floor(startAt + elapsed()),
+    sleep: (ms, signal) => systemClock.sleep(ms / FASTER, signal),
+  }
+}
+
+export interface Line {
+  readonly sentence: string
+  readonly fields: LogFields
+}
+
+function logInto(lines: Line[], common: LogFields = {}): Log {
+  const say = (sentence: string, fields?: LogFields) =>
+    void lines.push({ sentence, fields: { ...common, ...fields } })
+  return {
+    ...{ debug: say, info: say, warn: say, error: say },
+    with: (fields) => logInto(lines, { ...common, ...fields }),
+  }
+}
+
+export const never = () => new Promise<never>(() => undefined)
+
+export function reply(status: number, body: object): HttpReply {
+  async function* bytes() {
+    yield Buffer.from(JSON.stringify(body))
+  }
+  return { status, headers: { 'content-type': 'application/json' }, body: bytes() }
+}
+
+export const refuseToken: Transport = async () => reply(403, { text: 'Invalid token', code: 4 })
+export const acceptAll: Transport = async () => reply(200, { text: 'Success', code: 0 })
+
+interface HouseOptions {
+  readonly entries?: number
+  /** what the HEC sink's requests get; no such sink without */
+  readonly receiver?: Transport
+  /** what the API's requests get; the mock answers without */
+  readonly api?: Transport
+  readonly key?: string
+  readonly maxBytes?: string
+  readonly folder?: string
+  /** puts itself before the journal */
+  readonly tamper?: (journal: Journal) => Journal
+  readonly fileSink?: string
+}
+
+export function openHouse(options: HouseOptions = {}) {
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'app-'))
+  const clock = fastClock()
+  const mock = openMock({ clock, traffic: { entriesPerHour: 0 }, switches: { self_audit: 'off' } })
+  for (let i = options.entries ?? 20; i > 0; i--) mock.add({ at: clock.now() - i * 1000 })
+  const lines: Line[] = []
+  const hec = {
+    name: 'siem',
+    type: 'splunk_hec',
+    url: 'https://siem.example.com:8088',
+    token: 'planted-token',
+  }
+  const config = configSchema.parse({
+    journal: { path: join(folder, 'a.db'), max_bytes: options.maxBytes ?? '1MiB' },
+    workspaces: [
+      {
+        ...{ name: 'acme', base_url: 'https://api.example.com', api_key: options.key ?? 'acme-key' },
+        audit: { interval: '1s', sweep: '0s' },
+      },
+    ],
+    sinks: [
+      { name: options.fileSink ?? 'archive', type: 'file', path: join(folder, 'out.ndjson') },
+      ...(options.receiver ? [hec] : []),
+    ],
+  })
+  const send: Transport = (request, signal) =>
+    request.url.startsWith('https://siem')
+      ? (options.receiver ?? never)(request, signal)
+      : (options.api ?? mock.transport)(request, signal)
+  const outside: Outside = {
+    ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines), disk },
+    network: () => ({ send, close: async () => undefined }),
+    print: async () => undefined,
+    compress: async (bytes) => bytes,
+  }
+  return {
+    ...{ folder, clock, mock, lines, config, outside },
+    open: (once: boolean) =>
+      openApp(config, outside, { once }, async (wanted) => {
+        const journal = await openJournal({ ...wanted, ballastBytes: 0 })
+        return options.tamper?.(journal) ?? journal
+      }),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+/** A journal of which some methods are another's. */
+export function withMethods(journal: Journal, methods: Partial<Journal>): Journal {
+  return new Proxy(journal, {
+    get(target, name: keyof Journal) {
+      const own = (Reflect.get(methods, name) ?? Reflect.get(target, name)) as unknown
+      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+    },
+  })
+}
+
+export async function until(seen: () => boolean, what: string): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if (seen()) return
+    await systemClock.sleep(20)
+  }
+  throw new Error(`waited in vain for: ${what}`)
+}
