@@ -13,6 +13,8 @@ const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
 const HELD = { baseMs: 15_000, capMs: 60_000 }
 /** While the journal is full its room is looked for this often. */
 const PAUSED_MS = 1_000
+/** A disk's room can only be tried, and each try costs a request that is itself an entry. */
+const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
 export interface Collector {
   readonly source: Source
@@ -125,7 +127,7 @@ function delayAfter({ watch, log, random }: Collector, error: unknown, attempt: 
       throw cause
     case 'pause':
       watch.state('paused', cause)
-      return PAUSED_MS
+      return cause.code === 'journal_full' ? PAUSED_MS : backoffMs(attempt, FULL_DISK, random)
     case 'hold':
       watch.state('held', cause)
       return cause.retryAfterMs ?? backoffMs(attempt, HELD, random)

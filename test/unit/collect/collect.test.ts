@@ -1,0 +1,264 @@
+// Reading as a step: what lands, what an error means, and how long the loop waits for it.
+import { expect, it } from 'vitest'
+import { collect, collectOnce } from '../../../src/collect.ts'
+import type { Collector } from '../../../src/collect.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { ErrorCode } from '../../../src/model/errors.ts'
+import type { Cursor, Part, Source } from '../../../src/model/source.ts'
+import { entriesOf, spec } from '../../contract/journal-parts.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { never, openQuay, START } from '../ship/quay.ts'
+import type { Quay } from '../ship/quay.ts'
+
+const MINUTE = 60_000
+const origin = { workspace: 'acme', source: 'audit' } as const
+
+function page(from: number, count: number, more: Partial<Part> = {}): Part {
+  return {
+    entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))),
+    quarantined: [],
+    findings: [],
+    headAt: undefined,
+    cursor: undefined,
+    gaps: 0,
+    fault: undefined,
+    ...more,
+  }
+}
+
+/** Reads what `read` yields; says whether each reading was closed. */
+class FakeSource implements Source {
+  readonly origin = origin
+  readonly starts: (Cursor | undefined)[] = []
+  readonly times: number[] = []
+  closed = 0
+  caughtUp = false
+  dueAt = 0
+  pages: (cursor: Cursor | undefined) => Iterable<Part>
+  now: () => number = () => 0
+
+  constructor(pages: (cursor: Cursor | undefined) => Iterable<Part>) {
+    this.pages = pages
+  }
+
+  plan = () => ({ dueAt: this.dueAt, lane: 'live' as const, caughtUp: this.caughtUp })
+
+  async *read(cursor: Cursor | undefined) {
+    this.starts.push(cursor)
+    this.times.push(this.now())
+    try {
+      for (const part of this.pages(cursor)) yield part
+      this.dueAt = this.now() + MINUTE
+    } finally {
+      this.closed++
+    }
+  }
+}
+
+function collectorOf(quay: Quay, source: FakeSource, more: Partial<Collector> = {}) {
+  const watch = new SourceNotes()
+  source.now = () => quay.clock.now()
+  const collector: Collector = {
+    source,
+    journal: quay.journal,
+    watch,
+    log: quay.log,
+    clock: quay.clock,
+    random: () => 0.5,
+    wanted: () => true,
+    once: false,
+    ...more,
+  }
+  return { collector, watch }
+}
+
+async function pass(quay: Quay, until: number): Promise<void> {
+  for (;;) {
+    await settled()
+    if (!quay.clock.advance(until)) return
+  }
+}
+
+it('a page of several parts lands part by part, and the cursor with the last', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(function* () {
+    yield page(1, 3)
+    expect(quay.journal.stats().entries).toBe(3)
+    yield page(4, 3, { cursor: 'six' })
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  expect(await collectOnce(collector, undefined, never)).toBe('six')
+  expect(await quay.journal.cursor(origin)).toBe('six')
+  expect([watch.sum('added'), watch.successes, source.closed]).toEqual([6, 1, 1])
+})
+
+it('what breaks in the middle of a page leaves its parts and the old cursor, and reading again is free of duplicates', async () => {
+  const quay = await openQuay()
+  let broken = true
+  const source = new FakeSource(function* () {
+    yield page(1, 3)
+    if (broken) throw new ConnectorError('unreachable', 'cut')
+    yield page(4, 3, { cursor: 'six' })
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  await expect(collectOnce(collector, 'zero', never)).rejects.toMatchObject({ code: 'unreachable' })
+  expect(await quay.journal.cursor(origin)).toBeUndefined()
+  broken = false
+  await collectOnce(collector, 'zero', never)
+  expect(quay.journal.stats().entries).toBe(6)
+  expect(watch.sum('known')).toBe(3)
+})
+
+it('a page that cannot be kept is left: its request is closed', async () => {
+  const quay = await openQuay(['archive'], 100)
+  await quay.append(5)
+  const source = new FakeSource(() => [page(100, 3), page(103, 3, { cursor: 'on' })])
+  const { collector } = collectorOf(quay, source)
+  await expect(collectOnce(collector, undefined, never)).rejects.toMatchObject({ code: 'journal_full' })
+  expect(source.closed).toBe(1)
+})
+
+it('a bad page moves its cursor all the same, and is thrown', async () => {
+  const quay = await openQuay()
+  const fault = new ConnectorError('bad_reply', 'no JSON')
+  const source = new FakeSource(() => [page(1, 0, { cursor: 'tried once', fault })])
+  const { collector, watch } = collectorOf(quay, source)
+  await expect(collectOnce(collector, undefined, never)).rejects.toThrow('no JSON')
+  expect(await quay.journal.cursor(origin)).toBe('tried once')
+  expect(watch.successes).toBe(0)
+})
+
+it('the loop goes on from the cursor of a bad page', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource((cursor) => [
+    cursor === undefined
+      ? page(1, 0, { cursor: 'tried once', fault: new ConnectorError('bad_reply', 'no JSON') })
+      : page(1, 1, { cursor: 'good' }),
+  ])
+  const { collector } = collectorOf(quay, source)
+  const stopping = new AbortController()
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START + 90_000)
+  stopping.abort()
+  await loop
+  expect(source.starts.slice(0, 2)).toEqual([undefined, 'tried once'])
+})
+
+it('the loop begins at the journal’s cursor', async () => {
+  const quay = await openQuay()
+  const first = new FakeSource(() => [page(1, 1, { cursor: 'here' })])
+  await collectOnce(collectorOf(quay, first).collector, undefined, never)
+  const source = new FakeSource(() => [page(2, 1, { cursor: 'there' })])
+  source.dueAt = START
+  const stopping = new AbortController()
+  const { collector } = collectorOf(quay, source)
+  const loop = collect(collector, stopping.signal)
+  await settled()
+  stopping.abort()
+  await loop
+  expect(source.starts[0]).toBe('here')
+})
+
+it('nothing is read before it is due, and `once` ends when all is read', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 1, { cursor: 'on' })])
+  source.dueAt = START + MINUTE
+  const { collector, watch } = collectorOf(quay, source, { once: true })
+  const loop = collect(collector, never)
+  await pass(quay, START + MINUTE - 1)
+  expect(source.starts).toEqual([])
+  expect(watch.states).toEqual(['idle'])
+  source.caughtUp = true
+  await pass(quay, START + MINUTE)
+  await loop
+})
+
+async function waitsOf(code: ErrorCode, retryAfterMs?: number) {
+  const quay = await openQuay()
+  const source = new FakeSource(() => {
+    throw new ConnectorError(code, `says ${code}`, retryAfterMs === undefined ? {} : { retryAfterMs })
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  const stopping = new AbortController()
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START + 60 * MINUTE)
+  stopping.abort()
+  await loop
+  const waits = source.times.slice(1).map((at, i) => at - (source.times[i] ?? 0))
+  return { waits, states: new Set(watch.states), logged: quay.log.lines.length }
+}
+
+it.each<[ErrorCode, string, number, number]>([
+  ['unreachable', 'failing', 750, 300_000],
+  ['server_error', 'failing', 750, 300_000],
+  ['timeout', 'failing', 750, 300_000],
+  ['bad_reply', 'failing', 750, 5_000],
+  ['unauthorized', 'held', 7_500, 60_000],
+  ['forbidden', 'held', 7_500, 60_000],
+  ['redirected', 'held', 7_500, 60_000],
+  ['tls_invalid', 'held', 7_500, 60_000],
+])(
+  '%s: the source is %s, tried again no sooner than %i ms and no later than %i ms',
+  async (code, state, least, most) => {
+    const { waits, states, logged } = await waitsOf(code)
+    expect(states).toEqual(new Set([state]))
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
+    expect(Math.max(...waits)).toBeLessThanOrEqual(most)
+    expect(waits.at(-1)).toBeGreaterThan(least)
+    expect(logged).toBeLessThan(20)
+  },
+)
+
+it('a hint of the server is obeyed', async () => {
+  const { waits } = await waitsOf('server_error', 600_000)
+  expect(Math.min(...waits)).toBeGreaterThanOrEqual(600_000)
+})
+
+it('a disk without room is not asked every second: each try would be a request, and an entry of its own', async () => {
+  const { waits, states } = await waitsOf('disk_full')
+  expect(states).toEqual(new Set(['paused']))
+  expect(waits.length).toBeLessThan(100)
+  expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)
+})
+
+it('what nothing cures is thrown, and so is a bug', async () => {
+  for (const thrown of [new ConnectorError('journal_corrupt', 'torn'), new TypeError('a bug')]) {
+    const quay = await openQuay()
+    const source = new FakeSource(() => {
+      throw thrown
+    })
+    await expect(collect(collectorOf(quay, source).collector, never)).rejects.toBe(thrown)
+  }
+})
+
+it('an abort ends the loop without a word, wherever it was', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [])
+  source.dueAt = START + MINUTE
+  const stopping = new AbortController()
+  const { collector, watch } = collectorOf(quay, source)
+  const loop = collect(collector, stopping.signal)
+  await settled()
+  stopping.abort()
+  await loop
+  expect([quay.log.lines, watch.errors]).toEqual([[], []])
+})
+
+it('a full journal is not read into: the loop waits, says paused, and goes on when there is room', async () => {
+  const quay = await openQuay(['archive'], 100)
+  await quay.append(5)
+  const source = new FakeSource(() => [page(100, 1, { cursor: 'on' })])
+  source.dueAt = START
+  const { collector, watch } = collectorOf(quay, source)
+  const stopping = new AbortController()
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START + MINUTE)
+  expect([source.starts, new Set(watch.states)]).toEqual([[], new Set(['paused'])])
+  source.dueAt = START + 60 * MINUTE
+  await quay.journal.settle('archive', { first: 1, through: 5, accepted: 5, filtered: 0, parked: [] })
+  await pass(quay, START + 61 * MINUTE)
+  expect(source.starts.length).toBeGreaterThan(0)
+  stopping.abort()
+  await loop
+})

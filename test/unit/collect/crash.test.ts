@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { collectOnce } from '../../../src/collect.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import { driven, openDesk, origin } from '../source/desk.ts'
+
+/** Lets so many appends land, then the process is gone. */
+function dyingAfter(appends: number, journal: Journal): Journal {
+  let landed = 0
+  return new Proxy(journal, {
+    get(target, name: keyof Journal) {
+      if (name !== 'append') return (target[name] as () => unknown).bind(target)
+      return async (part: Parameters<Journal['append']>[0]) => {
+        if (landed === appends) throw new Error('crashed')
+        landed++
+        return target.append(part)
+      }
+    },
+  })
+}
+
+test.each([0, 1, 2, 3, 4])(
+  'no crash between two appends leaves a cursor ahead of its entries: after %i of them all is read on',
+  async (appends) => {
+    const desk = await openDesk()
+    const added = desk.add(2_500)
+    const dying = { ...desk.collector, journal: dyingAfter(appends, desk.journal) }
+    const signal = new AbortController().signal
+    let cursor = await desk.journal.cursor(origin)
+    try {
+      for (let step = 0; step < 8; step++)
+        cursor = await driven(desk.clock, collectOnce(dying, cursor, signal))
+    } catch (error) {
+      expect(error).toMatchObject({ message: 'crashed' })
+    }
+    desk.cursor = await desk.journal.cursor(origin)
+    await desk.drain()
+    expect((await desk.ids()).toSorted()).toEqual(added.toSorted())
+  },
+)
