@@ -1,0 +1,167 @@
+// The small laws that every room leans on: backoff, secrets, units, the writer, errors.
+import { inspect } from 'node:util'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { backoffMs } from '../../../src/model/backoff.ts'
+import { ConnectorError, actionOf, errorCodes, isAbort } from '../../../src/model/errors.ts'
+import { Secret } from '../../../src/model/secret.ts'
+import { duration, durationMs, secret, size, sizeBytes } from '../../../src/model/units.ts'
+import { ByteWriter } from '../../../src/model/writer.ts'
+
+describe('backoff', () => {
+  it('lies between half and all of the doubled base, and never over the cap', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 100_000 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (attempt, chance) => {
+          const wait = backoffMs(attempt, { baseMs: 1_000, capMs: 60_000 }, () => chance)
+          const full = Math.min(60_000, 1_000 * 2 ** Math.min(attempt - 1, 40))
+          expect(wait).toBeGreaterThanOrEqual(Math.floor(full / 2))
+          expect(wait).toBeLessThanOrEqual(full)
+        },
+      ),
+    )
+  })
+})
+
+describe('secrets', () => {
+  const value = 'key-that-nobody-may-see'
+
+  it('a secret prints as ***, however it is printed', () => {
+    const it = new Secret(value)
+    const printed = [
+      String(it),
+      JSON.stringify({ it }),
+      inspect(it),
+      inspect({ deep: { it } }, { depth: 9, showHidden: true }),
+      [it].join(),
+    ]
+    for (const text of printed) {
+      expect(text).toContain('***')
+      expect(text).not.toContain(value)
+    }
+    expect(it.reveal()).toBe(value)
+  })
+
+  it('a secret read again says whether it changed; an empty or unreadable source keeps the old one', () => {
+    let source: () => string = () => 'one'
+    const it = new Secret('one', () => source())
+    expect(it.refresh()).toBe(false)
+    source = () => 'two'
+    expect([it.refresh(), it.reveal()]).toEqual([true, 'two'])
+    source = () => ''
+    expect([it.refresh(), it.reveal()]).toEqual([false, 'two'])
+    source = () => {
+      throw new Error('ENOENT')
+    }
+    expect([it.refresh(), it.reveal()]).toEqual([false, 'two'])
+  })
+
+  it('a secret that comes from nowhere stays what it is', () => {
+    const it = new Secret(value)
+    expect([it.refresh(), it.reveal()]).toEqual([false, value])
+    it.follow(() => 'fresh')
+    expect([it.refresh(), it.reveal()]).toEqual([true, 'fresh'])
+  })
+})
+
+describe('units', () => {
+  it.each([
+    ['500ms', 500],
+    ['30s', 30_000],
+    ['5m', 300_000],
+    ['1.5h', 5_400_000],
+    ['35d', 3_024_000_000],
+    ['0s', 0],
+  ])('%s is %i ms', (text, ms) => {
+    expect(duration().parse(text)).toBe(ms)
+    expect(durationMs(text)).toBe(ms)
+  })
+
+  it.each([
+    ['1B', 1],
+    ['256MiB', 268_435_456],
+    ['2GiB', 2_147_483_648],
+    ['1.5KiB', 1_536],
+    ['1kB', 1_000],
+    ['3MB', 3_000_000],
+  ])('%s is %i bytes', (text, bytes) => {
+    expect(size().parse(text)).toBe(bytes)
+    expect(sizeBytes(text)).toBe(bytes)
+  })
+
+  it.each(['30', '30 s', '-5m', '5 minutes', '1h30m', '', '1e3s', 's'])('%j is no duration', (text) => {
+    expect(duration().safeParse(text).success).toBe(false)
+  })
+
+  it.each(['30', '2 GiB', '2gib', '-1B', '2G', ''])('%j is no size', (text) => {
+    expect(size().safeParse(text).success).toBe(false)
+  })
+
+  it('a secret’s fault does not say the secret, and an empty one is refused', () => {
+    expect(secret().parse('x')).toBeInstanceOf(Secret)
+    expect(secret().safeParse('').success).toBe(false)
+  })
+})
+
+describe('the writer', () => {
+  it('whatever is written stands there as one run of bytes, however small it began', () => {
+    const piece = fc.oneof(
+      fc.string({ maxLength: 200 }),
+      fc.uint8Array({ maxLength: 300 }),
+      fc.integer({ min: 0, max: 255 }),
+    )
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 64 }), fc.array(piece, { maxLength: 30 }), (capacity, pieces) => {
+        const out = new ByteWriter(capacity)
+        for (const each of pieces) {
+          if (typeof each === 'string') out.text(each)
+          else if (typeof each === 'number') out.byte(each)
+          else out.copy(each)
+        }
+        const expected = Buffer.concat(
+          pieces.map((each) =>
+            typeof each === 'string'
+              ? Buffer.from(each)
+              : typeof each === 'number'
+                ? Buffer.of(each)
+                : Buffer.from(each),
+          ),
+        )
+        expect(Buffer.compare(out.view(), expected)).toBe(0)
+      }),
+    )
+  })
+
+  it('a stretch of a source is copied, no byte around it', () => {
+    for (const length of [3, 63, 64, 200]) {
+      const source = Buffer.from(Array.from({ length: length + 20 }, (_, i) => i % 251))
+      const out = new ByteWriter(1)
+      out.copy(source, 10, 10 + length)
+      expect(out.view().equals(source.subarray(10, 10 + length))).toBe(true)
+    }
+  })
+
+  it('a cleared writer begins anew', () => {
+    const out = new ByteWriter(4)
+    out.text('before')
+    out.clear()
+    out.text('after')
+    expect(out.view().toString()).toBe('after')
+  })
+})
+
+describe('errors', () => {
+  it('every code has its action, and only being told to stop stops', () => {
+    for (const code of errorCodes) expect(new ConnectorError(code, 'x').action).toBe(actionOf(code))
+    expect(errorCodes.filter((code) => actionOf(code) === 'stop')).toEqual(['aborted'])
+  })
+
+  it('what a signal throws is an abort, a timeout is not', () => {
+    expect(isAbort(new ConnectorError('aborted', 'x'))).toBe(true)
+    expect(isAbort(AbortSignal.abort().reason)).toBe(true)
+    expect(isAbort(new ConnectorError('timeout', 'x'))).toBe(false)
+    expect(isAbort('AbortError')).toBe(false)
+  })
+})
