@@ -1,0 +1,58 @@
+// A process of the program: what it said, and how it ended.
+import { spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export interface Ending {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+export interface Child {
+  readonly pid: number
+  readonly stderr: () => string
+  readonly ended: Promise<Ending>
+  /** undefined while it runs */
+  readonly ending: () => Ending | undefined
+  kill(signal: NodeJS.Signals): void
+}
+
+export function startChild(args: readonly string[]): Child {
+  // Nothing of the test's own environment: no proxy, no options for node.
+  const child = spawn(process.execPath, args, {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let stderr = ''
+  let ending: Ending | undefined
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const ended = new Promise<Ending>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, signal) => {
+      ending = { code, signal }
+      resolve(ending)
+    })
+  })
+  return {
+    pid: child.pid ?? 0,
+    stderr: () => stderr,
+    ended,
+    ending: () => ending,
+    kill: (signal) => void child.kill(signal),
+  }
+}
+
+/** Looks until `ready`; throws with what `told` says when that takes too long. */
+export async function until(
+  ready: () => boolean,
+  timeoutMs: number,
+  told: () => string,
+  everyMs = 20,
+): Promise<void> {
+  const deadline = Date.now() + timeoutMs
+  while (!ready()) {
+    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${told()}`)
+    await sleep(everyMs)
+  }
+}

@@ -1,0 +1,117 @@
+// The built daemon, which kills itself with SIGKILL at the nth time it comes to a named step: node crashing-main.ts <dist> <config> <step> <nth>.
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type * as AppModule from '../../src/app.ts'
+import type { Outside } from '../../src/app.ts'
+import type * as ConfigFileModule from '../../src/commands/config-file.ts'
+import type * as OutsideModule from '../../src/commands/outside.ts'
+import type * as LoadModule from '../../src/config/load.ts'
+import type * as JournalModule from '../../src/journal/journal.ts'
+import type { DiskFile } from '../../src/model/disk.ts'
+import type { Transport } from '../../src/model/http.ts'
+import type { Journal } from '../../src/model/journal.ts'
+import type { CrashStep } from './steps.ts'
+
+const [dist = '', configPath = '', step = '', nth = '1'] = process.argv.slice(2)
+const load = async (name: string): Promise<unknown> => import(pathToFileURL(join(dist, name)).href)
+const { openApp } = (await load('app.js')) as typeof AppModule
+const { loadConfig } = (await load('config/load.js')) as typeof LoadModule
+const { references } = (await load('commands/config-file.js')) as typeof ConfigFileModule
+const { realOutside } = (await load('commands/outside.js')) as typeof OutsideModule
+const { openJournal } = (await load('journal/journal.js')) as typeof JournalModule
+
+let left = Number(nth)
+
+function reached(name: CrashStep): boolean {
+  return name === step && --left === 0
+}
+
+function die(): void {
+  process.kill(process.pid, 'SIGKILL')
+}
+
+function at(name: CrashStep): void {
+  if (reached(name)) die()
+}
+
+function mortalTransport(send: Transport): Transport {
+  return async (request, signal) => {
+    const api = request.url.includes('/api/v1/')
+    // The answer takes longer than this: the request is out, and nobody hears what becomes of it.
+    if (api && reached('request sent')) setTimeout(die, 10)
+    const reply = await send(request, signal)
+    if (!api) at('HEC answered, not settled')
+    return reply
+  }
+}
+
+function mortalFile(file: DiskFile): DiskFile {
+  return {
+    identity: () => file.identity(),
+    size: () => file.size(),
+    read: (offset, length) => file.read(offset, length),
+    write: async (bytes, offset) => {
+      if (reached('file half written')) {
+        await file.write(bytes.subarray(0, bytes.length >> 1), offset)
+        die()
+      }
+      await file.write(bytes, offset)
+    },
+    truncate: (size) => file.truncate(size),
+    sync: async () => {
+      at('file written, not synced')
+      await file.sync()
+      at('file synced, not settled')
+    },
+    close: () => file.close(),
+  }
+}
+
+function mortalJournal(journal: Journal): Journal {
+  const mortal: Partial<Journal> = {
+    append: async (part) => {
+      at('page read, not appended')
+      const appended = await journal.append(part)
+      at('page appended')
+      return appended
+    },
+    intend: async (sink, intent) => {
+      await journal.intend(sink, intent)
+      at('intent written')
+    },
+    settle: async (sink, settlement) => {
+      await journal.settle(sink, settlement)
+      if (settlement.next) at('intent written')
+      at('batch settled')
+    },
+  }
+  return new Proxy(journal, {
+    get(target, name: keyof Journal) {
+      return mortal[name] ?? (target[name] as () => unknown).bind(target)
+    },
+  })
+}
+
+const world = {
+  env: process.env,
+  version: '0.0.0-crashing',
+  pid: process.pid,
+  stdout: () => undefined,
+  stderr: () => undefined,
+  print: () => Promise.resolve(),
+  signal: new AbortController().signal,
+}
+const config = loadConfig(configPath, references(world))
+const real = realOutside(config, world)
+const outside: Outside = {
+  ...real,
+  disk: { ...real.disk, open: async (path) => mortalFile(await real.disk.open(path)) },
+  network: (tls) => {
+    const network = real.network(tls)
+    return { send: mortalTransport(network.send), close: () => network.close() }
+  },
+}
+const app = await openApp(config, outside, { once: false }, async (options) =>
+  mortalJournal(await openJournal(options)),
+)
+await app.run()

@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { buildProgram } from './built.ts'
+import type { Built } from './built.ts'
+import { startChild, until } from './child.ts'
+import type { Child } from './child.ts'
+import { fileLines, judge } from './judge.ts'
+import { openStage } from './stage.ts'
+import type { Stage, StageOptions } from './stage.ts'
+
+const PATIENCE_MS = 60_000
+const steady = (backlog: number) => ({ backlog, entriesPerHour: 3_600, rhythm: 'steady' }) as const
+
+let built: Built
+beforeAll(() => {
+  built = buildProgram()
+})
+afterAll(() => built.remove())
+
+async function stageOf(options: StageOptions): Promise<Stage> {
+  const stage = await openStage(options)
+  onTestFinished(() => stage.close())
+  return stage
+}
+
+/** Not left behind, whatever the test comes to. */
+function start(...args: string[]): Child {
+  const child = startChild([built.main, ...args])
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    await child.ended
+  })
+  return child
+}
+
+function lineCount(stage: Stage): number {
+  return fileLines(stage).length
+}
+
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  '%s in mid-drain ends it with 0 within 10 s, and the next run delivers the rest',
+  async (signal) => {
+    const stage = await stageOf({ traffic: steady(30_000), switches: { latency: 100 } })
+    const daemon = start('run', '--config', stage.config)
+    await until(
+      () => lineCount(stage) > 2_000,
+      PATIENCE_MS,
+      () => daemon.stderr(),
+    )
+    const stoppedAt = Date.now()
+    daemon.kill(signal)
+    expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
+    expect(Date.now() - stoppedAt).toBeLessThan(10_000)
+    expect(lineCount(stage)).toBeLessThan(30_000)
+    stage.mock.setSwitches({ latency: 0 })
+    const once = start('run', '--once', '--config', stage.config)
+    expect(await once.ended, once.stderr()).toEqual({ code: 0, signal: null })
+    expect(lineCount(stage)).toBeGreaterThanOrEqual(30_000)
+    // The request that the stop cut off may have arrived.
+    expect(judge(stage, { mayRepeat: 1_000 })).toEqual([])
+  },
+)
+
+test('a stop while the API is silent ends within 10 s all the same', async () => {
+  const stage = await stageOf({ traffic: steady(1_000), faults: { stalled: 1 } })
+  const daemon = start('run', '--config', stage.config)
+  await until(
+    () => stage.mock.requests.length > 0,
+    PATIENCE_MS,
+    () => daemon.stderr(),
+  )
+  const stoppedAt = Date.now()
+  daemon.kill('SIGTERM')
+  expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
+  expect(Date.now() - stoppedAt).toBeLessThan(10_000)
+})
+
+test('a second process on a journal in use exits 1, says so, and the first goes on', async () => {
+  const stage = await stageOf({ traffic: steady(5_000) })
+  const first = start('run', '--config', stage.config)
+  await until(
+    () => first.stderr().includes('"Started"'),
+    PATIENCE_MS,
+    () => first.stderr(),
+  )
+  const second = start('run', '--config', stage.config)
+  await until(
+    () => second.ending() !== undefined,
+    PATIENCE_MS,
+    () => `it runs beside the first: ${second.stderr()}`,
+  )
+  expect(await second.ended).toEqual({ code: 1, signal: null })
+  expect(second.stderr()).toMatch(/auditferry\.db.*(in use|another process)/)
+  await until(
+    () => lineCount(stage) >= 5_000,
+    PATIENCE_MS,
+    () => first.stderr(),
+  )
+  expect(first.ending()).toBeUndefined()
+})
+
+test('a configuration that is not there exits 78 and is named', async () => {
+  const stage = await stageOf({ traffic: steady(0) })
+  const path = join(stage.folder, 'nowhere.yaml')
+  const child = start('run', '--config', path)
+  expect(await child.ended).toEqual({ code: 78, signal: null })
+  expect(child.stderr()).toContain(path)
+})
+
+test('run --once exits 0 when all that is there is delivered', async () => {
+  const stage = await stageOf({ traffic: steady(5_000) })
+  const child = start('run', '--once', '--timeout', '60s', '--config', stage.config)
+  expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
+  expect(child.stderr()).toContain('all read and delivered')
+  expect(lineCount(stage)).toBeGreaterThanOrEqual(5_000)
+  expect(judge(stage, { mayRepeat: 0 })).toEqual([])
+})
+
+test('run --once exits 1 long before its timeout when only a held sink is left, and the others have all', async () => {
+  const stage = await stageOf({ traffic: steady(5_000), hecToken: 'another-token' })
+  const startedAt = Date.now()
+  const child = start('run', '--once', '--timeout', '10m', '--config', stage.config)
+  expect(await child.ended, child.stderr()).toEqual({ code: 1, signal: null })
+  expect(Date.now() - startedAt).toBeLessThan(60_000)
+  expect(child.stderr()).toContain('only held parts remain')
+  expect(lineCount(stage)).toBeGreaterThanOrEqual(5_000)
+})
+
+test('run --once exits 1 at its timeout, and the next run goes on', async () => {
+  const stage = await stageOf({ traffic: steady(20_000), switches: { latency: 500 } })
+  const child = start('run', '--once', '--timeout', '3s', '--config', stage.config)
+  expect(await child.ended, child.stderr()).toEqual({ code: 1, signal: null })
+  expect(child.stderr()).toContain('the timeout came first')
+  expect(lineCount(stage)).toBeLessThan(20_000)
+  stage.mock.setSwitches({ latency: 0 })
+  const next = start('run', '--once', '--timeout', '60s', '--config', stage.config)
+  expect(await next.ended, next.stderr()).toEqual({ code: 0, signal: null })
+  expect(judge(stage, { mayRepeat: 1_000 })).toEqual([])
+})
+
+test.runIf(process.platform === 'linux')(
+  'draining 200,000 entries takes less than 256 MB of memory',
+  async () => {
+    const stage = await stageOf({ traffic: steady(200_000) })
+    const daemon = start('run', '--config', stage.config)
+    await until(
+      () => stage.hec.indexed.length >= 200_000 || daemon.ending() !== undefined,
+      4 * PATIENCE_MS,
+      () => `${stage.hec.indexed.length} arrived\n${daemon.stderr()}`,
+    )
+    const status = readFileSync(`/proc/${daemon.pid}/status`, 'utf8')
+    const peakBytes = Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+    process.stdout.write(`peak memory of a drain of 200,000 entries: ${(peakBytes / 1e6).toFixed(0)} MB\n`)
+    expect(peakBytes).toBeLessThan(256e6)
+    daemon.kill('SIGTERM')
+    expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
+  },
+)

@@ -1,0 +1,103 @@
+// A stage for the built program: the mock API and a HEC receiver behind real sockets, a file sink and a journal in a temporary folder.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { listenMock } from '../../src/mock/listen.ts'
+import { openMock } from '../../src/mock/mock.ts'
+import type { Mock } from '../../src/mock/mock.ts'
+import type { Faults, Switches } from '../../src/mock/switches.ts'
+import type { TrafficOptions } from '../../src/mock/traffic.ts'
+import { systemClock } from '../../src/ops/clock.ts'
+import { FakeHec, listenHec } from '../fakes/hec.ts'
+
+const API_KEY = 'api-key-that-nobody-may-see'
+const HEC_TOKEN = 'hec-token-that-nobody-may-see'
+export const secrets = [API_KEY, HEC_TOKEN]
+
+export interface StageOptions {
+  readonly seed?: number
+  readonly traffic: TrafficOptions
+  readonly switches?: Partial<Switches>
+  readonly faults?: Faults
+  readonly batchEntries?: number
+  readonly compression?: 'gzip' | 'none'
+  /** more of the workspace's audit section */
+  readonly audit?: Readonly<Record<string, unknown>>
+  /** only the file sink */
+  readonly withoutHec?: boolean
+  /** the token that the receiver knows, where it is not ours */
+  readonly hecToken?: string
+}
+
+export interface Stage {
+  readonly folder: string
+  readonly mock: Mock
+  readonly hec: FakeHec
+  readonly config: string
+  readonly file: string
+  /** the file's bytes; none where there is no file yet */
+  written(): Buffer
+  close(): Promise<void>
+}
+
+export async function openStage(options: StageOptions): Promise<Stage> {
+  const { seed = 1, traffic, switches = {}, faults = {}, audit = {}, hecToken = HEC_TOKEN } = options
+  const folder = mkdtempSync(join(tmpdir(), 'auditferry-e2e-'))
+  const mock = openMock({
+    clock: systemClock,
+    seed,
+    workspaces: [{ name: 'acme', keys: [{ key: API_KEY }] }],
+    traffic,
+    switches,
+    faults,
+    limits: { audit: 0 },
+  })
+  const hec = new FakeHec({ tokens: { [hecToken]: {} } })
+  const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
+  const receiver = await listenHec(hec, { port: 0 })
+  const file = join(folder, 'out/entries.ndjson')
+  const keyFile = join(folder, 'api-key')
+  writeFileSync(keyFile, `${API_KEY}\n`)
+  const batch = { max_entries: options.batchEntries ?? 1000, linger: '50ms' }
+  const splunk = {
+    name: 'splunk',
+    type: 'splunk_hec',
+    url: receiver.url,
+    token: HEC_TOKEN,
+    compression: options.compression ?? 'gzip',
+    batch,
+  }
+  const config = join(folder, 'auditferry.yaml')
+  // JSON is YAML. The limit is far above what is asked: each death costs a sixth of it for a minute.
+  const written = {
+    journal: { path: join(folder, 'state/auditferry.db') },
+    workspaces: [
+      {
+        name: 'acme',
+        base_url: api.url,
+        api_key: `\${file:${keyFile}}`,
+        audit: { activity: 'high', interval: '1s', ...audit },
+        rate_limits: { audit: 60_000 },
+      },
+    ],
+    sinks: [
+      { name: 'archive', type: 'file', path: file, batch },
+      ...(options.withoutHec === true ? [] : [splunk]),
+    ],
+    server: { listen: '127.0.0.1:0' },
+  }
+  writeFileSync(config, JSON.stringify(written, null, 2))
+  return {
+    folder,
+    mock,
+    hec,
+    config,
+    file,
+    written: () => (existsSync(file) ? readFileSync(file) : Buffer.alloc(0)),
+    close: async () => {
+      await api.close()
+      await receiver.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,13 @@
+// The steps of one entry's walk at which the program is killed: each once before and once after what must not be torn apart.
+export const crashSteps = [
+  'request sent',
+  'page read, not appended',
+  'page appended',
+  'intent written',
+  'file half written',
+  'file written, not synced',
+  'file synced, not settled',
+  'HEC answered, not settled',
+  'batch settled',
+] as const
+export type CrashStep = (typeof crashSteps)[number]
