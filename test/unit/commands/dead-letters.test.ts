@@ -1,0 +1,182 @@
+// The dead letters' and the quarantine's commands: with the journal to themselves, and through a daemon that holds it.
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  dropLetters,
+  exportLetters,
+  listLetters,
+  retryLetters,
+  showLetter,
+} from '../../../src/commands/dead-letters.ts'
+import { exportQuarantine, listQuarantine, showQuarantine } from '../../../src/commands/quarantine.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import { openControl } from '../../../src/ops/control.ts'
+import type { Control } from '../../../src/ops/control.ts'
+import { entriesOf, idsOf, logOf, plenty, spec, uuid } from '../../contract/journal-parts.ts'
+import { openHouse } from '../ops/board-fixture.ts'
+import { fill, openStand } from './stand.ts'
+
+let stand: ReturnType<typeof openStand>
+let held: Journal | undefined
+let control: Control | undefined
+
+beforeEach(async () => {
+  stand = openStand()
+  const journal = await stand.openJournal()
+  await fill(journal)
+  await journal.close()
+})
+afterEach(async () => {
+  await control?.close()
+  await held?.close()
+  control = undefined
+  held = undefined
+  stand.remove()
+})
+
+/** A daemon, as far as the commands see one. */
+async function startDaemon(): Promise<Journal> {
+  held = await stand.openJournal()
+  const { board } = openHouse()
+  control = await openControl({ journalPath: stand.path, board, journal: held, log: logOf() })
+  return held
+}
+
+const options = (more: object = {}) => ({ config: stand.config, id: [], ...more })
+const raw = (n: number) => Buffer.from(entriesOf([spec(n, { body: 'planted-content' })]).raw(0)).toString()
+
+describe.each(['none running', 'through a daemon'])('%s', (how) => {
+  beforeEach(async () => {
+    if (how === 'through a daemon') await startDaemon()
+  })
+
+  test('list tells each with its reason, and no content', async () => {
+    expect(await listLetters(stand.world, options())).toBe(0)
+    const { stdout } = stand.heard()
+    expect(stdout.split('\n')).toHaveLength(4)
+    expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME/)
+    expect(stdout).toContain('acme audit')
+    // What a receiver says must not command the terminal.
+    expect(stdout).toContain('Splunk said: ?[31mno')
+    expect(stdout).not.toContain('planted')
+    await listLetters(stand.world, options({ limit: 1 }))
+    expect(stand.heard().stdout).toContain('more than 1: see them with --limit\n')
+    await listLetters(stand.world, options({ sink: 'archive' }))
+    expect(stand.heard().stdout).toBe('no dead letters\n')
+  })
+
+  test('show tells all but the content, and with --content the content alone, byte for byte', async () => {
+    expect(await showLetter(stand.world, { config: stand.config, content: false }, 1)).toBe(0)
+    const { stdout } = stand.heard()
+    expect(stdout).toContain(uuid(2))
+    expect(stdout).not.toContain('planted')
+    expect(await showLetter(stand.world, { config: stand.config, content: true }, 1)).toBe(0)
+    expect(stand.heard().stdout).toBe(`${raw(2)}\n`)
+    expect(await showLetter(stand.world, { config: stand.config, content: true }, 99)).toBe(1)
+    expect(stand.heard().stderr).toContain('no dead letter 99')
+  })
+
+  test('retry puts back by id, and tells of ids that are none', async () => {
+    expect(await retryLetters(stand.world, options({ id: [2, 99] }))).toBe(1)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout).toContain("1 dead letter put back at the journal's end")
+    expect(stderr).toContain('no dead letter 99')
+    const journal = held ?? (held = await stand.openJournal())
+    const batch = await journal.take('siem', plenty)
+    expect(idsOf(batch)).toEqual([uuid(3)])
+    expect(batch?.runs[0]?.onlySink).toBe('siem')
+    expect((await journal.deadLetters({})).map(({ id }) => id)).toEqual([1])
+  })
+
+  test('retry takes all of a sink, and needs to be told which', async () => {
+    expect(await retryLetters(stand.world, options())).toBe(2)
+    expect(stand.heard().stderr).toContain('which to retry?')
+    expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(0)
+    expect(stand.heard().stdout).toContain('2 dead letters put back')
+  })
+
+  test('drop needs --yes or explicit ids', async () => {
+    expect(await dropLetters(stand.world, options())).toBe(2)
+    expect(await dropLetters(stand.world, options({ sink: 'siem' }))).toBe(2)
+    expect(stand.heard().stderr).toContain('say --yes')
+    expect(await dropLetters(stand.world, options({ id: [1] }))).toBe(0)
+    expect(await dropLetters(stand.world, options({ yes: true }))).toBe(0)
+    expect(stand.heard().stdout).toBe('1 dead letter dropped\n1 dead letter dropped\n')
+    await listLetters(stand.world, options())
+    expect(stand.heard().stdout).toBe('no dead letters\n')
+  })
+
+  test('export writes lines with raw bytes and reasons to a private new file, or to standard output', async () => {
+    const file = join(stand.folder, 'letters.ndjson')
+    expect(await exportLetters(stand.world, options(), file)).toBe(0)
+    const lines = readFileSync(file, 'utf8').trim().split('\n')
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(lines).toHaveLength(2)
+    expect(lines[0]).toContain(`"entry":${raw(2)}}`)
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      id: 1,
+      sink: 'siem',
+      code: 'refused',
+      entry_id: uuid(2),
+    })
+    stand.heard()
+    expect(await exportLetters(stand.world, options({ id: [2] }), '-')).toBe(0)
+    expect(stand.heard().stdout).toBe(`${lines[1] ?? ''}\n`)
+  })
+
+  test('export overwrites nothing and leaves nothing half done', async () => {
+    const file = join(stand.folder, 'precious')
+    writeFileSync(file, 'precious')
+    await expect(exportLetters(stand.world, options(), file)).rejects.toThrow('not overwritten')
+    expect(readFileSync(file, 'utf8')).toBe('precious')
+    await expect(exportLetters(stand.world, options(), join(file, 'below'))).rejects.toThrow('Cannot write')
+    expect(existsSync(join(file, 'below'))).toBe(false)
+  })
+
+  test('the quarantine is listed and shown without its bytes, and exported with them', async () => {
+    expect(await listQuarantine(stand.world, options())).toBe(0)
+    expect(await showQuarantine(stand.world, { config: stand.config, content: false }, 1)).toBe(0)
+    const { stdout } = stand.heard()
+    expect(stdout).toContain('no_id')
+    expect(stdout).not.toContain('planted')
+    expect(await showQuarantine(stand.world, { config: stand.config, content: true }, 1)).toBe(0)
+    expect(stand.heard().stdout).toBe('{"planted":"\u001b"}')
+    expect(await exportQuarantine(stand.world, options(), '-')).toBe(0)
+    const line = JSON.parse(stand.heard().stdout) as { base64: string }
+    expect(Buffer.from(line.base64, 'base64').toString()).toBe('{"planted":"\u001b"}')
+    expect(await showQuarantine(stand.world, { config: stand.config, content: true }, 9)).toBe(1)
+  })
+})
+
+test('a journal in use without a socket is a clear error', async () => {
+  held = await stand.openJournal()
+  await expect(listLetters(stand.world, options())).rejects.toThrow(
+    /is in use, and its process does not answer/,
+  )
+})
+
+test('where nothing has run there is no journal, and none is made', async () => {
+  stand.remove()
+  stand = openStand()
+  await expect(listLetters(stand.world, options())).rejects.toThrow('There is no journal at')
+  expect(existsSync(stand.path)).toBe(false)
+})
+
+test('a letter of a sink that left the configuration stays, and is told', async () => {
+  writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
+  expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(1)
+  expect(stand.heard().stderr).toContain('2 dead letters left as they are')
+})
+
+test('letters by the thousand are put back in chunks, each once', async () => {
+  const journal = await startDaemon()
+  const many = Array.from({ length: 1200 }, (_, i) => spec(100 + i))
+  const { part } = await import('../../contract/journal-parts.ts')
+  await journal.append(part(many))
+  const parked = many.map((_, i) => ({ seq: 5 + i, code: 'refused', reason: 'no' }))
+  await journal.settle('siem', { first: 5, through: 1204, accepted: 0, filtered: 0, parked })
+  expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(0)
+  expect(stand.heard().stdout).toContain('1,202 dead letters put back')
+  expect(await journal.deadLetters({})).toEqual([])
+})

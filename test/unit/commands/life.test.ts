@@ -1,0 +1,118 @@
+// The daemon and the demo as processes: that they end when they are told to, whatever hangs, and go on after they were killed.
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo, Server, Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { connectControl } from '../../../src/ops/control-client.ts'
+
+const main = resolve('src/main.ts')
+let folder = ''
+const children: ChildProcess[] = []
+const servers: Server[] = []
+const sockets: Socket[] = []
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'life-'))
+})
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL')
+  for (const socket of sockets.splice(0)) socket.destroy()
+  for (const server of servers.splice(0)) await new Promise((resolve) => server.close(resolve))
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function start(args: readonly string[]) {
+  const child = spawn(process.execPath, [main, ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  children.push(child)
+  const said = { text: '' }
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (piece: Buffer) => void (said.text += piece.toString()))
+  return { child, said }
+}
+
+async function until(seen: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (let tries = 0; tries < 300; tries++) {
+    if (await seen()) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error(`waited in vain for: ${what}`)
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals) {
+  const from = Date.now()
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  const [code] = (await exited) as [number | null]
+  return { code, ms: Date.now() - from }
+}
+
+/** Takes connections and says nothing. */
+async function silent(): Promise<{ port: number; taken: () => number }> {
+  const server = createServer((socket) => {
+    sockets.push(socket)
+    socket.on('error', () => undefined)
+  })
+  servers.push(server)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { port: (server.address() as AddressInfo).port, taken: () => sockets.length }
+}
+
+test('SIGTERM ends a daemon whose API never answers, with 0 and in time', async () => {
+  const api = await silent()
+  writeFileSync(
+    join(folder, 'a.yaml'),
+    `journal: { path: a.db }
+workspaces: [{ name: acme, base_url: "http://127.0.0.1:${api.port}", api_key: planted-key, audit: {} }]
+sinks: [{ name: archive, type: file, path: out.ndjson }]
+server: { listen: 127.0.0.1:0 }
+`,
+  )
+  const { child, said } = start(['run', '--config', 'a.yaml'])
+  await until(() => api.taken() > 0, 'a request')
+  const { code, ms } = await end(child, 'SIGTERM')
+  expect(code).toBe(0)
+  expect(ms).toBeLessThan(9_900)
+  expect(said.text).toContain('"msg":"Stopped: ')
+  expect(said.text).not.toContain('planted')
+})
+
+test('SIGTERM in the very first moments ends it with 0', async () => {
+  const { child } = start(['demo', '--data', folder, '--listen', '127.0.0.1:0'])
+  await new Promise((resolve) => setTimeout(resolve, 350))
+  // Before the program has loaded there is nobody to hear a signal: wait for the first sign of it.
+  await until(() => statSync(folder).nlink > 2 || child.exitCode !== null, 'its folder')
+  expect((await end(child, 'SIGTERM')).code).toBe(0)
+})
+
+test('a demo that was killed goes on where it was: nothing twice, and a second one is refused meanwhile', async () => {
+  const journal = join(folder, 'demo', 'auditferry.db')
+  const delivered = async () =>
+    (await (await connectControl(journal))?.status())?.sinks[0]?.accepted_entries ?? 0
+  const args = ['demo', '--data', folder, '--listen', '127.0.0.1:0']
+  const first = start(args)
+  await until(async () => (await delivered()) > 1000, 'entries')
+  expect(first.said.text).toContain('status --config')
+  expect(statSync(join(folder, 'demo', 'auditferry.yaml')).mode & 0o777).toBe(0o600)
+  const refused = start(args)
+  const [code] = (await once(refused.child, 'exit')) as [number]
+  expect(code).toBe(1)
+  expect(refused.said.text).toContain('is running on')
+  await end(first.child, 'SIGKILL')
+  const second = start(args)
+  await until(() => second.said.text.includes('Goes on where the last demo stopped'), 'its words')
+  await until(async () => {
+    const status = await (await connectControl(journal))?.status()
+    return status?.sinks[0]?.owed_entries === 0 && status.workspaces[0]?.sources[0]?.caught_up_at !== null
+  }, 'all caught up')
+  expect((await end(second.child, 'SIGINT')).code).toBe(0)
+  const ids = readFileSync(join(folder, 'demo', 'entries.ndjson'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { id: string }).id)
+  expect(new Set(ids).size).toBe(ids.length)
+})

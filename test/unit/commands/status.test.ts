@@ -1,0 +1,109 @@
+// `status` as a person sees it, from a daemon's control socket and from its listener.
+import { writeFileSync, readFileSync } from 'node:fs'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { status, statusText } from '../../../src/commands/status.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import { openControl } from '../../../src/ops/control.ts'
+import { openHttp } from '../../../src/ops/http.ts'
+import { logOf } from '../../contract/journal-parts.ts'
+import { openHouse, settle } from '../ops/board-fixture.ts'
+import { openStand } from './stand.ts'
+
+let stand: ReturnType<typeof openStand>
+let journal: Journal
+const closers: (() => Promise<void>)[] = []
+
+beforeEach(async () => {
+  stand = openStand()
+  journal = await stand.openJournal()
+})
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close()
+  await journal.close()
+  stand.remove()
+})
+
+async function startDaemon() {
+  const house = openHouse()
+  settle(house)
+  const control = await openControl({
+    ...{ journalPath: stand.path, board: house.board, journal, log: logOf() },
+  })
+  closers.push(() => control.close())
+  return house
+}
+
+const ask = (json = false) => status(stand.world, { config: stand.config, json })
+
+test('a house in order: a screenful, exit 0', async () => {
+  await startDaemon()
+  expect(await ask()).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toBe('')
+  expect(stdout.startsWith('All caught up')).toBe(true)
+  expect(stdout).toContain('SOURCE      STATE  LAST READ')
+  expect(stdout).toContain('acme audit  idle   0 s ago')
+  expect(stdout).toContain('JOURNAL  0 entries owed, 0 B of 2.0 GiB')
+  for (const line of stdout.split('\n')) expect(line.length).toBeLessThan(100)
+  expect(stdout.split('\n').length).toBeLessThan(24)
+})
+
+test.each(['failing', 'held'] as const)('a sink that is %s is told with its error, exit 1', async (state) => {
+  const { sink } = await startDaemon()
+  sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
+  expect(await ask()).toBe(1)
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('  archive: receiver ?[2J refused the connection (unreachable, since 0 s ago)')
+  expect(stdout).not.toContain('\u001b')
+})
+
+test('a source that is held: exit 1', async () => {
+  const { source } = await startDaemon()
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'))
+  expect(await ask()).toBe(1)
+})
+
+test('--json is the report itself', async () => {
+  const { board } = await startDaemon()
+  expect(await ask(true)).toBe(0)
+  expect(JSON.parse(stand.heard().stdout)).toEqual(JSON.parse(JSON.stringify(board.status())))
+})
+
+test('where no daemon runs: exit 1 with a clear word', async () => {
+  expect(await ask()).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toBe('')
+  expect(stderr).toContain(`no daemon runs on ${stand.config}`)
+})
+
+test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
+  const { board, metrics } = openHouse()
+  const http = await openHttp({
+    ...{ listen: '127.0.0.1:0', board, metrics, live: () => true, ready: () => true },
+  })
+  closers.push(() => http.close())
+  const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
+  writeFileSync(stand.config, text)
+  expect(await ask()).toBe(1)
+  expect(stand.heard().stderr).toContain('no daemon runs')
+  writeFileSync(stand.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
+  expect(await ask()).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toContain('there is no control socket')
+  expect(stdout).toContain('acme audit')
+})
+
+test('a configuration at fault in more than secrets is refused', async () => {
+  writeFileSync(stand.config, 'journal: { path: "${env:NOT_SET_HERE}/a.db" }\n')
+  await expect(ask()).rejects.toThrow('NOT_SET_HERE')
+})
+
+test('strangers and a pause are told', () => {
+  const house = openHouse()
+  settle(house)
+  house.owe(3, 0, { full: true, strangers: ['former'] })
+  const text = statusText(house.board.status())
+  expect(text).toContain('reading is paused')
+  expect(text).toContain('left the configuration: former')
+})
