@@ -93,6 +93,12 @@ it('a page of several parts lands part by part, and the cursor with the last', a
   expect([watch.sum('added'), watch.successes, source.closed]).toEqual([6, 1, 1])
 })
 
+it('a reading that moves no cursor leaves the one it began with', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 3)])
+  expect(await collectOnce(collectorOf(quay, source).collector, 'here', never)).toBe('here')
+})
+
 it('what breaks in the middle of a page leaves its parts and the old cursor, and reading again is free of duplicates', async () => {
   const quay = await openQuay()
   let broken = true

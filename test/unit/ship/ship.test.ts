@@ -122,6 +122,26 @@ describe('intents', () => {
     expect(await quay.journal.intents('archive')).toEqual([])
   })
 
+  it('an intent that takes its time is waited for', async () => {
+    const quay = await openQuay()
+    let written: () => void = () => undefined
+    const journal = new Proxy(quay.journal, {
+      get: (target, name) => {
+        if (name === 'intend') return () => new Promise<void>((resolve) => (written = resolve))
+        const member: unknown = Reflect.get(target, name)
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member
+      },
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const step = berth.step()
+    await settled()
+    expect(berth.sink.deliveries).toEqual([])
+    written()
+    expect(await step).toBe('sent')
+    expect(berth.sink.deliveries).toHaveLength(1)
+  })
+
   it('after a crash the same batch goes out with doubt, whatever came since and whatever the limits are now', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
