@@ -72,6 +72,15 @@ describe('stop', () => {
     expect(await running.alive()).toBe(false)
   })
 
+  test('comes within its bound though the disk under a sink is dead', async () => {
+    const { app: running, house: place } = await start({ deadDisk: true })
+    await until(() => running.board.status().sinks.some(({ owed_entries }) => owed_entries > 0), 'owed')
+    await place.clock.sleep(5_000)
+    const from = place.clock.elapsed()
+    await running.stop()
+    expect(place.clock.elapsed() - from).toBeLessThan(8_500)
+  })
+
   test('comes within its bound though the API hangs', async () => {
     const { app: running, house: place } = await start({ api: never })
     await until(() => running.board.status().workspaces[0]?.sources[0]?.state === 'reading', 'reading')
@@ -105,14 +114,15 @@ describe('stop', () => {
 describe('the journal', () => {
   const failed = new ConnectorError('disk_failed', 'the disk answered EIO')
 
-  test('a fatal error of it ends all at once, though a receiver hangs', async () => {
+  test('a fatal error of it ends all at once, though the disk under a sink is dead', async () => {
     let broken = false
     const tamper: HouseOptions['tamper'] = (journal) =>
       withMethods(journal, {
         append: (part) => (broken ? Promise.reject(failed) : journal.append(part)),
       })
-    const { house: place, app: daemon, running } = await start({ receiver: never, tamper })
-    await until(() => daemon.board.status().sinks.some(({ state }) => state === 'sending'), 'sending')
+    const { house: place, app: daemon, running } = await start({ deadDisk: true, tamper })
+    await until(() => daemon.board.status().sinks.some(({ owed_entries }) => owed_entries > 0), 'owed')
+    await place.clock.sleep(5_000)
     broken = true
     place.mock.add({})
     await expect(running).rejects.toBe(failed)

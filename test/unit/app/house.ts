@@ -65,6 +65,8 @@ interface HouseOptions {
   /** puts itself before the journal */
   readonly tamper?: (journal: Journal) => Journal
   readonly fileSink?: string
+  /** the file sink's disk never answers, nor hears a signal */
+  readonly deadDisk?: boolean
 }
 
 export function openHouse(options: HouseOptions = {}) {
@@ -97,7 +99,8 @@ export function openHouse(options: HouseOptions = {}) {
       ? (options.receiver ?? never)(request, signal)
       : (options.api ?? mock.transport)(request, signal)
   const outside: Outside = {
-    ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines), disk },
+    ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines) },
+    disk: options.deadDisk ? { ...disk, open: never } : disk,
     network: () => ({ send, close: async () => undefined }),
     print: async () => undefined,
     compress: async (bytes) => bytes,
