@@ -33,11 +33,17 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
       serverAt = answer.serverAt
       yield placeOf(await readWhole(answer), splitterOptions(step))
     })
-    for await (const place of found) return { ...place, serverAt }
+    for await (const place of found)
+      return { ...place, group: place.group && fromStart(step, place.group), serverAt }
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'not_found') throw error
   }
   return { position: undefined, group: undefined, serverAt, unreadable: false }
+}
+
+/** Nothing before the start is shipped, though a place before it may be gone on from. */
+function fromStart({ cursor }: Step, group: Group): Group {
+  return { ...group, entries: atOrAfter(group.entries, cursor.startUs) }
 }
 
 function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serverAt'> {

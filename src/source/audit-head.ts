@@ -5,7 +5,7 @@ import type { Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { SECOND_US, askLatest, lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
-import { rest } from './audit-rest.ts'
+import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, isGone, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
@@ -45,7 +45,8 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
     untilUs: null,
     untilByServer: false,
     passedHead: from.id === head.id,
-    backlog: options.once,
+    // The first drain of all is one whatever the tier.
+    backlog: options.once || cursor.polledAt === 0,
     doubt: 'none',
     reanchored: false,
     entries: 0,
@@ -125,11 +126,17 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   return { gaps }
 }
 
-/** Malformed elements alone name no place to go on from: the end of the feed, or a full page that is passed by time. */
+/**
+ * Malformed elements alone name no place to go on from. Is there more behind them, they are passed by time; a page that is
+ * not full proves nothing, so it is held against `latest` first, as an empty one.
+ */
 function passMalformed(step: Step, drain: Drain, full: boolean): number {
-  if (full) passByTime(step, drain)
-  else rest(step, drain)
-  return full ? 1 : 0
+  if (!full && drain.doubt !== 'read_again') {
+    drain.doubt = 'ask_latest'
+    return 0
+  }
+  passByTime(step, drain)
+  return 1
 }
 
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
@@ -164,8 +171,7 @@ function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
   const message = 'A page does not advance: it ends where an earlier one did'
   if (drain.stuckPages >= STUCK_PAGES) {
     step.options.log.error(`${message}; trying again at the next poll`)
-    rest(step, drain)
-    step.cursor.caughtUp = false
+    giveUp(step, drain)
   }
   return { fault: new ConnectorError('bad_reply', message) }
 }

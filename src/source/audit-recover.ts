@@ -3,7 +3,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { anchorAt, readEntry } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { rest } from './audit-rest.ts'
+import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 
@@ -33,7 +33,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   const { cursor } = step
   const head = cursor.head as Position
   if (drain.reanchored) {
-    rest(step, drain)
+    giveUp(step, drain)
     const message =
       'No page leads on from the last entry although there are newer ones; trying again at the next poll'
     yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })

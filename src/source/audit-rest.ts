@@ -6,6 +6,13 @@ import { smoothRate } from './tiers.ts'
 
 /** The drain is over: everything that was there when it began has been read. */
 export function rest(step: Step, drain: Drain): void {
+  giveUp(step, drain)
+  step.cursor.caughtUp = true
+  step.options.watch.caughtUp()
+}
+
+/** The drain ends without having read all: the next poll tries again. */
+export function giveUp(step: Step, drain: Drain): void {
   const { cursor, options } = step
   const now = options.clock.now()
   cursor.perHour = smoothRate(
@@ -15,8 +22,6 @@ export function rest(step: Step, drain: Drain): void {
   )
   cursor.polledAt = now
   cursor.dueAt = now + currentPace(step).intervalMs
-  cursor.caughtUp = true
   cursor.passFromUs = drain.passFromUs
   cursor.drain = null
-  options.watch.caughtUp()
 }

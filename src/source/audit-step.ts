@@ -53,7 +53,7 @@ export interface Step {
 /** How a step hands a part out and learns what became of it. */
 export type Steps = AsyncGenerator<Part, void, Appended>
 
-export function currentPace({ options, cursor }: Step): Pace {
+export function currentPace({ options, cursor }: Pick<Step, 'options' | 'cursor'>): Pace {
   return paceOf(options.activity, options.intervalMs, cursor.perHour)
 }
 

@@ -1,6 +1,6 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { anchorAt } from './audit-anchor.ts'
-import type { AuditCursor, Walk } from './audit-cursor.ts'
+import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { isGone, isUnreadable, lastPart } from './audit-step.ts'
@@ -17,7 +17,10 @@ const QUICK_MIN_MS = 5 * MINUTE_MS
 export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
   if (options.sweepMs === 0 || cursor.head === null) return Infinity
   const { walk, fullDueAt, quickDueAt } = cursor.sweep
-  const dueAt = walk ? 0 : Math.min(fullDueAt, cursor.lateUs > 0 ? quickDueAt : Infinity)
+  // What is due later than it can have been planned was planned by a clock that has since been set back.
+  const within = (dueAt: number, mostMs: number) => (dueAt > options.clock.now() + mostMs ? 0 : dueAt)
+  const quickAt = cursor.lateUs > 0 ? within(quickDueAt, QUICK_MIN_MS + options.sweepMs) : Infinity
+  const dueAt = walk ? 0 : Math.min(within(fullDueAt, FULL_MAX_MS), quickAt)
   return Math.max(dueAt, options.client.freeAt('sweep'))
 }
 
@@ -44,6 +47,11 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
   const { sweep } = step.cursor
   try {
     const found = await anchorAt(step, fromUs, 'sweep')
+    if (found.unreadable) {
+      passFurther(sweep, fromUs)
+      yield lastPart(step, undefined)
+      return
+    }
     sweep.walk = found.position && found.position.at < sweep.untilUs ? walkFrom(found.position) : null
     yield lastPart(step, found.group)
   } catch (error) {
@@ -52,6 +60,13 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
     sweep.walk = null
     yield lastPart(step, undefined)
   }
+}
+
+/** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes. */
+function passFurther(sweep: Sweep, fromUs: number): void {
+  const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
+  const nextUs = fromUs + 1_000_000 * 2 ** Math.min(walk.badTries++, 24)
+  sweep.walk = nextUs < sweep.untilUs ? { ...walk, passFromUs: nextUs } : null
 }
 
 async function* sweepPage(step: Step, walk: Walk): Steps {

@@ -4,6 +4,7 @@ import { anchor } from './audit-anchor.ts'
 import { noteLateness, openCursor } from './audit-cursor.ts'
 import { drainStep } from './audit-head.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
+import { currentPace } from './audit-step.ts'
 import { sweepDueAt, sweepStep } from './audit-sweep.ts'
 
 export class AuditSource implements Source {
@@ -24,7 +25,7 @@ export class AuditSource implements Source {
     const now = clock.now()
     if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
     const cursor = openCursor(text, now)
-    const live = cursor.drain ? now : cursor.dueAt
+    const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
     const sweep = sweepDueAt(this.#options, cursor)
     if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
     return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
@@ -54,7 +55,13 @@ export class AuditSource implements Source {
   #choose(step: Step, now: number): Steps {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
-    if (cursor.drain !== null || this.#options.once || cursor.dueAt <= now) return drainStep(step)
+    if (cursor.drain !== null || this.#options.once || pollDueAt(step, now) <= now) return drainStep(step)
     return sweepStep(step)
   }
+}
+
+/** A poll that is further off than its interval was planned by a clock that has since been set back. */
+function pollDueAt(step: Pick<Step, 'options' | 'cursor'>, now: number): number {
+  const { dueAt } = step.cursor
+  return dueAt > now + currentPace(step).intervalMs ? now : dueAt
 }

@@ -207,35 +207,28 @@ it('a page that does not advance is an alarm, not a loop, and the feed goes on w
   expect(await desk.ids()).toEqual(known)
 })
 
-it.fails(
-  'a drain that ends by the alarm does not tell that it is caught up [finding: raiseAlarm rests, and rest tells the watch]',
-  async () => {
-    const { desk } = await inCircles()
-    expect(desk.watch.caughtUps).toBe(0)
-  },
-)
+it('a drain that ends by the alarm does not tell that it is caught up', async () => {
+  const { desk } = await inCircles()
+  expect(desk.watch.caughtUps).toBe(0)
+})
 
-it.fails(
-  'a drain that finds no way on although there is more is not caught up [finding: reanchor rests as if all was read]',
-  async () => {
-    const stuck: { at?: string | undefined } = {}
-    const desk = await openDesk({
-      switches: { page_cap: 10 },
-      wrap: (transport) => (request, signal) => {
-        const url =
-          stuck.at === undefined ? request.url : request.url.replace(/from=[^&]+/, `from=${stuck.at}`)
-        return transport({ ...request, url }, signal)
-      },
-    })
-    const known = desk.add(30, START - MINUTE)
-    await desk.step()
-    await desk.step()
-    stuck.at = known[0]
-    for (let i = 0; i < 20 && (i === 0 || desk.state().drain !== null); i++) await desk.try()
-    expect(await desk.ids()).not.toHaveLength(30)
-    expect(desk.state().caughtUp).toBe(false)
-  },
-)
+it('a drain that finds no way on although there is more is not caught up', async () => {
+  const stuck: { at?: string | undefined } = {}
+  const desk = await openDesk({
+    switches: { page_cap: 10 },
+    wrap: (transport) => (request, signal) => {
+      const url = stuck.at === undefined ? request.url : request.url.replace(/from=[^&]+/, `from=${stuck.at}`)
+      return transport({ ...request, url }, signal)
+    },
+  })
+  const known = desk.add(30, START - MINUTE)
+  await desk.step()
+  await desk.step()
+  stuck.at = known[0]
+  for (let i = 0; i < 20 && (i === 0 || desk.state().drain !== null); i++) await desk.try()
+  expect(await desk.ids()).not.toHaveLength(30)
+  expect(desk.state().caughtUp).toBe(false)
+})
 
 it('a backlog is read 1,000 a page whatever the tier says, and a quiet feed by its tier', async () => {
   for (const [activity, take] of [
@@ -246,12 +239,15 @@ it('a backlog is read 1,000 a page whatever the tier says, and a quiet feed by i
     const desk = await openDesk({ source: { activity, intervalMs: undefined } })
     desk.add(4_000, START - HOUR)
     await desk.drain()
-    const [first, ...rest] = takesOf(desk.asked())
-    expect(first).toBe(take)
-    expect(rest.slice(0, 3)).toEqual([1000, 1000, 1000])
+    // The first drain of all is a backlog; a later one shows itself by a full page.
+    expect(takesOf(desk.asked()).slice(0, 3)).toEqual([1000, 1000, 1000])
     await wait(desk, HOUR)
     await desk.drain()
     expect(takesOf(desk.asked())[0]).toBe(take)
+    desk.add(3_000, desk.clock.now())
+    await wait(desk, HOUR)
+    await desk.drain()
+    expect(takesOf(desk.asked()).slice(0, 3)).toEqual([take, 1000, 1000])
   }
 })
 
@@ -328,4 +324,13 @@ it('a page in no order and with repeats is shipped whole, each entry once', asyn
   await desk.live(START + 13 * HOUR)
   const kept = await desk.ids()
   expect(kept.toSorted()).toEqual(ids.toSorted())
+})
+
+it('a clock that was ahead and is set back delays no poll by more than its interval', async () => {
+  const desk = await openDesk({ source: { intervalMs: 5 * MINUTE } })
+  desk.add(3, START - HOUR)
+  await desk.drain()
+  const ahead = JSON.parse(desk.cursor ?? '') as { dueAt: number }
+  ahead.dueAt += 365 * 24 * HOUR
+  expect(desk.source.plan(JSON.stringify(ahead)).dueAt).toBeLessThanOrEqual(desk.clock.now() + 5 * MINUTE)
 })
