@@ -1,0 +1,486 @@
+// The planted bugs, as data: each breaks one law of the design by one small edit, and names the tests that must notice.
+
+export interface Edit {
+  readonly file: string
+  /** stands in the file exactly once */
+  readonly find: string
+  readonly replace: string
+}
+
+/** A test of one file, or a range of simulated seeds of which one at least must fail. */
+export type Detector =
+  { readonly file: string; readonly title: string } | { readonly seeds: number; readonly from: number }
+
+/** Enough lives that what the simulation can notice shows in several of them. */
+const someSeeds: Detector = { seeds: 25, from: 1 }
+
+export interface PlantedBug {
+  readonly name: string
+  /** as numbered in the design */
+  readonly law: string
+  readonly edits: readonly Edit[]
+  readonly tests: readonly Detector[]
+  /** What the detectors' output must say, so that a bug is not taken for caught because its code does not even run. */
+  readonly says: RegExp
+}
+
+export const plantedBugs: readonly PlantedBug[] = [
+  {
+    name: 'the cursor moves before its entries, in a transaction of its own',
+    law: '1: new entries, their keys and the cursor land together or not at all',
+    edits: [
+      {
+        file: 'src/journal/append.ts',
+        find: '  const appended = transactions.writeNew((): Appended => {',
+        replace: `  if (part.cursor !== undefined)
+    transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source))
+  const appended = transactions.writeNew((): Appended => {`,
+      },
+    ],
+    tests: [
+      { file: 'test/contract/journal.test.ts', title: 'a crash inside an append leaves nothing of it' },
+    ],
+    says: /expected 'c2' to be 'c1'/,
+  },
+  {
+    name: 'the conductor hands the cursor over before the entries',
+    law: '1: a crash before the append re-reads, there is no third case',
+    edits: [
+      {
+        file: 'src/collect.ts',
+        find: '  const appended = await journal.append({',
+        replace: `  if (cursor !== undefined)
+    await journal.append({ origin: source.origin, entries: entries.pick([]), quarantined: [], findings: [], headAt, cursor, gaps: 0, wanted })
+  const appended = await journal.append({`,
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/collect/crash.test.ts',
+        title: 'no crash between two appends leaves a cursor ahead of its entries',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'the sink’s position moves before the receiver has answered',
+    law: '2: below the position all is settled',
+    edits: [
+      {
+        file: 'src/ship.ts',
+        find: '      const outcome = await sink.deliver(delivery, signal)\n',
+        replace: `      await journal.settle(sink.name, { first, through: last, accepted: loaded.lines.count, filtered: 0, parked: [] })
+      const outcome = await sink.deliver(delivery, signal)\n`,
+      },
+    ],
+    tests: [someSeeds],
+    says: /is missing/,
+  },
+  {
+    name: 'a batch is sent before its intent is written',
+    law: '2: each intent is written before it is sent',
+    edits: [
+      {
+        file: 'src/ship.ts',
+        find: '      await this.#options.journal.intend(this.#options.sink.name, intent)\n',
+        replace: '',
+      },
+      {
+        file: 'src/ship.ts',
+        find: 'accepted, filtered, parked, next })',
+        replace: 'accepted, filtered, parked })',
+      },
+    ],
+    tests: [
+      { file: 'test/unit/ship/ship.test.ts', title: 'an intent is on the disk before its batch is sent' },
+      someSeeds,
+    ],
+    says: /AssertionError|lines stand twice/,
+  },
+  {
+    name: 'a batch is given up after eight tries',
+    law: '3: no retry cap',
+    edits: [
+      {
+        file: 'src/ship.ts',
+        find: '      this.#release(loaded)\n      sending.loaded = undefined\n      throw error\n',
+        replace: `      const counted = sending as unknown as { tries?: number }
+      counted.tries = (counted.tries ?? 0) + 1
+      if (counted.tries >= 8) return await this.#settle(loaded, { settled: loaded.lines.count, refused: [] }, signal)
+      this.#release(loaded)
+      sending.loaded = undefined
+      throw error\n`,
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ship/isolation.test.ts',
+        title:
+          'with one of three sinks dead for a week the others deliver at the very same moments, and it catches up in order when it is back',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'at max_bytes the oldest owed entries are dropped',
+    law: '3: no drop-oldest; at max_bytes reading pauses',
+    edits: [
+      {
+        file: 'src/journal/append.ts',
+        find: '  if (ledger.owedBytes < maxBytes) return\n',
+        replace: `  if (ledger.owedBytes < maxBytes) return
+  for (const name of ledger.names) {
+    const stretch = { first: 1, last: ledger.lastSeq }
+    ledger.applySettled(name, ledger.writeSettled(name, stretch), 0)
+  }
+  if (ledger.owedBytes < maxBytes) return\n`,
+      },
+    ],
+    tests: [
+      {
+        file: 'test/contract/journal.test.ts',
+        title: 'at the bound of owed payload nothing of a part is kept; delivered payload does not count',
+      },
+    ],
+    says: /promise resolved/,
+  },
+  {
+    name: 'quarantine keeps the reason and forgets the bytes',
+    law: '3: what the source sends malformed is quarantined as raw bytes',
+    edits: [
+      {
+        file: 'src/journal/append.ts',
+        find: 'quarantine.run(source, reason, totalBytes, sha256, now, bytes).changes',
+        replace: 'quarantine.run(source, reason, totalBytes, sha256, now, bytes.subarray(0, 0)).changes',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/contract/journal.test.ts',
+        title: 'what is quarantined can be listed without its bytes, page by page, and read by its id',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a refused API key stops the process',
+    law: '3: 401 and 403 are held and tried on slowly',
+    edits: [{ file: 'src/model/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
+    tests: [
+      {
+        file: 'test/unit/collect/hold.test.ts',
+        title: 'a key that is refused as unauthorized is held and tried on, for as long as it takes',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a line is the entry parsed and written anew',
+    law: '4: bytes, not objects',
+    edits: [
+      {
+        file: 'src/formats/raw.ts',
+        find: '  out.copy(entries.bytes, entries.column(index, RAW_START), entries.column(index, RAW_END))',
+        replace: `  const bytes = entries.bytes.subarray(entries.column(index, RAW_START), entries.column(index, RAW_END))
+  out.text(JSON.stringify(JSON.parse(Buffer.from(bytes).toString())))`,
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/formats/formats.test.ts',
+        title: 'raw is the entry byte for byte, white space and big numbers and all',
+      },
+      someSeeds,
+    ],
+    says: /AssertionError|is not what the API sent/,
+  },
+  {
+    name: 'a request’s place comes back 60 s after it was sent, not after it was answered',
+    law: '5: never more than the limit in any rolling minute as the server counts it',
+    edits: [
+      {
+        file: 'src/source/budget.ts',
+        find: '    let open = true\n    return () => {',
+        replace: '    let open = false\n    this.#answer()\n    return () => {',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/budget.test.ts',
+        title: 'a place comes back a minute after its answer came, not after it was sent',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'the sweep never runs',
+    law: '6: entries that become visible behind the cursor are found',
+    edits: [
+      {
+        file: 'src/source/audit-sweep.ts',
+        find: 'if (options.sweepMs === 0 || ',
+        replace: 'if (options.sweepMs >= 0 || ',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/audit-sweep.test.ts',
+        title: 'an entry late by hours is found by the sweep, and told as late',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'each poll begins at the head, without an overlap',
+    law: '6: a short overlap at every poll',
+    edits: [
+      {
+        file: 'src/source/audit-cursor.ts',
+        find: '  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs) ?? head\n',
+        replace: '  return overlapUs < 0 ? (cursor.trail[0] ?? head) : head\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/audit-head.test.ts',
+        title: 'an entry that became visible a minute late is found by the next poll, without a request more',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a time without a zone is read as local',
+    law: '8: zone-less stamps are UTC',
+    edits: [
+      {
+        file: 'src/model/time.ts',
+        find: '  if (at === end) return 0\n',
+        replace: '  if (at === end) return -new Date().getTimezoneOffset() * 60_000_000\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/model/time-zone.test.ts',
+        title: 'a time without a zone is UTC wherever the machine stands',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'commits are synced at checkpoints only: NORMAL for FULL',
+    law: '10: synchronous FULL at every open',
+    edits: [
+      {
+        file: 'src/journal/database.ts',
+        find: "db.pragma('synchronous = FULL')",
+        replace: "db.pragma('synchronous = NORMAL')",
+      },
+      { file: 'src/journal/database.ts', find: 'const FULL = 2\n', replace: 'const FULL = 1\n' },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/file.test.ts',
+        title:
+          'every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'the journal’s file is not held alone',
+    law: '10: a second process is refused',
+    edits: [
+      {
+        file: 'src/journal/database.ts',
+        find: "db.pragma('locking_mode = EXCLUSIVE')",
+        replace: "db.pragma('locking_mode = NORMAL')",
+      },
+      { file: 'src/journal/database.ts', find: "locking !== 'exclusive'", replace: "locking === ''" },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/file.test.ts',
+        title: 'a second process is refused, before and after one in this process was',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a chunk’s checksum is not looked at',
+    law: '10: a checksum a chunk',
+    edits: [
+      {
+        file: 'src/journal/shelf.ts',
+        find: 'address), row) === row.crc',
+        replace: 'address), row) !== row.crc + 0.5',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/file.test.ts',
+        title: 'a payload that rotted is not delivered: its chunk is named',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'dedup keys are times alone',
+    law: '10: the key is source, time and id',
+    edits: [
+      {
+        file: 'src/journal/key.ts',
+        find: '  if (\n    end - start === 36 &&',
+        replace:
+          '  out.fill(0, at, at + KEY_BYTES)\n  if (end >= start) return\n  if (\n    end - start === 36 &&',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/contract/journal.test.ts',
+        title: 'ids compare exactly: upper case, an id that is no UUID, and a longer one are others',
+      },
+      someSeeds,
+    ],
+    says: /AssertionError|is missing/,
+  },
+  {
+    name: 'a known secret is not masked in the log',
+    law: '11: secrets never reach a log',
+    edits: [
+      {
+        file: 'src/ops/log.ts',
+        find: 'if (value.length >= MIN_SECRET) masked',
+        replace: 'if (value.length < MIN_SECRET) masked',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ops/log.test.ts',
+        title: 'a known secret is masked within any string, also where the cut would go through it',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'an error message quotes the API key',
+    law: '11: secrets never reach an error message',
+    edits: [
+      {
+        file: 'src/source/client.ts',
+        find: "    const where = `GET ${path.split('?')[0] ?? path} answered ${status}`\n",
+        replace:
+          "    const where = `GET ${path.split('?')[0] ?? path} with ${this.#options.apiKey.reveal()} answered ${status}`\n",
+      },
+    ],
+    tests: [someSeeds],
+    says: /the log tells the secret/,
+  },
+  {
+    name: 'the file sink answers before its bytes are on the disk',
+    law: 'file: on the disk before a line counts as accepted',
+    edits: [
+      {
+        file: 'src/sinks/file.ts',
+        find: '      await file.write(bytes, offset)\n      await file.sync()\n',
+        replace: '      await file.write(bytes, offset)\n',
+      },
+    ],
+    tests: [
+      { file: 'test/unit/sinks/file.test.ts', title: 'what was delivered outlives a power cut at once' },
+      someSeeds,
+    ],
+    says: /AssertionError|archive: .*is missing|not valid JSON|string literal in JSON/,
+  },
+  {
+    name: 'after a crash the file sink goes on at the end of the file, torn or not',
+    law: 'file: a torn tail is cut, no line twice',
+    edits: [
+      {
+        file: 'src/sinks/file.ts',
+        find: 'prepared ?? (await this.#findAgain(delivery.detail, bytes))',
+        replace: 'prepared ?? { file: await this.#open(), offset: await (await this.#open()).size() }',
+      },
+      {
+        file: 'src/sinks/file.ts',
+        find: '      if (!prepared) await this.#cutAfterEqual(file, offset, bytes)\n',
+        replace: '',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/file.test.ts',
+        title: 'after any number of kills and power cuts, at any byte: no line twice, none missing, in order',
+      },
+    ],
+    says: /AssertionError|Property failed/,
+  },
+  {
+    name: 'the file sink leaves what stands behind a batch’s equal part',
+    law: 'file: the equal prefix counts, the rest is cut',
+    edits: [
+      {
+        file: 'src/sinks/file.ts',
+        find: '    if (equal < bytes.length) await file.truncate(offset + equal)\n',
+        replace: '    if (equal > bytes.length) await file.truncate(offset + equal)\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/file.test.ts',
+        title: 'bytes of other settings behind the offset are replaced',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'HEC: code 6 with N counts as all accepted',
+    law: 'splunk_hec: on code 6 the prefix is committed, nothing after it',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/reply.ts',
+        find: "  return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        replace: "  return done({ settled: sent.count, refused: [{ index, code: 'refused', reason }] })",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec.test.ts',
+        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'HEC: code 6 parks the whole batch',
+    law: 'splunk_hec: only what is named is refused',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/reply.ts',
+        find: "  return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        replace:
+          "  return done({ settled: sent.count, refused: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec.test.ts',
+        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'HEC: a sign-in page with 200 counts as success',
+    law: 'splunk_hec: only what Splunk itself answers settles a batch',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/reply.ts',
+        find: '  if (!hec || (status >= 300',
+        replace:
+          '  if (ok && !hec) return done({ settled: sent.count, refused: [] })\n  if (!hec || (status >= 300',
+      },
+    ],
+    tests: [someSeeds],
+    says: /splunk: .*is missing/,
+  },
+]

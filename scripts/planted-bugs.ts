@@ -1,0 +1,201 @@
+// Plants each bug of the list into a private copy of the sources and looks whether the named tests notice: node scripts/planted-bugs.ts [part of a name…] | --docs
+import { spawn } from 'node:child_process'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { format } from 'prettier'
+import { plantedBugs } from './planted-bugs-list.ts'
+import type { Detector, PlantedBug } from './planted-bugs-list.ts'
+
+const root = join(import.meta.dirname, '..')
+const DOCS = join(root, 'docs/planted-bugs.md')
+/** A bug that makes a test hang is noticed too. */
+const PATIENCE_MS = 240_000
+
+/** Seeds at a time. */
+const LOT = 5
+
+/** A copy that may be broken: the sources are copied, the packages only linked. */
+function copyTree(): string {
+  const copy = mkdtempSync(join(tmpdir(), 'auditferry-planted-'))
+  for (const name of ['src', 'test', 'bench', 'scripts', 'config', 'docs'])
+    cpSync(join(root, name), join(copy, name), { recursive: true })
+  for (const name of readdirSync(root).filter((file) => /\.(json|ts)$/.test(file)))
+    cpSync(join(root, name), join(copy, name))
+  // A folder of its own, so that what tools leave among the packages stays in the copy.
+  mkdirSync(join(copy, 'node_modules'))
+  for (const name of readdirSync(join(root, 'node_modules')).filter((file) => !file.startsWith('.')))
+    symlinkSync(join(root, 'node_modules', name), join(copy, 'node_modules', name))
+  return copy
+}
+
+function plant(copy: string, { edits }: PlantedBug): string | undefined {
+  for (const { file, find, replace } of edits) {
+    const path = join(copy, file)
+    const parts = readFileSync(path, 'utf8').split(find)
+    if (parts.length !== 2)
+      return `${file} holds ${parts.length - 1} times what the bug replaces: bring the list up to date`
+    writeFileSync(path, parts.join(replace))
+  }
+  return undefined
+}
+
+function argumentsOf(detector: Detector): string[] {
+  if ('seeds' in detector) return ['test/simulation/main.ts', String(detector.seeds), String(detector.from)]
+  const { file, title } = detector
+  const pattern = title.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  return ['node_modules/vitest/vitest.mjs', 'run', '--project', 'unit', file, '-t', pattern]
+}
+
+function told(detector: Detector): string {
+  if ('seeds' in detector)
+    return detector.seeds === 1
+      ? `simulation, seed ${detector.from}`
+      : `simulation, seeds ${detector.from} to ${detector.from + detector.seeds - 1}`
+  return `${detector.file}: ${detector.title}`
+}
+
+interface Ran {
+  readonly passed: boolean
+  readonly output: string
+}
+
+/** Seeds go in small lots: most bugs are noticed by one of the first. */
+async function run(copy: string, detector: Detector): Promise<Ran> {
+  if (!('seeds' in detector) || detector.seeds <= LOT) return runOnce(copy, detector)
+  const { seeds, from } = detector
+  const first = await runOnce(copy, { seeds: LOT, from })
+  return first.passed ? run(copy, { seeds: seeds - LOT, from: from + LOT }) : first
+}
+
+function runOnce(copy: string, detector: Detector): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, argumentsOf(detector), {
+      cwd: copy,
+      env: { PATH: process.env['PATH'], NO_COLOR: '1', CI: '1' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: PATIENCE_MS,
+    })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text
+      })
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ passed: code === 0 && hasRun(detector, output), output }))
+  })
+}
+
+/** A title that no test has would pass by running nothing. */
+function hasRun(detector: Detector, output: string): boolean {
+  return 'seeds' in detector || /Tests .*\d+ passed/.test(output)
+}
+
+/** What is wrong; undefined when every detector noticed. */
+async function judge(bug: PlantedBug): Promise<string | undefined> {
+  const copy = copyTree()
+  try {
+    const unfit = plant(copy, bug)
+    if (unfit !== undefined) return unfit
+    for (const detector of bug.tests) {
+      const { passed, output } = await run(copy, detector)
+      if (passed) return `survived ${told(detector)}`
+      if (!bug.says.test(output))
+        return `${told(detector)} failed, but not over this bug:\n${output.slice(-3000)}`
+    }
+    return undefined
+  } finally {
+    rmSync(copy, { recursive: true, force: true })
+  }
+}
+
+/** Every detector once on the sources as they are: what fails there cannot tell a bug. */
+async function judgeUnbroken(bugs: readonly PlantedBug[]): Promise<boolean> {
+  const copy = copyTree()
+  const detectors = new Map(bugs.flatMap(({ tests }) => tests).map((detector) => [told(detector), detector]))
+  let sound = true
+  try {
+    await inParallel([...detectors], async ([name, detector]) => {
+      const { passed, output } = await run(copy, detector)
+      if (passed) return
+      sound = false
+      process.stdout.write(`FAILS UNBROKEN  ${name}\n${output.slice(-3000)}\n`)
+    })
+  } finally {
+    rmSync(copy, { recursive: true, force: true })
+  }
+  return sound
+}
+
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = [...items]
+  const worker = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item)
+  }
+  await Promise.all(Array.from({ length: Math.max(1, availableParallelism()) }, worker))
+}
+
+async function writeDocs(): Promise<void> {
+  const cell = (text: string) => text.replaceAll('|', '\\|')
+  const rows = plantedBugs.map(({ name, law, edits, tests }) => {
+    const files = [...new Set(edits.map(({ file }) => `\`${file}\``))].join(', ')
+    return `| ${cell(name)} | ${files} | ${cell(law)} | ${tests.map((test) => cell(told(test))).join('; ')} |`
+  })
+  const text = `# Planted bugs
+
+A test that never failed proves little. Each bug below breaks one law of the design; the tests beside it must notice. The command
+plants them one at a time in a private copy of the sources, first making sure that the unbroken copy passes, and exits 1 when one
+survives:
+
+\`\`\`sh
+npm run test:planted                 # all of them
+npm run test:planted -- fsync NORMAL # those whose name holds one of these words
+\`\`\`
+
+A range of seeds notices when one of its seeds fails; \`npm run simulate -- <how many> <from>\` runs it alone. The bugs stand as data in
+\`scripts/planted-bugs-list.ts\`; this page is written from them by \`node scripts/planted-bugs.ts --docs\`.
+
+| bug | planted in | law that it breaks | noticed by |
+| --- | --- | --- | --- |
+${rows.join('\n')}
+`
+  writeFileSync(DOCS, await format(text, { parser: 'markdown' }))
+}
+
+async function main(words: readonly string[]): Promise<number> {
+  const bugs = plantedBugs.filter(
+    ({ name }) => words.length === 0 || words.some((word) => name.includes(word)),
+  )
+  if (bugs.length === 0) {
+    process.stdout.write(
+      `no bug is named so; there are:\n${plantedBugs.map(({ name }) => `  ${name}\n`).join('')}`,
+    )
+    return 2
+  }
+  if (!(await judgeUnbroken(bugs))) return 1
+  let survived = 0
+  await inParallel(bugs, async (bug) => {
+    const startedAt = Date.now()
+    const fault = await judge(bug)
+    if (fault !== undefined) survived++
+    const seconds = Math.round((Date.now() - startedAt) / 1000)
+    process.stdout.write(
+      `${fault === undefined ? 'caught  ' : 'SURVIVED'}  ${bug.name} (${seconds} s)${fault === undefined ? '' : `\n  ${fault}`}\n`,
+    )
+  })
+  process.stdout.write(`${bugs.length - survived} of ${bugs.length} planted bugs are caught\n`)
+  return survived === 0 ? 0 : 1
+}
+
+const words = process.argv.slice(2)
+if (words.includes('--docs')) await writeDocs()
+else process.exitCode = await main(words)
