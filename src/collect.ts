@@ -32,6 +32,7 @@ export interface Collector {
 /**
  * One step: reads once and keeps what came. Returns the cursor to go on from. Throws ConnectorError; then whatever of the
  * page had landed is known already, and reading it again is free of duplicates.
+ * @internal the loop's step, for tests
  */
 export async function collectOnce(
   collector: Collector,

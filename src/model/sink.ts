@@ -1,6 +1,5 @@
 // What a receiver is to the rest: it frames lines, takes a batch of them, and says how far it got.
-import type { ErrorCode } from './errors.ts'
-import type { Run, Seq } from './journal.ts'
+import type { Run } from './journal.ts'
 import type { ByteWriter } from './writer.ts'
 
 /** How sure a sink's word is: on the receiver's disk or index; the receiver said so; handed to a socket. */
@@ -73,5 +72,3 @@ export interface Sink {
   check(signal: AbortSignal): Promise<readonly CheckResult[]>
   close(): Promise<void>
 }
-
-export type { ErrorCode, Seq }

@@ -89,11 +89,6 @@ export function parseInstantText(text: string): number {
   return parseInstant(bytes, 0, bytes.length)
 }
 
-/** The UTC day of an instant as `YYYY-MM-DD`. */
-export function utcDay(us: number): string {
-  return new Date(Math.floor(us / 1000)).toISOString().slice(0, 10)
-}
-
 /** Epoch seconds with six decimals, no rounding: what HEC's `time` wants. */
 export function epochSeconds(us: number): string {
   const seconds = Math.floor(us / 1_000_000)

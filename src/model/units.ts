@@ -31,7 +31,7 @@ export function durationMs(text: string): number {
   return Math.round(Number(amount) * (durationUnitsMs[unit] ?? 0))
 }
 
-/** `2GiB` to 2147483648. The text must match `sizePattern`. */
+/** `2GiB` to 2147483648. The text must match `sizePattern`. @internal */
 export function sizeBytes(text: string): number {
   const [, amount = '0', unit = ''] = sizePattern.exec(text) ?? []
   return Math.round(Number(amount) * (sizeUnitsBytes[unit] ?? 0))

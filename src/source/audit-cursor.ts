@@ -85,6 +85,7 @@ export interface AuditCursor {
   fetches: Fetches
 }
 
+/** @internal */
 export function freshCursor(now: number): AuditCursor {
   return {
     v: 1,

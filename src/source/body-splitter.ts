@@ -27,8 +27,8 @@ export interface SplitterOptions extends EntryLimits {
   readonly maxGroupBytes?: number
 }
 
-export const MAX_ENTRIES_PER_GROUP = 1000
-export const MAX_GROUP_BYTES = 4 * 1024 * 1024
+const MAX_ENTRIES_PER_GROUP = 1000
+const MAX_GROUP_BYTES = 4 * 1024 * 1024
 
 /**
  * `push` each chunk of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.

@@ -2,7 +2,7 @@
 
 /** No further byte belongs to the number. */
 export const NUMBER_DONE = 0
-export const NUMBER_MINUS = 1
+const NUMBER_MINUS = 1
 const NUMBER_ZERO = 2
 const NUMBER_WHOLE = 3
 const NUMBER_POINT = 4

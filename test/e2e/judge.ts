@@ -6,7 +6,7 @@ export interface Bounds {
   readonly mayRepeat: number
 }
 
-export function idOf(line: Uint8Array): string {
+function idOf(line: Uint8Array): string {
   return (JSON.parse(Buffer.from(line).toString()) as { id: string }).id
 }
 

@@ -136,7 +136,9 @@ function judgeApp(app: App | undefined): string[] {
       .map((sink) => `${sink.name}: ${sink.dead_letters} dead letters`),
     ...workspaces.flatMap((workspace) =>
       workspace.sources
-        .filter((source) => source.state === 'failing' || source.state === 'held' || source.state === 'paused')
+        .filter(
+          (source) => source.state === 'failing' || source.state === 'held' || source.state === 'paused',
+        )
         .map((source) => `${source.name}: ${JSON.stringify(source)}`),
     ),
   ]

@@ -23,7 +23,7 @@ import type { Scenario } from './scenario.ts'
 import { VirtualClock, settled } from './virtual-clock.ts'
 
 const API_KEY = 'api-key-that-nobody-may-see'
-export const HEC_TOKEN = 'hec-token-that-nobody-may-see'
+const HEC_TOKEN = 'hec-token-that-nobody-may-see'
 export const secrets = [API_KEY, HEC_TOKEN]
 export const FILE_PATH = '/out/entries.ndjson'
 /** After the trouble: long enough for two whole sweeps, and for every retry. */
@@ -207,14 +207,14 @@ class Run {
 
   /** Lets time pass until `promise` is settled. */
   async #drive<T>(promise: Promise<T>, until: number): Promise<T> {
-    let over = false
+    const watch = { over: false }
     const watched = promise.finally(() => {
-      over = true
+      watch.over = true
     })
     watched.catch(() => undefined)
     for (;;) {
       await settled()
-      if (over) return watched
+      if (watch.over) return watched
       this.#turn()
       this.world.clock.advance(until)
     }
