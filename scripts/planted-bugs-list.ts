@@ -114,9 +114,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/ship/isolation.test.ts',
-        title:
-          'with one of three sinks dead for a week the others deliver at the very same moments, and it catches up in order when it is back',
+        file: 'test/unit/ship/no-cap.test.ts',
+        title: 'a batch that failed a hundred times is still owed, and goes out as it was',
       },
     ],
     says: /AssertionError/,
