@@ -4,13 +4,13 @@ import { ConfigFaults } from '../config/faults.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { each, eachNumber, port, wholeNumber } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
-import { demo } from './demo.ts'
-import { mock } from './mock.ts'
 import { exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
 import { run } from './run.ts'
 import { schema } from './schema.ts'
 import { status } from './status.ts'
 import { validate } from './validate.ts'
+import type { DemoOptions } from './demo.ts'
+import type { MockCommandOptions } from './mock.ts'
 import { exitCodes, type World } from './world.ts'
 
 interface CommandSpec {
@@ -98,7 +98,7 @@ const quarantineCommands: readonly CommandSpec[] = [
   },
 ]
 
-/** One line a command. */
+/** One line a command. The mock is loaded only where it is asked for: the daemon does not carry it. */
 const specs: readonly CommandSpec[] = [
   {
     name: 'run',
@@ -116,7 +116,7 @@ const specs: readonly CommandSpec[] = [
       command
         .option('--data <folder>', 'where its files go', './data')
         .option('--listen <host:port>', 'where the status page goes', '127.0.0.1:9464'),
-    run: demo,
+    run: async (world: World, options: DemoOptions) => (await import('./demo.ts')).demo(world, options),
   },
   {
     name: 'validate',
@@ -133,7 +133,13 @@ const specs: readonly CommandSpec[] = [
   { name: 'dead-letters', summary: 'what a sink refuses for good', commands: letterCommands },
   { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },
   { name: 'schema', summary: "print the configuration's JSON Schema", run: schema },
-  { name: 'mock', summary: 'serve the mock API alone', options: mockOptions, run: mock },
+  {
+    name: 'mock',
+    summary: 'serve the mock API alone',
+    options: mockOptions,
+    run: async (world: World, options: MockCommandOptions) =>
+      (await import('./mock.ts')).mock(world, options),
+  },
 ]
 
 function register(parent: Command, spec: CommandSpec, world: World, ended: (code: number) => void): void {
