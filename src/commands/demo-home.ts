@@ -22,7 +22,7 @@ export interface DemoHome {
 }
 
 /** An older demo's mock would hold too many entries by now: it begins anew. */
-const RESUME_MS = 24 * 3_600_000
+const RESUME_MS = 6 * 3_600_000
 
 function originsIn(file: string): Origins | undefined {
   try {

@@ -14,17 +14,17 @@ import { runDaemon } from './run.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
-/** A workspace of some size, busy at any hour. */
-const ENTRIES_PER_HOUR = 3_600
+/** A workspace of some size, busy at any hour: something flows within seconds even in its quiet minutes. */
+const ENTRIES_PER_HOUR = 10_800
 /** What was there before: so that something flows at once. */
-const BACKLOG_MS = 3_600_000
+const BACKLOG_MS = 20 * 60_000
 
 export interface DemoOptions {
   readonly data: string
   readonly listen: string
 }
 
-/** Runs until the signal. Goes on from what an earlier demo left within the last day. */
+/** Runs until the signal. Goes on from what an earlier demo left within the last hours. */
 export async function demo(world: World, options: DemoOptions): Promise<number> {
   const journal = join(options.data, 'demo', 'auditferry.db')
   if (await connectControl(journal)) {
@@ -75,7 +75,7 @@ function welcome({ config, entries, resumed }: DemoHome, page: string, api: stri
   const command = program()
   const first = resumed
     ? 'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.'
-    : 'An hour of entries is there already, about one a second follows.'
+    : 'Twenty minutes of entries are there already, a few a second follow.'
   return `
 Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
 ${first}

@@ -30,7 +30,7 @@ export interface Control {
 /** An address of a socket holds 104 bytes on some systems, 108 on others, a final zero among them. */
 const MAX_PATH_BYTES = 100
 /** One answer lists no more; whoever wants the rest asks for what comes after. */
-export const MAX_ROWS = 1000
+const MAX_ROWS = 1000
 const MAX_BODY_BYTES = 64 * 1024
 const MAX_CONNECTIONS = 16
 const TIMEOUT_MS = 10_000

@@ -27,9 +27,9 @@ th:last-child,td:last-child{padding-right:0}
 background:currentColor}
 .good{color:var(--good)}.busy{color:var(--busy)}.warn{color:var(--warn)}.bad{color:var(--bad)}
 .fault td{border-top:0;padding-top:0;color:var(--bad);overflow-wrap:anywhere}
-meter{width:100%;height:.6rem;margin:.25rem 0;border:0;border-radius:.3rem;background:var(--line)}
-meter::-webkit-meter-inner-element{display:block}
-meter::-webkit-meter-bar{height:.6rem;border:0;border-radius:.3rem;background:var(--line)}
+meter{display:block;width:100%;height:.8rem;margin:.75rem 0 .5rem;border:0;background:none}
+meter::-webkit-meter-inner-element{display:block;height:100%}
+meter::-webkit-meter-bar{display:block;border:0;border-radius:.3rem;background:var(--line)}
 meter::-webkit-meter-optimum-value{background:var(--good)}
 meter::-webkit-meter-suboptimum-value{background:var(--warn)}
 meter::-webkit-meter-even-less-good-value{background:var(--bad)}

@@ -150,7 +150,7 @@ ${report.workspaces.map((workspace) => workspaceTable(workspace, now)).join('\n'
 ${table('Delivering', sinkColumns, sinks)}
 ${journalSection(report)}</main>
 <footer>As of <time datetime="${escapeHtml(report.reported_at)}">${escapeHtml(report.reported_at.slice(0, 19).replace('T', ' '))} UTC</time>,
-refreshed every ${REFRESH_SECONDS} s. New and Delivered count since the start. The same for machines: <a href="/status">/status</a>, <a href="/metrics">/metrics</a>,
+refreshed every ${REFRESH_SECONDS} s. New and Delivered: since the start. For machines: <a href="/status">/status</a>, <a href="/metrics">/metrics</a>,
 <a href="/livez">/livez</a>, <a href="/readyz">/readyz</a></footer></body></html>
 `
 }
