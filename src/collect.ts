@@ -70,7 +70,7 @@ class FaultyPage extends Error {
   }
 }
 
-async function append({ source, journal, watch, wanted }: Collector, part: Part) {
+async function append({ source, journal, watch, log, wanted }: Collector, part: Part) {
   const { entries, quarantined, findings, headAt, cursor, gaps } = part
   const appended = await journal.append({
     origin: source.origin,
@@ -83,6 +83,15 @@ async function append({ source, journal, watch, wanted }: Collector, part: Part)
     wanted,
   })
   watch.appended(appended)
+  if (appended.quarantined > 0)
+    log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', {
+      elements: appended.quarantined,
+    })
+  if (appended.findings > 0)
+    log.warn(
+      'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents',
+      { fetches: appended.findings },
+    )
   return appended
 }
 
@@ -122,7 +131,7 @@ function delayAfter({ watch, log, random }: Collector, error: unknown, attempt: 
   const cause = error instanceof FaultyPage ? error.fault : error
   if (!(cause instanceof ConnectorError)) throw cause
   if (isAbort(cause)) return 0
-  if (attempt === 1 || cause.action === 'hold') tell(log, cause, attempt)
+  tell(log, cause, attempt)
   switch (cause.action) {
     case 'exit':
       throw cause
