@@ -87,7 +87,9 @@ function mortalJournal(journal: Journal): Journal {
   }
   return new Proxy(journal, {
     get(target, name: keyof Journal) {
-      return mortal[name] ?? (target[name] as () => unknown).bind(target)
+      // It also goes through promises, which ask whether it is one.
+      const method = Reflect.get(target, name) as (() => unknown) | undefined
+      return mortal[name] ?? method?.bind(target)
     },
   })
 }
