@@ -72,6 +72,8 @@ export interface AuditCursor {
   /** the cursor's entry is gone: a gap, unless it is met again before anything newer */
   lost: Position | null
   sweep: Sweep
+  /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
+  largestPage: number
   /** An entry stays unreadable: the next poll goes on by `search` from this instant, µs. */
   passFromUs: number | null
   /** how often the very first entry was unreadable */
@@ -98,6 +100,7 @@ export function freshCursor(now: number): AuditCursor {
     dueAt: now,
     caughtUp: false,
     lost: null,
+    largestPage: 2,
     passFromUs: null,
     anchorTries: 0,
     sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },

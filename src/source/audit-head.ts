@@ -11,6 +11,8 @@ import { currentPace, isGone, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
+/** Of the largest page seen, so much is left with each smaller one: a server may change its mind. */
+const FADING = 0.98
 /** After so many pages a drain counts as long. */
 const LOOK_AHEAD_PAGES = 3
 /** A page that does not advance is asked for so often before the drain gives up until the next poll. */
@@ -122,7 +124,9 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     leaveTrail(cursor, view.marks)
   }
   if (view.count >= take && drain.narrowTake === null) drain.backlog = true
-  if (isEnd(drain, view, take)) rest(step, drain)
+  const full = view.count >= cursor.largestPage
+  cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
+  if (isEnd(drain, view, take, full)) rest(step, drain)
   return { gaps }
 }
 
@@ -144,9 +148,14 @@ function isEmpty({ from }: Drain, view: PageView, head: Position | null): boolea
   return view.count === 0 || (view.passedHead && view.beyond === 0 && from.id === head?.id)
 }
 
-function isEnd(drain: Drain, view: PageView, take: number): boolean {
+/**
+ * The stop rules. Own fetches alone are the end where the page was not full, or where this drain made them: a server that
+ * caps its pages may show nothing but the fetches of an earlier drain, with others' entries behind them.
+ */
+function isEnd(drain: Drain, view: PageView, take: number, full: boolean): boolean {
   if (!drain.passedHead || view.beyond === 0) return false
-  if (view.own === view.beyond) return true
+  const ours = drain.untilUs !== null && view.newestUs >= drain.untilUs - SECOND_US
+  if (view.own === view.beyond) return !full || ours
   return view.pastStop && (drain.untilByServer || view.count < take)
 }
 

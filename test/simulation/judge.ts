@@ -25,14 +25,20 @@ function fileLines(world: World): string[] {
     .filter((line) => line !== '')
 }
 
-/** What each sink must hold: everything that was shown whole, from the start on, and is no malformed element. */
+const SWEPT_MS = 7 * 3_600_000
+
+/** What each sink must hold: everything that was shown whole or has been there for long, from the start on, and is no malformed element. */
 function wanted(world: World): readonly MockEntry[] {
   const { start } = world.scenario
   const startUs = start === 'earliest' ? 0 : (world.scenario.startAt - 6 * 3_600_000) * 1000
-  return world.mock.entries().filter(({ shownAt, shownBy, defect, atUs }) => {
+  // Behind an entry that cannot be read, the rest of its second is a gap that is told.
+  const swept = world.scenario.faults.poison === 0
+  return world.mock.entries().filter(({ shownAt, shownBy, defect, atUs, visibleAt }) => {
     // `latest` is only asked for its id and time.
     const shown = shownAt !== undefined && shownBy.some((where) => where !== 'latest')
-    return shown && defect === undefined && atUs >= startUs
+    // A full sweep comes at least every six hours: what has been visible for longer must have been asked for.
+    const due = swept && visibleAt < world.clock.now() - SWEPT_MS
+    return (shown || due) && defect === undefined && atUs >= startUs
   })
 }
 

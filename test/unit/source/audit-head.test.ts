@@ -334,3 +334,14 @@ it('a clock that was ahead and is set back delays no poll by more than its inter
   ahead.dueAt += 365 * 24 * HOUR
   expect(desk.source.plan(JSON.stringify(ahead)).dueAt).toBeLessThanOrEqual(desk.clock.now() + 5 * MINUTE)
 })
+
+it('on a server that caps its pages, a page of an earlier drain’s fetches hides nothing behind it', async () => {
+  const desk = await openDesk({ switches: { page_cap: 7, self_audit: 'all' } })
+  const old = desk.add(100, START - HOUR)
+  await desk.drain(100)
+  const fresh = desk.add(3)
+  await wait(desk, 5 * MINUTE)
+  await desk.drain(100)
+  const ids = await desk.ids()
+  expect(ids).toEqual(expect.arrayContaining([...old, ...fresh]))
+})
