@@ -339,6 +339,7 @@ it('on a server that caps its pages, a page of an earlier drain’s fetches hide
   const desk = await openDesk({ switches: { page_cap: 7, self_audit: 'all' } })
   const old = desk.add(100, START - HOUR)
   await desk.drain(100)
+  await wait(desk, MINUTE)
   const fresh = desk.add(3)
   await wait(desk, 5 * MINUTE)
   await desk.drain(100)
