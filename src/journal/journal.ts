@@ -217,9 +217,7 @@ class SqliteJournal implements Journal {
   }
 
   async quarantined(query: QuarantineQuery) {
-    return this.#core.transactions.read(() =>
-      quarantine.list(this.#core, this.#statements.quarantine, query),
-    )
+    return this.#core.transactions.read(() => quarantine.list(this.#core, this.#statements.quarantine, query))
   }
 
   async quarantinedRaw(id: number) {
