@@ -3,6 +3,7 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError, isAbort } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { HttpReply, Transport } from '../model/http.ts'
+import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
 import type { Room } from '../model/room.ts'
 import type { Secret } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
@@ -109,7 +110,7 @@ export class Client {
         if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(path, reply)
         checkType(path, reply)
         const body = readBody(reply, pageLimits, deadline)
-        yield* use({ serverAt: serverTime(reply), sentAt, body: finishing(body, answered) })
+        yield* use({ serverAt: serverTimeMs(reply.headers), sentAt, body: finishing(body, answered) })
       } finally {
         deadline.close()
       }
@@ -149,8 +150,8 @@ export class Client {
     const where = `GET ${path.split('?')[0] ?? path} answered ${status}`
     if (code === 'not_found' && !isJson(reply))
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
-    const retryAfterMs = retryAfter(reply, this.#options.clock.now())
-    if (code === 'rate_limited') this.#options.budget.limited(retryAfterMs)
+    const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
+    if (code === 'rate_limited') this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.
     if (code === 'unauthorized' && this.#options.apiKey.refresh())
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
@@ -159,7 +160,7 @@ export class Client {
     return new ConnectorError(
       code,
       `${where}: ${advice[code] ?? 'no answer of this API'}`,
-      retryAfterMs === undefined ? {} : { retryAfterMs },
+      hintMs === undefined ? {} : { retryAfterMs: hintMs },
     )
   }
 }
@@ -185,26 +186,6 @@ function checkType(path: string, reply: HttpReply): void {
     'bad_reply',
     `GET ${path.split('?')[0] ?? path} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
   )
-}
-
-function serverTime(reply: HttpReply): number | undefined {
-  const at = Date.parse(reply.headers['date'] ?? '')
-  return Number.isNaN(at) ? undefined : at
-}
-
-/**
- * Seconds, or an HTTP date (RFC 9110 §10.2.3) by the clock of the server that wrote it; capped at an hour, so that a wrong
- * hint cannot stop us for a day. What is neither is no hint: `Date.parse` alone would read `1.5` as a day of 2001.
- */
-function retryAfter(reply: HttpReply, now: number): number | undefined {
-  const text = reply.headers['retry-after']?.trim() ?? ''
-  const isDate = /^[a-z]{3,9},? .*\d/i.test(text)
-  const ms = /^\d+(\.\d+)?$/.test(text)
-    ? Number(text) * 1000
-    : isDate
-      ? Date.parse(text) - (serverTime(reply) ?? now)
-      : NaN
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), 3_600_000)
 }
 
 /** Being told to stop is one code, whoever noticed it first. */

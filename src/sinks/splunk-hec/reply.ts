@@ -54,15 +54,6 @@ export function readHecBody(bytes: Uint8Array): HecBody | undefined {
   return { code, text: printable, invalidEvent: named }
 }
 
-/** Seconds or an HTTP date, as `Retry-After` may say. */
-export function retryAfterMs(header: string | undefined, nowMs: number): number | undefined {
-  if (header === undefined) return undefined
-  const text = header.trim()
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000
-  const at = Date.parse(text)
-  return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs)
-}
-
 type Rule = 'crowded' | 'invalid' | 'index' | readonly [ErrorCode, string]
 
 const token = "check 'token'"

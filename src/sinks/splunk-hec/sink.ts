@@ -1,5 +1,6 @@
 // Splunk's HTTP Event Collector as a sink: one batch, one request, and from the answer how far it got.
 import { ConnectorError } from '../../model/errors.ts'
+import { retryAfterMs } from '../../model/retry-after.ts'
 import type { CheckResult, Delivery, Frame, Lines, Outcome, Sink } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
 import type { Transport } from '../../model/http.ts'
@@ -10,7 +11,7 @@ import { checkEndpoint } from './check.ts'
 import { type Endpoint, Endpoints } from './endpoints.ts'
 import { hecFrame } from './frame.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
-import { type HecReply, judge, readHecBody, retryAfterMs, type Sent, type Verdict } from './reply.ts'
+import { type HecReply, judge, readHecBody, type Sent, type Verdict } from './reply.ts'
 
 const EVENTS = '/services/collector/event'
 const HEALTH = '/services/collector/health'
@@ -130,7 +131,7 @@ class HecSink implements Sink {
     return {
       status: reply.status,
       hec: readHecBody(reply.body),
-      retryAfterMs: retryAfterMs(reply.headers['retry-after'], clock.now()),
+      retryAfterMs: retryAfterMs(reply.headers, clock.now()),
     }
   }
 

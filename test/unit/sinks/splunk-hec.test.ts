@@ -210,6 +210,16 @@ test('Retry-After is passed on, in seconds and as a date', async () => {
   }
 })
 
+test.each([
+  ['999999999', 3_600_000],
+  ['1.5', 1_500],
+  ['Sun, 06 Nov 2099 08:49:37 GMT', 3_600_000],
+  ['-5', undefined],
+])('Retry-After %j holds a sink back for %s ms: an hour at the most', async (header, ms) => {
+  const busy = { ...hecReply(503, 9), headers: { 'retry-after': header } }
+  await expect(deliver(open([busy]))).rejects.toMatchObject({ code: 'rate_limited', retryAfterMs: ms })
+})
+
 test('a changed token is read again once, and nobody is told', async () => {
   const opened = open([hecReply(403, 4, 'Invalid token'), ok])
   opened.parsed.token.follow(() => 'new-token')
