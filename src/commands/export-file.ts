@@ -1,10 +1,10 @@
 // Where an export goes: a new file that only its owner can read, or standard output. It holds content: nothing is overwritten or left half done.
 import { open, unlink } from 'node:fs/promises'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { World } from './world.ts'
 
 function cannot(path: string, error: unknown): ConnectorError {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+  const code = errnoOf(error, 'unknown error')
   const why: Readonly<Record<string, string>> = {
     EEXIST: 'it exists already and is not overwritten: name another file',
     ENOENT: 'its folder does not exist: create it first',

@@ -5,7 +5,7 @@ import { reasonOf } from '../config/references.ts'
 import { listenMock, type Listening } from '../mock/listen.ts'
 import { openMock, type Mock, type MockOptions } from '../mock/mock.ts'
 import { readFault, readSwitch, type Faults, type Switches } from '../mock/switches.ts'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { systemClock } from '../ops/clock.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -52,7 +52,7 @@ async function listen(mock: Mock, { port, host }: MockCommandOptions): Promise<L
   try {
     return await listenMock(mock, { port, host })
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no code'
+    const code = errnoOf(cause)
     const message = `mock API: cannot listen on ${host}, port ${port} (${code}): choose others with --host and --port`
     throw new ConnectorError('misconfigured', message, { cause })
   }

@@ -1,4 +1,5 @@
 // `${file:/path}` and `${env:NAME}` within a scalar, and `$$` for a dollar: resolved after parsing, so that what stands in a file can never change the configuration's structure.
+import { errnoOf } from '../model/errors.ts'
 
 /** Where references lead. `read` gives a file's text and throws as node:fs does. */
 export interface References {
@@ -20,7 +21,7 @@ const reasons: Readonly<Record<string, string>> = {
 
 /** Why a file cannot be used, from what node:fs threw. */
 export function reasonOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const code = errnoOf(error, '')
   return reasons[code] ?? (code === '' ? 'it cannot be read' : `it cannot be read (${code})`)
 }
 

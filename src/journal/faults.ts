@@ -1,10 +1,5 @@
 // Turns what SQLite and the file system throw into the errors that the conductors decide by.
-import { ConnectorError } from '../model/errors.ts'
-
-function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code
-  return typeof code === 'string' ? code : ''
-}
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
@@ -34,7 +29,7 @@ export function diskFull(path: string, why: string, cause?: unknown): ConnectorE
 /** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
 export function translate(error: unknown, path: string): unknown {
   if (error instanceof ConnectorError) return error
-  const code = codeOf(error)
+  const code = errnoOf(error, '')
   if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
     return diskFull(path, 'the disk is full or the file has reached its bound', error)
   if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {

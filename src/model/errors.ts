@@ -81,3 +81,9 @@ export function isAbort(error: unknown): boolean {
   if (error instanceof ConnectorError) return error.code === 'aborted'
   return error instanceof Error && error.name === 'AbortError'
 }
+
+/** What the system says of a fault, such as ENOENT; `otherwise` where it says nothing. */
+export function errnoOf(cause: unknown, otherwise = 'no code'): string {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  return typeof code === 'string' ? code : otherwise
+}

@@ -1,7 +1,7 @@
 // The other end of the control socket: asks the daemon that holds a journal, as if the journal were open here.
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { DeadLetter, QuarantineRecord } from '../model/journal.ts'
 import { controlPath } from './control.ts'
@@ -62,13 +62,13 @@ function ask(socketPath: string, method: string, path: string, body?: object): P
 
 /** Nobody listens: no socket, or one that a killed daemon left. */
 function isNobody(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const code = errnoOf(error)
   return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
 }
 
 function told(error: unknown, socketPath: string): unknown {
   if (error instanceof ConnectorError) return error
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+  const code = errnoOf(error, 'unknown')
   const why =
     code === 'EACCES' || code === 'EPERM'
       ? 'may not be used by this user: run the command as the user of the daemon'

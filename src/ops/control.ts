@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Board } from './board.ts'
@@ -177,7 +177,7 @@ export async function openControl(options: ControlOptions): Promise<Control> {
     await chmod(path, 0o600)
   } catch (error) {
     if (server.listening) await closing(server)
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+    const code = errnoOf(error, 'unknown')
     log.warn('There is no control socket: it cannot be made beside the journal', { path, code, lost })
     return without
   }

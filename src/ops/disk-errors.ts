@@ -1,5 +1,5 @@
 // What the system says of a file, in the words of our own closed list of codes.
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 
 const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const wrong = new Set([
@@ -30,9 +30,4 @@ export function diskError(doing: string, path: string, cause: unknown): Connecto
   return new ConnectorError('disk_failed', `${what}: the disk did not keep its word; check the disk`, {
     cause,
   })
-}
-
-export function errnoOf(cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  return typeof code === 'string' ? code : 'no code'
 }

@@ -3,8 +3,8 @@ import { constants } from 'node:fs'
 import { access, type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Disk, DiskFile } from '../model/disk.ts'
-import { ConnectorError } from '../model/errors.ts'
-import { diskError, errnoOf } from './disk-errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { diskError } from './disk-errors.ts'
 
 async function told<T>(doing: string, path: string, work: () => Promise<T>): Promise<T> {
   try {

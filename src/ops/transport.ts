@@ -1,7 +1,7 @@
 // The network behind model/http.ts: undici with kept connections; follows no redirect, repeats nothing, unpacks nothing.
 import { readFile, stat } from 'node:fs/promises'
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import type { TlsOptions } from '../model/sink-kind.ts'
 import { transportError } from './transport-errors.ts'
@@ -96,7 +96,7 @@ function dispatchers(settings: TransportSettings) {
       return dispatcher
     } catch (cause) {
       if (current) return current.dispatcher
-      const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unreadable'
+      const code = errnoOf(cause, 'unreadable')
       const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
       const next = 'it must hold PEM and be readable for this user'
       throw new ConnectorError('tls_invalid', `cannot use ${path} (${code}): ${next}`, { cause })

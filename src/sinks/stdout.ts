@@ -1,6 +1,6 @@
 // Standard output as a sink: a line an entry, as fast as the reader behind the pipe takes them.
 import { z } from 'zod'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
 import { framedBytes, lineFrame } from './line-frame.ts'
@@ -9,7 +9,7 @@ const options = z.strictObject({})
 
 function printError(cause: unknown): ConnectorError {
   if (cause instanceof ConnectorError) return cause
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no code'
+  const code = errnoOf(cause)
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
       cause,
