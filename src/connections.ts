@@ -1,11 +1,12 @@
 // The questions of `validate --connect`: does each API answer and take its key, is each sink ready. Opens no journal: a daemon may be running on it.
 import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
+import { WHOLE_BODY_BYTES } from './model/entries.ts'
 import { ConnectorError } from './model/errors.ts'
 import { Room } from './model/room.ts'
 import type { CheckResult } from './model/sink.ts'
 import type { SourceWatch } from './model/watch.ts'
 import { Budget } from './source/budget.ts'
-import { Client, WHOLE_BYTES } from './source/client.ts'
+import { Client } from './source/client.ts'
 import type { Outside } from './wiring.ts'
 import { openSink, within } from './wiring.ts'
 
@@ -74,7 +75,7 @@ async function checkApi(
   const network = outside.network()
   const client = new Client({
     ...{ baseUrl: workspace.base_url, apiKey: workspace.api_key, transport: network.send, clock, budget },
-    ...{ room: new Room(WHOLE_BYTES), watch: unwatched },
+    ...{ room: new Room(WHOLE_BODY_BYTES), watch: unwatched },
     userAgent: `auditferry/${version} (${instance === undefined ? 'validate' : `instance ${instance}`})`,
   })
   try {

@@ -1,9 +1,9 @@
 // Taking in a part: filter, dedup, keep, count, move the cursor, in one transaction (law 1).
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
-import { type Entries, TYPE } from '../model/entries.ts'
+import { type Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../model/entries.ts'
 import type { Append, Appended, Seq } from '../model/journal.ts'
-import { CHUNK_BYTES, CHUNK_ENTRIES, idBytes, pack } from './chunk.ts'
+import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally, dayOfMs } from './counts.ts'
 import type { Address, Put } from './shelf.ts'
@@ -50,9 +50,9 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
   const puts: Put[] = []
   for (let from = 0; from < entries.count;) {
     let to = from
-    for (let size = 0; to < entries.count && to - from < CHUNK_ENTRIES; to++) {
+    for (let size = 0; to < entries.count && to - from < TRANSACTION_ENTRIES; to++) {
       size += entries.rawBytes(to)
-      if (size > CHUNK_BYTES && to > from) break
+      if (size > TRANSACTION_BYTES && to > from) break
     }
     const whole = from === 0 && to === entries.count
     const packed = whole ? entries : pack(entries.slice(from, to), undefined, undefined)

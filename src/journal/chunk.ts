@@ -13,9 +13,6 @@ import {
   VERSION,
 } from '../model/entries.ts'
 
-export const CHUNK_ENTRIES = 1000
-export const CHUNK_BYTES = 4 * 1024 * 1024
-
 /** As they stand in the table. Numbers lie in the host's own order, little-endian wherever this runs. */
 export interface Pieces {
   readonly types: string

@@ -1,9 +1,9 @@
 // Dead letters: entries that a sink refuses for good, kept with their bytes until somebody retries or drops them.
 import type { Database } from 'better-sqlite3'
-import { COLUMNS, Entries } from '../model/entries.ts'
+import { COLUMNS, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import type { DeadLetter, DeadLetterQuery, Parked } from '../model/journal.ts'
 import { putChunks } from './append.ts'
-import { CHUNK_BYTES, CHUNK_ENTRIES, idBytes, timeBytes } from './chunk.ts'
+import { idBytes, timeBytes } from './chunk.ts'
 import type { Core } from './core.ts'
 
 interface LetterRow {
@@ -109,7 +109,8 @@ function bundle(rows: readonly LetterRow[]): Bundle[] {
     const key = `${row.source} ${row.sink}`
     let last = open.get(key)
     const full =
-      last !== undefined && (last.rows.length >= CHUNK_ENTRIES || last.bytes + row.bytes > CHUNK_BYTES)
+      last !== undefined &&
+      (last.rows.length >= TRANSACTION_ENTRIES || last.bytes + row.bytes > TRANSACTION_BYTES)
     if (last === undefined || full) {
       last = { sink: row.sink, source: row.source, rows: [], bytes: 0 }
       open.set(key, last)

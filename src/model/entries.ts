@@ -13,6 +13,12 @@ export const TYPE = 6
 export const VERSION = 7
 export const COLUMNS = 8
 
+/** One transaction keeps at most so many entries or bytes; one larger entry is a transaction of its own (law 4). */
+export const TRANSACTION_ENTRIES = 1_000
+export const TRANSACTION_BYTES = 4 * 1024 * 1024
+/** A body up to this is held and checked whole before any of it is kept; a larger one streams (law 4). */
+export const WHOLE_BODY_BYTES = 4 * 1024 * 1024
+
 const utf8 = new TextDecoder()
 
 /**

@@ -1,11 +1,11 @@
 // One page of the audit log: its bytes as groups of entries, and what the reader needs to know of it to decide where to go next.
 import { createHash } from 'node:crypto'
 import type { Entries } from '../model/entries.ts'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Finding, Quarantined } from '../model/source.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
 import type { Answer } from './client.ts'
-import { WHOLE_BYTES } from './client.ts'
 import type { Kind } from './own-fetches.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
 import { openSplitter } from './splitter.ts'
@@ -57,7 +57,7 @@ export async function* readGroups(
     if (held) {
       held.push(chunk)
       heldBytes += chunk.length
-      if (heldBytes <= WHOLE_BYTES) continue
+      if (heldBytes <= WHOLE_BODY_BYTES) continue
       for (const piece of held) splitter.push(piece)
       held = undefined
     } else {

@@ -1,5 +1,6 @@
 // Walks one body through slab, scanner and builder: what is still wanted of its bytes stays, whole groups come out.
 import { isUtf8 } from 'node:buffer'
+import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import { EntriesBuilder, LargeElement } from './entries-builder.ts'
 import type { Group } from './entries-builder.ts'
@@ -26,9 +27,6 @@ export interface SplitterOptions extends EntryLimits {
   readonly maxEntriesPerGroup?: number
   readonly maxGroupBytes?: number
 }
-
-const MAX_ENTRIES_PER_GROUP = 1000
-const MAX_GROUP_BYTES = 4 * 1024 * 1024
 
 /**
  * `push` each chunk of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.
@@ -59,8 +57,8 @@ export class Splitter {
 
   constructor(target: Target, options: Omit<SplitterOptions, 'arrayKey'>) {
     this.#maxEntryBytes = options.maxEntryBytes
-    this.#maxGroupEntries = options.maxEntriesPerGroup ?? MAX_ENTRIES_PER_GROUP
-    this.#maxGroupBytes = options.maxGroupBytes ?? MAX_GROUP_BYTES
+    this.#maxGroupEntries = options.maxEntriesPerGroup ?? TRANSACTION_ENTRIES
+    this.#maxGroupBytes = options.maxGroupBytes ?? TRANSACTION_BYTES
     this.#builder = new EntriesBuilder(this.#maxGroupEntries)
     this.#elements = new ElementMarks({
       target,

@@ -1,5 +1,6 @@
 // The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
 import type { Clock } from '../model/clock.ts'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError, isAbort } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { HttpReply, Transport } from '../model/http.ts'
@@ -12,13 +13,10 @@ import type { BodyLimits } from './body.ts'
 import { Deadline, leave, orAborted, readBody } from './body.ts'
 import type { Budget } from './budget.ts'
 
-/** A body below this is held and checked whole before any of it is kept (law 4). */
-export const WHOLE_BYTES = 4 * 1024 * 1024
-
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
   totalMs: 60_000,
-  wholeBytes: WHOLE_BYTES,
+  wholeBytes: WHOLE_BODY_BYTES,
   idleMs: 30_000,
   minBytesPerSecond: 32 * 1024,
 }
@@ -101,7 +99,7 @@ export class Client {
     const startedAt = clock.elapsed()
     let code = 'aborted'
     try {
-      leaveRoom = await room.enter(WHOLE_BYTES, signal)
+      leaveRoom = await room.enter(WHOLE_BODY_BYTES, signal)
       const deadline = new Deadline(clock, pageLimits, signal)
       try {
         const sentAt = clock.now()
