@@ -50,7 +50,7 @@ export class Ledger {
     for (const name of this.strangers) this.#tell(name, rows.get(name)?.told === 1, log)
     this.#owedFrom = begin + 1
     this.owedBytes = this.keptBytes
-    this.release(this.released())
+    this.#release()
   }
 
   /** A sink of the configuration: known ones go on where they were, but never before the oldest entry kept. */
@@ -134,7 +134,7 @@ export class Ledger {
     const sink = this.#sink(name)
     sink.progress = progress
     sink.deadLetters += parked
-    this.release(this.released())
+    this.#release()
   }
 
   applyAppended(entries: number, bytes: number): void {
@@ -152,18 +152,14 @@ export class Ledger {
     if (sink) sink.deadLetters -= count
   }
 
-  /** Chunks at the owed end that every sink has settled by now. */
-  released(): { readonly last: number | null; readonly bytes: number } {
+  /** Chunks at the owed end that every sink has settled by now are owed no more. */
+  #release(): void {
     const settledTo = this.settledTo
-    if (settledTo < this.#owedFrom) return { last: null, bytes: 0 }
-    return (
-      this.#statements.settledChunks.get(this.#owedFrom, settledTo, settledTo) ?? { last: null, bytes: 0 }
-    )
-  }
-
-  release({ last, bytes }: { readonly last: number | null; readonly bytes: number }): void {
-    this.owedBytes -= bytes
-    if (last !== null) this.#owedFrom = last + 1
+    if (settledTo < this.#owedFrom) return
+    const settled = this.#statements.settledChunks.get(this.#owedFrom, settledTo, settledTo)
+    if (settled === undefined || settled.last === null) return
+    this.owedBytes -= settled.bytes
+    this.#owedFrom = settled.last + 1
   }
 
   positions(): SinkPosition[] {
