@@ -1,10 +1,11 @@
 // The conductor of reading: asks a source for its next page, hands it to the journal, and decides what an error means. The loop only waits.
 import { backoffMs } from './model/backoff.ts'
 import type { Clock, Random } from './model/clock.ts'
-import { ConnectorError, isAbort } from './model/errors.ts'
+import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
+import { Streak } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
@@ -83,6 +84,7 @@ async function append({ source, journal, watch, log, wanted }: Collector, part: 
     wanted,
   })
   watch.appended(appended)
+  if (gaps > 0) watch.gap(gaps)
   if (appended.quarantined > 0)
     log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', {
       elements: appended.quarantined,
@@ -99,7 +101,7 @@ async function append({ source, journal, watch, log, wanted }: Collector, part: 
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once } = collector
   let cursor = await journal.cursor(source.origin)
-  let attempt = 0
+  const streak = new Streak()
   const stopped = () => signal.aborted
   while (!stopped()) {
     const plan = source.plan(cursor)
@@ -117,43 +119,40 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
     }
     try {
       cursor = await collectOnce(collector, cursor, signal)
-      attempt = 0
+      streak.over()
     } catch (error) {
       if (stopped()) return
       if (error instanceof FaultyPage) cursor = error.cursor
-      await clock.sleep(delayAfter(collector, error, ++attempt), signal)
+      await clock.sleep(delayAfter(collector, error, streak), signal)
     }
   }
 }
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
-function delayAfter({ watch, log, random }: Collector, error: unknown, attempt: number): number {
+function delayAfter({ watch, log, random }: Collector, error: unknown, streak: Streak): number {
   const cause = error instanceof FaultyPage ? error.fault : error
-  if (!(cause instanceof ConnectorError)) throw cause
-  if (isAbort(cause)) return 0
-  tell(log, cause, attempt)
+  if (!(cause instanceof ConnectorError) || cause.action === 'exit') throw cause
+  const { count, tell } = streak.next(cause)
+  if (tell)
+    log.warn('Reading failed and will be tried again', {
+      code: cause.code,
+      error: cause.message,
+      attempt: count,
+    })
   switch (cause.action) {
-    case 'exit':
-      throw cause
     case 'pause':
       watch.state('paused', cause)
-      return cause.code === 'journal_full' ? PAUSED_MS : backoffMs(attempt, FULL_DISK, random)
+      return cause.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
     case 'hold':
       watch.state('held', cause)
-      return cause.retryAfterMs ?? backoffMs(attempt, HELD, random)
+      return cause.retryAfterMs ?? backoffMs(count, HELD, random)
     default:
       watch.state('failing', cause)
       // The budget itself waits out a rate limit.
       if (cause.code === 'rate_limited') return 0
       return Math.max(
         cause.retryAfterMs ?? 0,
-        backoffMs(attempt, cause.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
+        backoffMs(count, cause.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
       )
   }
-}
-
-/** Once when it begins, then as the backoff grows: an operator must find it, not drown in it. */
-function tell(log: Log, cause: ConnectorError, attempt: number): void {
-  if ((attempt & (attempt - 1)) !== 0) return
-  log.warn('Reading failed and will be tried again', { code: cause.code, error: cause.message, attempt })
 }

@@ -9,6 +9,7 @@ import type { Log } from './model/log.ts'
 import type { Room } from './model/room.ts'
 import type { Delivery, Format, Outcome, Sink } from './model/sink.ts'
 import type { SinkWatch } from './model/watch.ts'
+import { Streak } from './model/streak.ts'
 import { ByteWriter } from './model/writer.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
@@ -105,6 +106,7 @@ export class Shipper {
     if (!batch) return Infinity
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
     const waitMs = oldestAt + limits.lingerMs - clock.now()
+    // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= limits.maxBytes
     if (waitMs > 0 && !full && !over()) return waitMs
     const leave =
@@ -156,6 +158,8 @@ export class Shipper {
     const looking = this.#lookAhead(last, signal)
     try {
       const outcome = await sink.deliver(delivery, signal)
+      if (outcome.settled === 0)
+        throw new ConnectorError('bad_reply', 'The sink settled nothing and did not say why')
       this.#answered = { loaded, outcome }
     } catch (error) {
       await looking.catch(() => undefined)
@@ -274,19 +278,19 @@ export class Shipper {
 
 /** Delivers until `signal` aborts, or until nothing more will come and nothing is owed. Throws only what must stop the process. */
 export async function ship(shipper: Shipper, options: ShipperOptions, signal: AbortSignal): Promise<void> {
-  let attempt = 0
+  const streak = new Streak()
   const stopped = () => signal.aborted
   while (!stopped()) {
     try {
       const result = await shipper.step(signal)
-      attempt = 0
+      streak.over()
       if (result === 'sent') continue
       options.watch.state('idle')
       if (result === Infinity && options.over()) return
       await waitForMore(options, result, signal)
     } catch (error) {
       if (stopped()) return
-      await options.clock.sleep(delayAfter(options, error, ++attempt), signal)
+      await options.clock.sleep(delayAfter(options, error, streak), signal)
     }
   }
 }
@@ -305,11 +309,16 @@ async function waitForMore(
 }
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
-function delayAfter({ watch, log, random }: ShipperOptions, error: unknown, attempt: number): number {
+function delayAfter({ watch, log, random }: ShipperOptions, error: unknown, streak: Streak): number {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  if ((attempt & (attempt - 1)) === 0)
-    log.warn('Delivery failed and will be tried again', { code: error.code, error: error.message, attempt })
+  const { count, tell } = streak.next(error)
+  if (tell)
+    log.warn('Delivery failed and will be tried again', {
+      code: error.code,
+      error: error.message,
+      attempt: count,
+    })
   watch.retry(error.code)
   watch.state(error.action === 'hold' ? 'held' : 'failing', error)
-  return Math.max(error.retryAfterMs ?? 0, backoffMs(attempt, error.action === 'hold' ? HELD : RETRY, random))
+  return Math.max(error.retryAfterMs ?? 0, backoffMs(count, error.action === 'hold' ? HELD : RETRY, random))
 }

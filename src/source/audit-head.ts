@@ -21,12 +21,15 @@ const STUCK_PAGES = 3
 /*
  * A drain's states (`doubt`), and what one step does in each:
  *
- *   none         reads a page           → none (more may come), at rest (a stop rule), ask_latest (an empty page)
+ *   none         reads a page           → none (more may come), at rest (a stop rule), ask_latest (an empty page, or one of
+ *                                         malformed elements alone); cursor_gone when the API does not know the head
  *   ask_latest   asks `latest`          → at rest (nothing newer), read_again (there is)
- *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more)
+ *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more), or passed by time
+ *                                         (still nothing but malformed elements)
  *   cursor_gone  finds a place by time  → none, at rest (nothing there)
  *
- * `passFromUs` goes before all: an unreadable entry is passed by time.
+ * `passFromUs` goes before all: an unreadable entry is passed by time. A place of the trail that is gone or shows nothing
+ * falls back to the head first. In a long drain one step asks where the head is.
  */
 export function drainStep(step: Step): Steps {
   const { cursor } = step

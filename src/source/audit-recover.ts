@@ -68,7 +68,6 @@ function gapAfter(step: Step, position: Position): number {
   const { cursor, options } = step
   if (!cursor.lost || position.at <= cursor.lost.at) return 0
   cursor.lost = null
-  options.watch.gap(1)
   options.log.error(
     'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
   )

@@ -1,4 +1,4 @@
-// A whole daemon in a temporary folder: the real journal, the mock in memory, a receiver and a log of the test's own, time fifty times as fast.
+// A whole daemon in a temporary folder: the real journal, the mock in memory, a receiver and a log of the test's own, time fifteen times as fast.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import type { Log, LogFields } from '../../../src/model/log.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { disk } from '../../../src/ops/disk.ts'
 
-const FASTER = 50
+const FASTER = 15
 
 function fastClock(): Clock {
   const startAt = systemClock.now()
