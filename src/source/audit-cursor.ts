@@ -1,4 +1,5 @@
 // What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
+import { ConnectorError } from '../model/errors.ts'
 import type { Cursor } from '../model/source.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
@@ -112,9 +113,26 @@ export function freshCursor(now: number): AuditCursor {
   }
 }
 
-/** A copy that a step may change freely. */
-export function openCursor(cursor: Cursor | undefined, now: number): AuditCursor {
-  return cursor === undefined ? freshCursor(now) : (JSON.parse(cursor) as AuditCursor)
+/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is not of our version. */
+export function openCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
+  if (cursor === undefined) return freshCursor(now)
+  const opened = parsed(cursor)
+  if (opened?.v === 1) return opened as AuditCursor
+  const version = typeof opened?.v === 'number' ? opened.v : 'none'
+  throw new ConnectorError(
+    'journal_corrupt',
+    `The journal's cursor for the audit log of workspace ${workspace} is of version ${version}, and only version 1 can be read here: ` +
+      'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal begins again at the configured start',
+  )
+}
+
+/** Undefined where it is no JSON: the parser's own message would quote it. */
+function parsed(cursor: Cursor): { readonly v?: unknown } | null | undefined {
+  try {
+    return JSON.parse(cursor) as { readonly v?: unknown } | null
+  } catch {
+    return undefined
+  }
 }
 
 export function closeCursor(cursor: AuditCursor): Cursor {

@@ -24,7 +24,7 @@ export class AuditSource implements Source {
     const { clock, once } = this.#options
     const now = clock.now()
     if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
-    const cursor = openCursor(text, now)
+    const cursor = openCursor(text, now, this.origin.workspace)
     const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
     const sweep = sweepDueAt(this.#options, cursor)
     if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
@@ -34,7 +34,7 @@ export class AuditSource implements Source {
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
     const { clock, once, watch } = this.#options
     const now = clock.now()
-    const cursor = openCursor(text, now)
+    const cursor = openCursor(text, now, this.origin.workspace)
     noteLateness(cursor, this.#behindUs, now)
     this.#behindUs = 0
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }

@@ -1,5 +1,6 @@
 // What is remembered between two reads: survives as JSON, stays bounded.
 import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import {
   closeCursor,
   freshCursor,
@@ -15,13 +16,29 @@ const place = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })
 
 it('a cursor survives as text', () => {
   const cursor = freshCursor(START)
-  expect(openCursor(closeCursor(cursor), START + 1)).toEqual(cursor)
+  expect(openCursor(closeCursor(cursor), START + 1, 'acme')).toEqual(cursor)
+})
+
+it.each([
+  ['{"v":2,"head":{"id":"secret-id","at":1}}', '2'],
+  ['{"v":"1"}', 'none'],
+  ['{}', 'none'],
+  ['null', 'none'],
+  ['{"v":1,"head":{"id":"secret-id"', 'none'],
+])('a cursor of another version is refused, never guessed at: %s', (text, version) => {
+  const opening = () => openCursor(text, START, 'acme')
+  expect(opening).toThrow(ConnectorError)
+  expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }))
+  expect(opening).toThrow('the audit log of workspace acme')
+  expect(opening).toThrow(`of version ${version}`)
+  expect(opening).toThrow('start the version of this program that wrote it')
+  expect(opening).not.toThrow('secret-id')
 })
 
 it('what a step changes leaves the text that it came from alone', () => {
   const text = closeCursor(freshCursor(START))
-  openCursor(text, START).headUs = 5
-  expect(openCursor(text, START).headUs).toBe(0)
+  openCursor(text, START, 'acme').headUs = 5
+  expect(openCursor(text, START, 'acme').headUs).toBe(0)
 })
 
 it('the trail is bounded in number and reach', () => {
