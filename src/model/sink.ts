@@ -5,10 +5,16 @@ import type { ByteWriter } from './writer.ts'
 /** How sure a sink's word is: on the receiver's disk or index; the receiver said so; handed to a socket. */
 export type Assurance = 'stored' | 'received' | 'sent'
 
-/** Entry to line: writes line `index` of `run` into `out`, without a line end. Pure; may not fail. */
+/**
+ * Entry to line: writes line `index` of `run` into `out`, without a line end. The bytes follow from the entry alone; may not
+ * fail. One instance serves one sink: it may keep what the last run's entries have in common, for speed only.
+ */
 export type Format = (run: Run, index: number, out: ByteWriter) => void
 
-/** What the sink's protocol puts around one line (an LF, an envelope, an octet count). Pure; calls `format` once. */
+/**
+ * What the sink's protocol puts around one line (an LF, an envelope, an octet count); calls `format` once. As with a format,
+ * the bytes follow from its arguments alone, and what it keeps of the last run is for speed only.
+ */
 export type Frame = (run: Run, index: number, out: ByteWriter, format: Format) => void
 
 /** Framed lines of a batch in one buffer, in journal order. */
