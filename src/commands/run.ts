@@ -73,16 +73,25 @@ export async function runDaemon(
   return exitCodes.done
 }
 
-async function runOnce(config: Config, outside: Outside, world: World, timeoutMs: number): Promise<number> {
+/** Rejects with what stopped the daemon, once everything is closed. @internal */
+export async function runOnce(
+  config: Config,
+  outside: Outside,
+  world: World,
+  timeoutMs: number,
+): Promise<number> {
   const app = await openApp(config, outside, { once: true })
+  // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
+  const ending = new AbortController()
   try {
     const running = app.run()
     const ended = await Promise.race([
       running.then(() => 'done' as const),
-      watchOnce(app, outside, world.signal, timeoutMs),
+      watchOnce(app, outside, AbortSignal.any([world.signal, ending.signal]), timeoutMs),
     ])
     return tellOnce(app, ended, world)
   } finally {
+    ending.abort()
     await app.stop()
   }
 }

@@ -1,0 +1,45 @@
+// `run --once` when something cannot be gone on with: it ends, with what was wrong.
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Outside } from '../../../src/app.ts'
+import { realOutside } from '../../../src/commands/outside.ts'
+import { runOnce } from '../../../src/commands/run.ts'
+import { loadConfig } from '../../../src/config/load.ts'
+import { readTextFile } from '../../../src/config/files.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
+import { logOf } from '../../contract/journal-parts.ts'
+import { fill, openStand } from './stand.ts'
+
+let stand: ReturnType<typeof openStand>
+beforeEach(() => {
+  stand = openStand()
+})
+afterEach(() => stand.remove())
+
+test('after a fatal error it rejects with it, and nothing of it sleeps on and keeps the process alive', async () => {
+  const journal = await stand.openJournal()
+  await fill(journal)
+  await journal.close()
+  const env = { NOT_SET_HERE: 'planted-key' }
+  const config = loadConfig(stand.config, { env, readFile: readTextFile })
+  const broken = new ConnectorError('disk_failed', 'the disk is broken')
+  let sleeping = 0
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(),
+    clock: {
+      ...systemClock,
+      sleep: (ms, signal) => {
+        sleeping++
+        return systemClock.sleep(ms, signal).finally(() => sleeping--)
+      },
+    },
+    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(broken) },
+    network: () => ({
+      send: () => Promise.reject(new ConnectorError('unreachable', 'nobody there')),
+      close: () => Promise.resolve(),
+    }),
+  }
+  await expect(runOnce(config, outside, stand.world, Infinity)).rejects.toBe(broken)
+  expect(sleeping).toBe(0)
+})
