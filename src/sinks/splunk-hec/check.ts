@@ -1,7 +1,7 @@
 // What `validate --connect` asks of each collector: its health, whether the token is good, whether the index is allowed. Indexes nothing.
 import type { CheckResult } from '../../model/sink.ts'
 import type { Endpoint } from './endpoints.ts'
-import { type HecReply, judge } from './reply.ts'
+import { type HecReply, judge, said } from './reply.ts'
 
 export interface Asking {
   readonly index: string | undefined
@@ -25,7 +25,7 @@ async function health(asking: Asking, endpoint: Endpoint, signal: AbortSignal): 
   const healthy = reply.status === 200 && (reply.hec === undefined || reply.hec.code === HEALTHY)
   if (reply.hec && healthy) return { what, ok: true, message: 'the collector is up' }
   if (reply.hec && busy.has(reply.hec.code))
-    return { what, ok: true, message: `the collector is up but busy: "${reply.hec.text}"` }
+    return { what, ok: true, message: `the collector is up but busy: ${said(reply.hec)}` }
   return { what, ok: false, message: verdictOf(reply, endpoint.where) }
 }
 
@@ -35,7 +35,7 @@ async function token(asking: Asking, endpoint: Endpoint, signal: AbortSignal): P
   const reply = await asking.post(endpoint, new Uint8Array(0), signal)
   if (reply.hec?.code === NO_DATA) return { what, ok: true, message: 'the token is accepted' }
   if (reply.hec && busy.has(reply.hec.code))
-    return { what, ok: true, message: `not told: the collector is busy ("${reply.hec.text}")` }
+    return { what, ok: true, message: `not told: the collector is busy (${said(reply.hec)})` }
   return { what, ok: false, message: verdictOf(reply, endpoint.where) }
 }
 

@@ -12,8 +12,8 @@ export interface HecReply {
 
 export interface HecBody {
   readonly code: number
-  /** Splunk's own sentence, clipped and printable */
-  readonly text: string
+  /** one of Splunk's own sentences; undefined for any other: a stranger's may echo the token or an event */
+  readonly text: string | undefined
   readonly invalidEvent: number | undefined
 }
 
@@ -37,7 +37,23 @@ export type Verdict =
 
 /** Splunk Cloud refuses a body over about 5 MiB as "bad JSON in event 0" where others would say 413. */
 const DISGUISE_BYTES = 5 * 1024 * 1024
-const TEXT_LENGTH = 200
+/** Splunk's codes are small; a longer number may be anything. */
+const LARGEST_CODE = 999
+
+const sentences = [
+  ...['Success', 'Token disabled', 'Token is required', 'Invalid authorization', 'Invalid token', 'No data'],
+  ...['Invalid data format', 'Incorrect index', 'Internal server error', 'Server is busy'],
+  ...['Data channel is missing', 'Invalid data channel', 'Event field is required'],
+  ...['Event field cannot be blank', 'ACK is disabled', 'Error in handling indexed fields'],
+  ...['Query string authorization is not enabled', 'HEC is healthy', 'HEC is unhealthy, queues are full'],
+  'HEC is unhealthy, ack service unavailable',
+  'HEC is unhealthy, queues are full, ack service unavailable',
+  ...['Server is shutting down', 'Queue approaching maximum capacity'],
+  ...['ACK channel approaching maximum capacity', 'Queue at maximum capacity'],
+  ...['ACK channel at maximum capacity', 'The requested URL was not found on this server.'],
+]
+/** Found by what was said, quoted as written here. */
+const known = new Map(sentences.map((sentence) => [sentence.toLowerCase(), sentence]))
 
 export function readHecBody(bytes: Uint8Array): HecBody | undefined {
   let value: unknown
@@ -49,9 +65,14 @@ export function readHecBody(bytes: Uint8Array): HecBody | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { code, text, 'invalid-event-number': invalid } = value as Record<string, unknown>
   if (typeof code !== 'number' || !Number.isInteger(code) || typeof text !== 'string') return undefined
-  const printable = text.replace(/[^\x20-\x7e]/g, '?').slice(0, TEXT_LENGTH)
+  if (code < 0 || code > LARGEST_CODE) return undefined
   const named = typeof invalid === 'number' && Number.isInteger(invalid) && invalid >= 0 ? invalid : undefined
-  return { code, text: printable, invalidEvent: named }
+  return { code, text: known.get(text.toLowerCase()), invalidEvent: named }
+}
+
+/** Its code, and its sentence where that is one of Splunk's. */
+export function said({ code, text }: HecBody): string {
+  return text === undefined ? `code ${code}` : `code ${code} "${text}"`
 }
 
 type Rule = 'crowded' | 'invalid' | 'index' | readonly [ErrorCode, string]
@@ -105,8 +126,8 @@ const statuses: Readonly<Record<number, readonly [ErrorCode, string]>> = {
 }
 
 function statusRule(status: number): readonly [ErrorCode, string] {
-  const known = statuses[status]
-  if (known) return known
+  const named = statuses[status]
+  if (named) return named
   if (status >= 500) return ['server_error', 'an error at the receiver or on the way to it']
   if (status >= 300 && status < 400)
     return ['redirected', "redirects are not followed; set 'url' to the collector itself"]
@@ -122,9 +143,13 @@ const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable
 
 function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
   const { status, hec, retryAfterMs: hint } = reply
-  const said = hec ? `, code ${hec.code}${hec.text ? ` "${hec.text}"` : ''}` : ''
+  const words = hec ? `, ${said(hec)}` : ''
   const details = hint === undefined ? {} : { retryAfterMs: hint }
-  const error = new ConnectorError(code, `Splunk at ${sent.where} answered ${status}${said}: ${why}`, details)
+  const error = new ConnectorError(
+    code,
+    `Splunk at ${sent.where} answered ${status}${words}: ${why}`,
+    details,
+  )
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }
 
@@ -137,7 +162,7 @@ function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
     return failed(reply, sent, ['too_large', 'bodies over 5 MiB are refused there as bad data'])
   if (index === undefined || index >= sent.count)
     return failed(reply, sent, ['refused', 'it names no event that is at fault; nothing was taken'])
-  const reason = `Splunk answered ${reply.status}, code ${hec.code} "${hec.text}"`
+  const reason = `Splunk answered ${reply.status}, ${said(hec)}`
   return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })
 }
 

@@ -1,6 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type { SinkDeps } from '../../../src/model/sink-kind.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import type { Lines } from '../../../src/model/sink.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
@@ -79,10 +80,10 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
 })
 
 test.each([5, 6, 12, 13, 15])('code %i with N takes 0..N-1, refuses N, and owes the rest', async (code) => {
-  const reply = hecReply(400, code, 'Invalid', { 'invalid-event-number': 2 })
+  const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
   const outcome = await deliver(open([reply]))
   expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 2, code: 'refused' }] })
-  expect(outcome.refused[0]?.reason).toContain(`code ${code} "Invalid"`)
+  expect(outcome.refused[0]?.reason).toBe(`Splunk answered 400, code ${code} "Invalid data format"`)
 })
 
 test('a prefix answer about the first line alone settles that one', async () => {
@@ -156,9 +157,9 @@ test.each([
   [502, 6, 'server_error', 'retry'],
   [502, 0, 'server_error', 'retry'],
 ] as const)('%i with code %i settles nothing: %s, %s', async (status, code, name, action) => {
-  const error = await deliver(open([hecReply(status, code, 'Said so')])).catch((each: unknown) => each)
+  const error = await deliver(open([hecReply(status, code, 'Server is busy')])).catch((each: unknown) => each)
   expect(error).toMatchObject({ code: name, action })
-  expect((error as Error).message).toContain(`splunk:8088 answered ${status}, code ${code} "Said so"`)
+  expect((error as Error).message).toContain(`splunk:8088 answered ${status}, code ${code} "Server is busy"`)
 })
 
 test.each([
@@ -352,13 +353,38 @@ test('a compression that failed is done again', async () => {
   expect(await opened.sink.deliver(delivery, never)).toMatchObject({ settled: 3 })
 })
 
-test('no message holds the token, and Splunk’s words are clipped to 200 printable characters', async () => {
-  const words = `${'w'.repeat(150)}\u001b[31m\n${'v'.repeat(500)}`
-  const error = await deliver(open([hecReply(403, 4, words)])).catch((each: unknown) => each as Error)
-  const message = (error as Error).message
-  expect(message).not.toContain(TOKEN)
-  expect(message).toMatch(/"w{150}\?\[31m\?v{44}"/)
+const echoes = [`Invalid token ${TOKEN}`, 'Invalid token: planted-content', 'x'.repeat(9999), '\u001b[31m']
+
+test.each(echoes)('a receiver that echoes is not quoted: %j', async (words) => {
+  const first = { 'invalid-event-number': 0 }
+  const codes = [[403, 4, {}], [400, 6, {}], [400, 7, first], [500, 99, {}], [413, 6, {}]] as const // prettier-ignore
+  for (const [status, code, more] of codes) {
+    const error = await deliver(open([hecReply(status, code, words, more)])).catch((each: unknown) => each)
+    expect((error as Error).message).toContain(`answered ${status}, code ${code}: `)
+    expect((error as Error).message).not.toContain(words)
+    expect((error as Error).message).not.toMatch(/planted|5ec2e700|xxx|\u001b/)
+  }
+  for (const code of [5, 6, 12, 13, 15]) {
+    const { refused } = await deliver(open([hecReply(400, code, words, first)]))
+    expect(refused.map(({ reason }) => reason)).toEqual([`Splunk answered 400, code ${code}`])
+  }
+  const busy = open([hecReply(503, 9, words), hecReply(503, 9, words)])
+  expect(JSON.stringify(await busy.sink.check(never))).not.toMatch(/planted|5ec2e700|xxx|u001b/)
 })
+
+test('a code that is no small number is none of Splunk’s, and is not quoted', async () => {
+  const error = await deliver(open([hecReply(400, 5200700000001)])).catch((each: unknown) => each)
+  expect((error as Error).message).not.toContain('5200700000001')
+})
+
+// prettier-ignore
+test.each([5, 6, 7, 12, 13, 15].flatMap((code) => [200, 401, 403, 404, 413, 500, 503].map((status) => [status, code] as const)))(
+  '%i with code %i and an event’s number settles nothing and parks nothing',
+  async (status, code) => {
+    const reply = hecReply(status, code, 'Invalid data format', { 'invalid-event-number': 2 })
+    await expect(deliver(open([reply]))).rejects.toBeInstanceOf(ConnectorError)
+  },
+)
 
 test('check tells health, token and index in plain words, and indexes nothing', async () => {
   const good = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 12)], { index: 'audit' })
