@@ -105,7 +105,9 @@ export class Shipper {
     const batch = await journal.take(sink.name, { maxEntries, maxBytes: limits.maxBytes }, after)
     if (!batch) return Infinity
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
-    const waitMs = oldestAt + limits.lingerMs - clock.now()
+    const untilMs = oldestAt + limits.lingerMs - clock.now()
+    // What would wait longer than its linger was appended before the clock was set back.
+    const waitMs = untilMs > limits.lingerMs ? 0 : untilMs
     // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= limits.maxBytes
     if (waitMs > 0 && !full && !over()) return waitMs

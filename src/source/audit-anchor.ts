@@ -6,13 +6,16 @@ import { parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { BodySample, atOrAfter, readWhole } from './audit-page.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, lastPart } from './audit-step.ts'
+import { currentPace, horizonUs, lastPart } from './audit-step.ts'
 import { splitterOptions } from './audit-walk.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
 import { splitOne } from './splitter.ts'
 
 /** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
 const SEARCH_REACH_MS = 364 * 86_400_000
+
+/** What may stand around an entry in its answer. */
+const WRAPPING_BYTES = 64 * 1024
 
 export interface Found {
   /** undefined: there is none, or none that can be read */
@@ -31,7 +34,7 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   try {
     const found = options.client.get(path, lane, signal, async function* (answer) {
       serverAt = answer.serverAt
-      yield placeOf(await readWhole(answer), splitterOptions(step))
+      yield placeOf(await readWhole(answer, options.maxEntryBytes + WRAPPING_BYTES), splitterOptions(step))
     })
     for await (const place of found)
       return { ...place, group: place.group && fromStart(step, place.group), serverAt }
@@ -73,7 +76,9 @@ function positionOfMalformed(bytes: Uint8Array): Position | undefined {
   try {
     const { id, timestamp } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
     const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
-    return typeof id === 'string' && id !== '' ? { id, at: Number.isNaN(at) ? 0 : at } : undefined
+    return typeof id === 'string' && id !== '' && id.length <= 1024
+      ? { id, at: Number.isSafeInteger(at) ? at : 0 }
+      : undefined
   } catch {
     return undefined
   }
@@ -103,7 +108,7 @@ export async function* anchor(step: Step): Steps {
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   const found = await firstEntry(step, latest)
   if (found.unreadable) {
-    yield passUnreadable(step, found)
+    yield await passUnreadable(step, found)
   } else if (!found.position) {
     // Nothing there yet. Of `latest`, whatever comes from now on is new.
     if (latest) cursor.startUs = Math.floor((found.serverAt ?? now) / 1000) * 1_000_000
@@ -115,7 +120,7 @@ export async function* anchor(step: Step): Steps {
     const { position, group } = found
     if (latest) cursor.startUs = position.at + 1
     cursor.head = position
-    cursor.headUs = position.at
+    cursor.headUs = Math.min(position.at, horizonUs(step))
     cursor.passFromUs = null
     cursor.dueAt = now
     yield lastPart(step, group && { ...group, entries: atOrAfter(group.entries, cursor.startUs) })
@@ -131,11 +136,17 @@ function firstEntry(step: Step, latest: boolean): Promise<Found> {
 }
 
 /** After some tries on by time, by ever larger steps: where the unreadable entry stands is not known. */
-function passUnreadable(step: Step, found: Found): Part {
+async function passUnreadable(step: Step, found: Found): Promise<Part> {
   const { cursor, options } = step
   const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
   cursor.anchorTries++
   if (cursor.anchorTries < UNREADABLE_TRIES) return lastPart(step, undefined, { fault })
+  // A server that cannot tell any entry is out of order: nothing is passed on its word.
+  const witness = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  if (!witness.position) {
+    cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
+    return lastPart(step, undefined, { fault })
+  }
   const fromUs =
     cursor.passFromUs ?? Math.max(cursor.startUs ?? 0, (options.clock.now() - SEARCH_REACH_MS) * 1000)
   const stepUs = 1_000_000 * 2 ** Math.min(cursor.anchorTries - UNREADABLE_TRIES, 24)

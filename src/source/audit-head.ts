@@ -67,13 +67,13 @@ async function* drainPage(step: Step, drain: Drain): Steps {
       walk: drain,
       lane: 'live',
       take,
-      stopUs: drain.untilUs,
+      stopUs: () => drain.untilUs,
       passedHead: drain.passedHead,
       answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
       whole: (view) => advance(step, drain, view, take),
       bad: (sample) => {
         passByTime(step, drain)
-        return { gaps: 1, quarantined: [sample.quarantined()] }
+        return { quarantined: [sample.quarantined()] }
       },
     })
   } catch (error) {
@@ -82,11 +82,15 @@ async function* drainPage(step: Step, drain: Drain): Steps {
   }
 }
 
+/** A server's clock that is further off than this from ours: one of them is wrong, and neither is believed alone. */
+const CLOCKS_APART_MS = 3_600_000
+
 /** The end of the second of the first answer's `Date`: what is newer was made after the drain began (law 7). */
 function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
   if (drain.untilUs !== null) return
-  drain.untilByServer = serverAt !== undefined
-  drain.untilUs = (Math.floor((serverAt ?? sentAt) / 1000) + 1) * SECOND_US
+  drain.untilByServer = serverAt !== undefined && Math.abs(serverAt - sentAt) < CLOCKS_APART_MS
+  const startAt = drain.untilByServer ? (serverAt ?? sentAt) : Math.max(serverAt ?? 0, sentAt)
+  drain.untilUs = (Math.floor(startAt / 1000) + 1) * SECOND_US
 }
 
 /** The entry that the page was to begin at is gone: an older place of the trail falls back to the head, the head to time. */
@@ -114,7 +118,21 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     emptyPage(step, drain)
     return { gaps }
   }
-  if (!view.last) return { gaps: gaps + passMalformed(step, drain, view.count >= take) }
+  const full = view.count >= cursor.largestPage
+  if (!view.last && view.lastOfAll) {
+    // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
+    if (full || view.count >= take) {
+      view.last = view.lastOfAll
+      view.passedHead = true
+    } else {
+      rest(step, drain)
+      return { gaps }
+    }
+  }
+  if (!view.last) {
+    passMalformed(step, drain, view.count >= take)
+    return { gaps }
+  }
   if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
   drain.doubt = 'none'
   drain.pages++
@@ -127,7 +145,6 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     leaveTrail(cursor, view.marks)
   }
   if (view.count >= take && drain.narrowTake === null) drain.backlog = true
-  const full = view.count >= cursor.largestPage
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
   if (isEnd(drain, view, take, full)) rest(step, drain)
   return { gaps }
@@ -137,13 +154,9 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
  * Malformed elements alone name no place to go on from. Is there more behind them, they are passed by time; a page that is
  * not full proves nothing, so it is held against `latest` first, as an empty one.
  */
-function passMalformed(step: Step, drain: Drain, full: boolean): number {
-  if (!full && drain.doubt !== 'read_again') {
-    drain.doubt = 'ask_latest'
-    return 0
-  }
-  passByTime(step, drain)
-  return 1
+function passMalformed(step: Step, drain: Drain, full: boolean): void {
+  if (full || drain.doubt === 'read_again') passByTime(step, drain)
+  else drain.doubt = 'ask_latest'
 }
 
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */

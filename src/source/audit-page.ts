@@ -29,6 +29,10 @@ export class BodySample {
     this.#headBytes += piece.length
   }
 
+  get isEmpty(): boolean {
+    return this.#totalBytes === 0
+  }
+
   quarantined(): Quarantined {
     const bytes = Buffer.concat(this.#head)
     return {
@@ -74,8 +78,10 @@ export async function* readGroups(
 export interface PageView {
   /** elements, the malformed ones too */
   count: number
-  first: Position | null
+  /** the last entry that is not dated in the future */
   last: Position | null
+  /** the last entry, however it is dated */
+  lastOfAll: Position | null
   newestUs: number
   /** the page holds the head, or goes past it */
   passedHead: boolean
@@ -83,7 +89,7 @@ export interface PageView {
   beyond: number
   /** of these, fetches of our own */
   own: number
-  /** an entry at or after the stop line */
+  /** the page's last entry is at or after the stop line */
   pastStop: boolean
   metLost: boolean
   pastLost: boolean
@@ -94,8 +100,8 @@ export interface PageView {
 export function freshView(passedHead: boolean): PageView {
   return {
     count: 0,
-    first: null,
     last: null,
+    lastOfAll: null,
     newestUs: 0,
     passedHead,
     beyond: 0,
@@ -110,6 +116,8 @@ export function freshView(passedHead: boolean): PageView {
 export interface Looker {
   readonly cursor: AuditCursor
   readonly stopUs: number | null
+  /** What is dated after this instant (µs) lies in the future: it is shipped, but leads nowhere. */
+  readonly horizonUs: number
   classify(entries: Entries, index: number): Kind
   /** an own fetch behind the head: met for the first time */
   ownFetch(atUs: number): void
@@ -122,16 +130,18 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
   view.count += entries.count + quarantined.length
   view.beyond += quarantined.length
   const stride = Math.max(1, Math.floor(entries.count / 8))
+  let lastIndex = -1
   for (let i = 0; i < entries.count; i++) {
     const at = entries.times[i] as number
+    const kind = by.classify(entries, i)
+    if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
+    if (at > by.horizonUs) continue
     if (at > view.newestUs) view.newestUs = at
-    if (by.stopUs !== null && at >= by.stopUs) view.pastStop = true
+    lastIndex = i
     if (lost !== null && at >= lost.at) {
       if (at === lost.at && entries.id(i) === lost.id) view.metLost = true
       else if (at > lost.at && !view.metLost) view.pastLost = true
     }
-    const kind = by.classify(entries, i)
-    if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
     if (head !== null && at === head.at && entries.id(i) === head.id) {
       view.passedHead = true
       view.beyond = 0
@@ -145,13 +155,17 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
     }
     if ((entries.count - 1 - i) % stride === 0) view.marks.push({ id: entries.id(i), at })
   }
-  const lastIndex = entries.count - 1
+  if (entries.count > 0) view.lastOfAll = positionAt(entries, entries.count - 1)
   if (lastIndex >= 0) {
-    view.first ??= { id: entries.id(0), at: entries.at(0) }
-    view.last = { id: entries.id(lastIndex), at: entries.at(lastIndex) }
+    view.last = positionAt(entries, lastIndex)
+    view.pastStop = by.stopUs !== null && view.last.at >= by.stopUs
     if (head === null || view.last.at > head.at) view.passedHead = true
   }
   return findings
+}
+
+function positionAt(entries: Entries, index: number): Position {
+  return { id: entries.id(index), at: entries.at(index) }
 }
 
 /** The entries at or after `startUs`; the same object where that is all of them. */
@@ -163,14 +177,14 @@ export function atOrAfter(entries: Entries, startUs: number | null): Entries {
 }
 
 /** One entry as `earliest`, `latest` and `search` answer it. */
-export async function readWhole(answer: Answer): Promise<Uint8Array> {
+export async function readWhole(answer: Answer, capBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let bytes = 0
   for await (const chunk of answer.body) {
     chunks.push(chunk)
     bytes += chunk.length
-    if (bytes > 2 * 16 * 1024 * 1024)
-      throw new ConnectorError('bad_reply', 'The API answered one entry with more than 32 MiB')
+    if (bytes > capBytes)
+      throw new ConnectorError('bad_reply', `The API answered one entry with more than ${capBytes} bytes`)
   }
   return Buffer.concat(chunks, bytes)
 }

@@ -5,7 +5,7 @@ import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { lastPart } from './audit-step.ts'
+import { horizonUs, lastPart } from './audit-step.ts'
 
 /** `search` takes whole seconds. */
 export const SECOND_US = 1_000_000
@@ -13,7 +13,7 @@ export const SECOND_US = 1_000_000
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* lookAhead(step: Step, drain: Drain): Steps {
   const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  if (position) step.cursor.latestUs = Math.max(step.cursor.latestUs, position.at)
+  if (position) step.cursor.latestUs = Math.max(step.cursor.latestUs, Math.min(position.at, horizonUs(step)))
   drain.pages++
   yield lastPart(step, undefined)
 }
@@ -22,7 +22,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const { cursor } = step
   const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
   const latest = found.position
-  if (latest) cursor.latestUs = Math.max(cursor.latestUs, latest.at)
+  if (latest) cursor.latestUs = Math.max(cursor.latestUs, Math.min(latest.at, horizonUs(step)))
   if (!latest || latest.id === cursor.head?.id || latest.at <= cursor.headUs) rest(step, drain)
   else drain.doubt = 'read_again'
   yield lastPart(step, undefined)
@@ -40,9 +40,10 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     return
   }
   drain.reanchored = true
-  let found = await anchorAt(step, head.at, 'live')
+  const atUs = Math.min(head.at, cursor.headUs)
+  let found = await anchorAt(step, atUs, 'live')
   // The same dead entry again leads nowhere: on to the next second.
-  if (found.position?.id === head.id) found = await anchorAt(step, head.at + SECOND_US, 'live')
+  if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
   cursor.trail = []
   cursor.lost ??= head
   if (found.position) stepOver(step, drain, found.position)
@@ -52,7 +53,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
 }
 
 /** Goes on at an entry found by time; the head stays where it is until something newer is read. */
-function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
+function stepOver({ cursor, options }: Step, drain: Drain, position: Position): void {
   drain.doubt = 'none'
   drain.passFromUs = null
   drain.narrowTake = null
@@ -60,7 +61,7 @@ function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
   drain.from = position
   drain.passedHead = true
   cursor.head = position
-  cursor.headUs = Math.max(cursor.headUs, position.at)
+  cursor.headUs = Math.max(cursor.headUs, Math.min(position.at, horizonUs({ options })))
 }
 
 /** The lost entry is no gap when it is met again before anything newer. */
@@ -82,22 +83,49 @@ export function settleLost(step: Step, view: PageView): number {
   return 0
 }
 
-/** On from the next second by `search`, past an entry that stays unreadable; past further ones by ever larger steps. */
+/**
+ * On from the next second by `search`, past an entry that stays unreadable. Where that answer cannot be read either, either
+ * the next entry is bad too, or the server is out of order: only an entry that it can tell is a witness for the first.
+ */
 export async function* pass(step: Step, drain: Drain, fromUs: number): Steps {
-  step.options.log.error(
-    'An entry stays unreadable and is passed: its bytes are quarantined, counted as a gap',
-  )
   const found = await anchorAt(step, fromUs, 'live')
-  if (found.unreadable) {
-    drain.badTries++
+  if (found.position) {
+    stepOver(step, drain, found.position)
+    step.options.log.error(
+      'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
+    )
+    yield lastPart(step, found.group, { gaps: 1 })
+    return
+  }
+  if (!found.unreadable) {
+    rest(step, drain)
+    yield lastPart(step, undefined)
+    return
+  }
+  drain.badTries++
+  if (await canTell(step, drain)) {
     drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 24)
-  } else if (found.position) stepOver(step, drain, found.position)
-  else rest(step, drain)
-  yield lastPart(step, found.group)
+    yield lastPart(step, undefined)
+    return
+  }
+  drain.passFromUs = null
+  giveUp(step, drain)
+  const message =
+    'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
+  yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
 }
 
-/** Only a gap can follow: the next second is as near as `search` can be told to go. */
+/** Whether the server can tell any entry at all: the one read last, or the newest. */
+async function canTell(step: Step, drain: Drain): Promise<boolean> {
+  const known = await anchorAt(step, Math.min(drain.from.at, step.cursor.headUs), 'live')
+  if (known.position) return true
+  const latest = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  return latest.position !== undefined
+}
+
+/** A gap may follow: the next second is as near as `search` can be told to go. */
 export function passByTime({ cursor }: Step, drain: Drain): void {
-  drain.passFromUs = (Math.floor(drain.from.at / SECOND_US) + 1) * SECOND_US
+  const at = Math.min(drain.from.at, cursor.headUs || drain.from.at)
+  drain.passFromUs = (Math.floor(at / SECOND_US) + 1) * SECOND_US
   cursor.trail = []
 }

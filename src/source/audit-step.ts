@@ -50,6 +50,17 @@ export interface Step {
   readonly signal: AbortSignal
 }
 
+/** Clocks differ, and entries are dated in the future by mistake: what is further off than this may not lead the way. */
+const FUTURE_MS = 600_000
+/** The same where the server does not tell its clock. */
+const UNTOLD_FUTURE_MS = 86_400_000
+
+/** Behind this instant (µs) lies the future, by our clock or by the server's where that is ahead. */
+export function horizonUs({ options }: Pick<Step, 'options'>, serverAt?: number): number {
+  const now = options.clock.now()
+  return 1000 * (serverAt === undefined ? now + UNTOLD_FUTURE_MS : Math.max(now, serverAt) + FUTURE_MS)
+}
+
 /** How a step hands a part out and learns what became of it. */
 export type Steps = AsyncGenerator<Part, void, Appended>
 

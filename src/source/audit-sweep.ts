@@ -76,7 +76,7 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
       walk,
       lane: 'sweep',
       take: walk.narrowTake ?? MAX_TAKE,
-      stopUs: null,
+      stopUs: () => null,
       passedHead: false,
       whole: (view) => {
         const over = view.last === null || view.newestUs >= sweep.untilUs || isStuck(walk, view)

@@ -4,7 +4,7 @@ import type { Walk } from './audit-cursor.ts'
 import type { Looker, PageView } from './audit-page.ts'
 import { BodySample, atOrAfter, freshView, lookOver, readGroups } from './audit-page.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { isUnreadable, lastPart, midPart } from './audit-step.ts'
+import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
 
@@ -32,7 +32,7 @@ export interface PageRequest {
   readonly lane: Lane
   readonly take: number
   /** entries at or after this instant (µs) end a drain */
-  readonly stopUs: number | null
+  stopUs(): number | null
   /** false for a walk that begins behind the head */
   readonly passedHead: boolean
   /** told when the answer's head is in, before its body is read */
@@ -50,9 +50,15 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const sample = new BodySample()
   const view = freshView(request.passedHead)
   const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
+  const asked = { answered: false, horizonUs: horizonUs(step) }
   const looker: Looker = {
     cursor,
-    stopUs: request.stopUs,
+    get stopUs() {
+      return request.stopUs()
+    },
+    get horizonUs() {
+      return asked.horizonUs
+    },
     classify: (entries, index) =>
       classify(cursor.fetches, entries, index, {
         instance: options.instance,
@@ -65,6 +71,8 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     const groups = options.client.get(path, request.lane, signal, (answer) => {
       noteSent(cursor.fetches, answer.serverAt ?? answer.sentAt)
       request.answered?.(answer.serverAt, answer.sentAt)
+      asked.answered = true
+      asked.horizonUs = horizonUs(step, answer.serverAt)
       // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
       return readGroups(answer, splitterOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
     })
@@ -73,8 +81,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       pending = group
     }
   } catch (error) {
-    if (!isUnreadable(error)) throw error
-    const outcome = isHopeless(request) ? request.bad(sample) : {}
+    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage.
+    if (!isUnreadable(error) || !asked.answered) throw error
+    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, undefined, { fault: error, ...outcome })
     return
   }

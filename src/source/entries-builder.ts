@@ -36,6 +36,8 @@ interface Decoded {
   readonly bytes: Uint8Array
 }
 
+const MAX_ID_BYTES = 1024
+
 export class EntriesBuilder {
   readonly #columns: Uint32Array
   readonly #times: Float64Array
@@ -68,11 +70,13 @@ export class EntriesBuilder {
     const idEnd = marks[ID + 1] as number
     const timeStart = marks[TIME] as number
     const timeEnd = marks[TIME + 1] as number
-    if (idStart === idEnd) return 'no_id' // missing, no string, or empty
+    // Missing, no string, empty; or longer than could stand in a request for the page behind it.
+    if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES) return 'no_id'
     if (timeStart === NONE) return 'no_time'
     const time =
       escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
-    if (Number.isNaN(time)) return 'no_time'
+    // Also what is no whole number of microseconds: year 1 or 9999, as placeholders have it.
+    if (!Number.isSafeInteger(time)) return 'no_time'
     const columns = this.#columns
     const row = this.#count * COLUMNS
     columns[row + RAW_START] = start - origin

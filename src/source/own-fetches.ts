@@ -42,6 +42,11 @@ interface FetchEntry {
   readonly user_agent?: unknown
 }
 
+/** Whoever writes entries may write anything: what is no text is nobody. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
 export function noteSent(fetches: Fetches, at: number): void {
   fetches.sent.push(at)
   if (fetches.sent.length > SENT_LENGTH) fetches.sent.splice(0, fetches.sent.length - SENT_LENGTH)
@@ -51,8 +56,8 @@ export function noteSent(fetches: Fetches, at: number): void {
 export function classify(fetches: Fetches, entries: Entries, index: number, by: Recogniser): Kind {
   if (entries.type(index) !== FETCH_TYPE) return 'other'
   const entry = JSON.parse(Buffer.from(entries.raw(index)).toString()) as FetchEntry
-  const user = String(entry.user)
-  const agent = String(entry.user_agent)
+  const user = textOf(entry.user)
+  const agent = textOf(entry.user_agent)
   const at = entries.at(index)
   if (agent.includes(by.instance)) {
     fetches.user = user
@@ -65,7 +70,7 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
     // Not believed at once: another tool may poll at the same second.
     if (++fetches.matches < MATCHES_TO_BELIEVE) return 'own'
     fetches.user = user
-    fetches.byTimeIp = String(entry.ip)
+    fetches.byTimeIp = textOf(entry.ip)
   }
   if (fetches.byTimeIp !== null && atOurTime && user === fetches.user && entry.ip === fetches.byTimeIp)
     return 'own'
