@@ -1,6 +1,9 @@
 // A secret that cannot be printed by accident, and that can be read again from where it came from.
 import { inspect } from 'node:util'
 
+/** What a request's header can carry: a torn or strange file must not replace a value that works. */
+const sendable = /^[\x20-\x7e]+$/
+
 export class Secret {
   #value: string
   #reread: (() => string) | undefined
@@ -22,7 +25,7 @@ export class Secret {
 
   /**
    * Reads the value again from its file or variable. True when it changed. A source that cannot be read just now
-   * (a mount in mid-swap) keeps the old value.
+   * (a mount in mid-swap), is empty or holds what no header can carry keeps the old value.
    */
   refresh(): boolean {
     if (!this.#reread) return false
@@ -32,7 +35,7 @@ export class Secret {
     } catch {
       return false
     }
-    if (fresh === this.#value || fresh === '') return false
+    if (fresh === this.#value || !sendable.test(fresh)) return false
     this.#value = fresh
     return true
   }

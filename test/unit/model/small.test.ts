@@ -58,6 +58,14 @@ describe('secrets', () => {
     expect([it.refresh(), it.reveal()]).toEqual([false, 'two'])
   })
 
+  it.each(['new\r\nkey', 'new\nkey', 'new\n', '\ttab', 'nul\0', 'clé', 'bell\x07', '\ufeffkey', '\ufffd'])(
+    'a secret read again that no header can carry keeps the old one: %j',
+    (fresh) => {
+      const it = new Secret('one', () => fresh)
+      expect([it.refresh(), it.reveal()]).toEqual([false, 'one'])
+    },
+  )
+
   it('a secret that comes from nowhere stays what it is', () => {
     const it = new Secret(value)
     expect([it.refresh(), it.reveal()]).toEqual([false, value])
