@@ -1,8 +1,9 @@
 // `auditferry run`: the daemon, until a signal; with --once until all that is there now is delivered.
 import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
-import { loadConfig } from '../config/load.ts'
+import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
+import { loadToRun } from '../config/surroundings.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
 import { openControl } from '../ops/control.ts'
 import { openHttp } from '../ops/http.ts'
@@ -28,7 +29,7 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     world.stderr(`auditferry: --timeout ${options.timeout}: want a duration such as 90s or 10m\n`)
     return exitCodes.usage
   }
-  const config = loadConfig(configFile(world, options.config), references(world))
+  const config = loadToRun(configFile(world, options.config), references(world), realFiles)
   const outside = realOutside(config, world)
   if (options.once !== true) return runDaemon(config, outside, world)
   return runOnce(

@@ -1,6 +1,6 @@
 // The disk, as far as a configuration refers to it. The real one reads; nothing here writes.
-import { accessSync, constants, readFileSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { accessSync, constants, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
 const MOST_BYTES = 2 ** 20
@@ -11,6 +11,41 @@ export interface Files {
   /** Permission bits and kind; undefined where there is nothing. */
   look(path: string): { readonly kind: 'file' | 'folder'; readonly mode: number } | undefined
   writable(path: string): boolean
+  /** The same for one file under whatever name, links of both kinds included; also for one that is yet to be made. */
+  identity(path: string): string
+}
+
+/** More links than this in a row are a circle. */
+const MOST_LINKS = 40
+
+function identityOf(path: string, links = MOST_LINKS): string {
+  const whole = resolve(path)
+  try {
+    const { dev, ino } = statSync(whole, { bigint: true })
+    return `${dev}:${ino}`
+  } catch {
+    // Not there yet: the folders that are there decide, and where a link leads.
+  }
+  const target = linkTarget(whole)
+  if (target !== undefined && links > 0) return identityOf(resolve(dirname(whole), target), links - 1)
+  const folder = dirname(whole)
+  return folder === whole ? whole : join(realFolder(folder), basename(whole))
+}
+
+function linkTarget(path: string): string | undefined {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+function realFolder(folder: string): string {
+  try {
+    return realpathSync(folder)
+  } catch {
+    return folder === dirname(folder) ? folder : join(realFolder(dirname(folder)), basename(folder))
+  }
 }
 
 /** A file's text, 1 MiB at most. Throws as node:fs does, with EFBIG over the limit. */
@@ -21,6 +56,7 @@ export function readTextFile(path: string): string {
 
 export const realFiles: Files = {
   read: readTextFile,
+  identity: (path) => identityOf(path),
   look(path) {
     try {
       const stats = statSync(path)

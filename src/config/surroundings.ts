@@ -1,11 +1,11 @@
 // The second layer of `validate`: what the configuration refers to on this machine, and what in it cannot be meant so. Reads only.
 import { resolve } from 'node:path'
 import { Secret } from '../model/secret.ts'
-import { under, type Fault, type Path } from './faults.ts'
+import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { writeFault, type Files } from './files.ts'
-import type { LoadedConfig } from './load.ts'
-import { filesIn, reasonOf } from './references.ts'
-import { sinkFiles, sourcesOf } from './schema.ts'
+import { examineConfig, type LoadedConfig } from './load.ts'
+import { filesIn, reasonOf, type References } from './references.ts'
+import { type Config, sinkFiles, sourcesOf } from './schema.ts'
 
 export interface Surroundings {
   readonly faults: readonly Fault[]
@@ -42,13 +42,23 @@ function lookAtReadFiles({ loaded, files, fault }: Look): void {
     }
 }
 
-function lookAtWrittenFiles({ loaded, files, fault }: Look): void {
-  const journal: Named = { path: ['journal', 'path'], name: loaded.config.journal.path }
+function writtenFiles(loaded: LoadedConfig): readonly Named[] {
+  return [{ path: ['journal', 'path'], name: loaded.config.journal.path }, ...namedFiles(loaded, 'outputs')]
+}
+
+/** Two writers on one file overwrite each other, by whatever two names they know it. */
+function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   const owners = new Map<string, string>()
-  for (const { path, name } of [journal, ...namedFiles(loaded, 'outputs')]) {
-    const owner = owners.get(resolve(name))
+  for (const { path, name } of writtenFiles(loaded)) {
+    const identity = files.identity(name)
+    const owner = owners.get(identity)
     if (owner !== undefined) fault(path, `is the file of ${owner} already: want one of its own`)
-    else owners.set(resolve(name), path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
+    else owners.set(identity, path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
+  }
+}
+
+function lookAtWrittenFiles({ loaded, files, fault }: Look): void {
+  for (const { path, name } of writtenFiles(loaded)) {
     const message = writeFault(resolve(name), files)
     if (message !== undefined) fault(path, message)
   }
@@ -76,17 +86,32 @@ function lookAtSources({ loaded, warning }: Look): void {
   }
 }
 
-/** All of it, never only the first. */
-export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
+function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {
   const faults: Fault[] = []
   const warnings: Fault[] = []
   const into = (list: Fault[]) => (path: Path, message: string) => {
     list.push({ file: loaded.file, ...loaded.document.valueAt(path), path, message })
   }
-  const look: Look = { loaded, files, fault: into(faults), warning: into(warnings) }
+  return { look: { loaded, files, fault: into(faults), warning: into(warnings) }, faults, warnings }
+}
+
+/** All of it, never only the first. */
+export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
+  const { look, faults, warnings } = looking(loaded, files)
   lookAtReadFiles(look)
+  lookAtSharedFiles(look)
   lookAtWrittenFiles(look)
   lookAtSecretFiles(look)
   lookAtSources(look)
   return { faults, warnings }
+}
+
+/** A configuration to run with: what would destroy data is refused here too, whoever forgot to validate. Throws ConfigFaults. */
+export function loadToRun(file: string, world: References, files: Files): Config {
+  const { faults, loaded } = examineConfig(file, world)
+  const shared = loaded && looking(loaded, files)
+  if (shared) lookAtSharedFiles(shared.look)
+  const all = [...faults, ...(shared?.faults ?? [])]
+  if (!loaded || all.length > 0) throw new ConfigFaults(all)
+  return loaded.config
 }

@@ -1,11 +1,20 @@
 // What a configuration refers to on this machine, looked at in real folders.
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  linkSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
-import { lookAround } from '../../../src/config/surroundings.ts'
+import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
 
 let folder = ''
 beforeEach(() => {
@@ -101,4 +110,28 @@ test('a source that nobody reads is a warning where somebody named it', () => {
     '5 sinks.0.sources.0: no workspace has vault.projects switched on',
     '5 sinks.0.sources: none of its sources is switched on: this sink receives nothing',
   ])
+})
+
+test.each([
+  ['a linked folder', 'there/x', 'linked/x'],
+  ['a linked folder above one that is yet to be made', 'there/new/x', 'linked/new/x'],
+  ['a link to a file', 'there/kept', 'link'],
+  ['a link to a file that is yet to be made', 'there/x', 'dangling'],
+  ['a hard link', 'there/kept', 'hard'],
+])('two sinks into one file through %s are a fault, and no daemon starts with it', (_, one, other) => {
+  mkdirSync(join(folder, 'there'))
+  writeFileSync(join(folder, 'there/kept'), '')
+  symlinkSync('there', join(folder, 'linked'))
+  symlinkSync('there/kept', join(folder, 'link'))
+  symlinkSync('there/x', join(folder, 'dangling'))
+  linkSync(join(folder, 'there/kept'), join(folder, 'hard'))
+  const sinks = (second: string) => `  - { name: a, type: file, path: ${folder}/${one} }
+  - { name: b, type: file, path: ${folder}/${second} }
+`
+  const fault = '6 sinks.1.path: is the file of sinks[0] already: want one of its own'
+  const world = { env: {}, readFile: readTextFile }
+  expect(around(sinks(other)).faults).toEqual([fault])
+  expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is the file of sinks[0] already')
+  expect(around(sinks('there/other')).faults).toEqual([])
+  expect(loadToRun(join(folder, 'a.yaml'), world, realFiles).sinks).toHaveLength(2)
 })
