@@ -1,0 +1,103 @@
+// What making room and coming back must never take away: young keys, owed chunks, parked entries, live intents.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { Core } from '../../../src/journal/core.ts'
+import { openJournal } from '../../../src/journal/journal.ts'
+import { Ledger } from '../../../src/journal/ledger.ts'
+import { preparePrune, prune } from '../../../src/journal/prune.ts'
+import { migrate } from '../../../src/journal/schema.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import {
+  DAY_MS,
+  logOf,
+  part,
+  settlement,
+  spec,
+  START_US,
+  TestClock,
+  uuid,
+} from '../../contract/journal-parts.ts'
+
+const keepKeysMs = 10 * DAY_MS
+let folder: string
+let journal: Journal
+let clock: TestClock
+
+async function open(sinks: readonly string[]): Promise<void> {
+  journal = await openJournal({
+    ...{ path: join(folder, 'a.db'), maxBytes: 2 ** 30, keepKeysMs, keepSettledBytes: 0, sinks },
+    ...{ clock, log: logOf(), ballastBytes: 0 },
+  })
+}
+
+async function reopen(sinks: readonly string[]): Promise<void> {
+  await journal.close()
+  await open(sinks)
+}
+
+async function pruneAll(): Promise<void> {
+  while (await journal.prune()) continue
+}
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'auditferry-prune-'))
+  clock = new TestClock()
+  await open(['a', 'b'])
+})
+afterEach(async () => {
+  await journal.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+it('keys of what a source read on its day of reading before the last are kept, however old their entries', async () => {
+  clock.nowMs = START_US / 1000 + 3 * keepKeysMs
+  await journal.append(part([spec(1)]))
+  clock.nowMs += DAY_MS
+  await journal.append(part([{ id: uuid(100), at: clock.nowMs * 1000 }]))
+  await pruneAll()
+  expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 0, known: 1 })
+})
+
+it('an owed chunk is never pruned, even where the totals say that there is room to make', () => {
+  const db = new Sqlite(':memory:')
+  migrate(db, 'memory')
+  const put = db.prepare("INSERT INTO chunks VALUES (?, ?, 1, 100, 0, 0, NULL, 0, '[]', x'', x'', x'')")
+  for (const first of [1, 3, 5]) put.run(first, first + 1)
+  const ledger = new Ledger(db, ['a'], logOf())
+  // Up to the middle of the second chunk.
+  ledger.applySettled('a', ledger.writeSettled('a', { first: 1, last: 3 }), 0)
+  ledger.keptBytes += 10_000
+  const shelf = { forget: () => undefined }
+  const transactions = { write: <T>(work: () => T): T => work() }
+  const core = { db, ledger, shelf, transactions, clock, keepKeysMs, keepSettledBytes: 0 }
+  prune(core as unknown as Core, preparePrune(db))
+  expect(db.prepare('SELECT first FROM chunks ORDER BY first').pluck().all()).toEqual([3, 5])
+  db.close()
+})
+
+it('an entry parked twice is one dead letter, with the number and the time of the first', async () => {
+  await journal.append(part([spec(1), spec(2)]))
+  const parked = [{ seq: 1, code: 'refused', reason: 'no' }]
+  const park = () => journal.settle('a', { first: 1, through: 1, accepted: 0, filtered: 0, parked })
+  await park()
+  const before = await journal.deadLetters({})
+  clock.nowMs += 5_000
+  await park()
+  expect(before).toHaveLength(1)
+  expect(await journal.deadLetters({})).toEqual(before)
+  expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([1, 0])
+})
+
+it('a sink that comes back after its entries went has no intent for them, and keeps those above', async () => {
+  for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
+  for (const seq of [1, 2, 3])
+    await journal.intend('b', { first: seq, last: seq, attempt: 1, shape: 's', detail: String(seq) })
+  await reopen(['a'])
+  await journal.settle('a', settlement(1, 2))
+  await pruneAll()
+  await reopen(['a', 'b'])
+  expect((await journal.intents('b')).map(({ first }) => first)).toEqual([3])
+})
