@@ -5,6 +5,7 @@ import type { Lane, Part } from '../model/source.ts'
 import { parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { BodySample, atOrAfter, readWhole } from './audit-page.ts'
+import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, lastPart } from './audit-step.ts'
 import { splitterOptions } from './audit-walk.ts'
@@ -25,6 +26,8 @@ export interface Found {
   readonly serverAt: number | undefined
   /** There is something, but no place to go on from: the way on is a later time. */
   readonly unreadable: boolean
+  /** its own time, where at least that can be read, µs */
+  readonly unreadableUs?: number | undefined
 }
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
@@ -67,20 +70,21 @@ function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serve
   if (entries.count > 0)
     return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
   const [malformed] = quarantined
-  const position = malformed && positionOfMalformed(malformed.bytes)
-  return { position, group: malformed && group, unreadable: malformed !== undefined && !position }
+  if (!malformed) return { position: undefined, group: undefined, unreadable: false }
+  const { position, atUs } = readMalformed(malformed.bytes)
+  return { position, group, unreadable: position === undefined, unreadableUs: atUs }
 }
 
 /** A malformed entry may still have an id, and pages go on from it. Without a readable time it stands before all others. */
-function positionOfMalformed(bytes: Uint8Array): Position | undefined {
+function readMalformed(bytes: Uint8Array): { position: Position | undefined; atUs: number | undefined } {
   try {
     const { id, timestamp } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
     const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
-    return typeof id === 'string' && id !== '' && id.length <= 1024
-      ? { id, at: Number.isSafeInteger(at) ? at : 0 }
-      : undefined
+    const atUs = Number.isSafeInteger(at) ? at : undefined
+    const named = typeof id === 'string' && id !== '' && id.length <= 1024
+    return { position: named ? { id, at: atUs ?? 0 } : undefined, atUs }
   } catch {
-    return undefined
+    return { position: undefined, atUs: undefined }
   }
 }
 
@@ -116,41 +120,45 @@ export async function* anchor(step: Step): Steps {
     cursor.caughtUp = true
     options.watch.caughtUp()
     yield lastPart(step, undefined)
+  } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
+    // Readable, but perhaps not the first that is.
+    yield lastPart(step, undefined)
   } else {
     const { position, group } = found
     if (latest) cursor.startUs = position.at + 1
     cursor.head = position
     cursor.headUs = Math.min(position.at, horizonUs(step))
-    cursor.passFromUs = null
+    cursor.probe = null
     cursor.dueAt = now
     yield lastPart(step, group && { ...group, entries: atOrAfter(group.entries, cursor.startUs) })
   }
 }
 
 function firstEntry(step: Step, latest: boolean): Promise<Found> {
-  const { startUs, passFromUs } = step.cursor
-  if (passFromUs !== null) return readEntry(step, searchPath(passFromUs), 'live')
+  const { startUs, probe } = step.cursor
+  if (probe) return readEntry(step, searchPath(probe.atUs), 'live')
   if (latest) return readEntry(step, '/api/v1/logs/audit/latest', 'live')
   if (startUs === null) return readEntry(step, '/api/v1/logs/audit/earliest', 'live')
   return anchorAt(step, startUs, 'live')
 }
 
-/** After some tries on by time, by ever larger steps: where the unreadable entry stands is not known. */
+/** Past a first entry that cannot be read: at once where it is plainly malformed, after some tries where it may be an outage. */
 async function passUnreadable(step: Step, found: Found): Promise<Part> {
   const { cursor, options } = step
-  const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
-  cursor.anchorTries++
-  if (cursor.anchorTries < UNREADABLE_TRIES) return lastPart(step, undefined, { fault })
-  // A server that cannot tell any entry is out of order: nothing is passed on its word.
-  const witness = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  if (!witness.position) {
-    cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
-    return lastPart(step, undefined, { fault })
+  const { probe, startUs } = cursor
+  if (found.unreadableUs === undefined) {
+    const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
+    cursor.anchorTries++
+    if (cursor.anchorTries < UNREADABLE_TRIES) return lastPart(step, undefined, { fault })
+    // A server that cannot tell any entry is out of order: nothing is passed on its word.
+    const witness = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+    if (!witness.position) {
+      cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
+      return lastPart(step, undefined, { fault })
+    }
   }
-  const fromUs =
-    cursor.passFromUs ?? Math.max(cursor.startUs ?? 0, (options.clock.now() - SEARCH_REACH_MS) * 1000)
-  const stepUs = 1_000_000 * 2 ** Math.min(cursor.anchorTries - UNREADABLE_TRIES, 24)
-  const first = cursor.passFromUs === null
-  cursor.passFromUs = fromUs + stepUs
-  return lastPart(step, first ? found.group : undefined, { fault, gaps: first ? 1 : 0 })
+  const reachUs = (options.clock.now() - SEARCH_REACH_MS) * 1000
+  const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs))
+  cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from
+  return lastPart(step, found.group, { gaps: probe ? 0 : 1 })
 }

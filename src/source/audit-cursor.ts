@@ -1,6 +1,7 @@
 // What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
 import { ConnectorError } from '../model/errors.ts'
 import type { Cursor } from '../model/source.ts'
+import type { Probe } from './audit-probe.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
 
@@ -20,8 +21,8 @@ export interface Walk {
   badTries: number
   /** good pages since the last narrowing */
   goodPages: number
-  /** the page at `from` stays unreadable even alone: go on by `search` from this instant, µs */
-  passFromUs: number | null
+  /** the page at `from` stays unreadable even alone: the way on by `search` */
+  probe: Probe | null
   /** ids at which the last pages ended: one seen again is a feed that does not advance */
   ends: string[]
   stuckPages: number
@@ -75,8 +76,8 @@ export interface AuditCursor {
   sweep: Sweep
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number
-  /** An entry stays unreadable: the next poll goes on by `search` from this instant, µs. */
-  passFromUs: number | null
+  /** An entry stays unreadable: how the next poll goes on by `search`. */
+  probe: Probe | null
   /** how often the very first entry was unreadable */
   anchorTries: number
   /** how far behind the head entries were lately found, µs; halves each day without one */
@@ -102,7 +103,7 @@ export function freshCursor(now: number): AuditCursor {
     caughtUp: false,
     lost: null,
     largestPage: 2,
-    passFromUs: null,
+    probe: null,
     anchorTries: 0,
     sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
     lateUs: 0,
@@ -140,7 +141,7 @@ export function closeCursor(cursor: AuditCursor): Cursor {
 }
 
 export function walkFrom(from: Position): Walk {
-  return { from, narrowTake: null, badTries: 0, goodPages: 0, passFromUs: null, ends: [], stuckPages: 0 }
+  return { from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
 }
 
 /** At least this much of what is known is read again at every poll. */

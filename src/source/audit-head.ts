@@ -28,14 +28,14 @@ const STUCK_PAGES = 3
  *                                         (still nothing but malformed elements)
  *   cursor_gone  finds a place by time  → none, at rest (nothing there)
  *
- * `passFromUs` goes before all: an unreadable entry is passed by time. A place of the trail that is gone or shows nothing
+ * `probe` goes before all: an unreadable entry is passed by time. A place of the trail that is gone or shows nothing
  * falls back to the head first. In a long drain one step asks where the head is.
  */
 export function drainStep(step: Step): Steps {
   const { cursor } = step
   const drain = (cursor.drain ??= beginDrain(step, cursor.head as Position))
   cursor.caughtUp = false
-  if (drain.passFromUs !== null) return pass(step, drain, drain.passFromUs)
+  if (drain.probe) return pass(step, drain, drain.probe)
   if (drain.doubt === 'ask_latest') return askLatest(step, drain)
   if (drain.doubt === 'cursor_gone') return reanchor(step, drain)
   if (drain.pages === LOOK_AHEAD_PAGES) return lookAhead(step, drain)
@@ -46,7 +46,7 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
   const from = options.once ? head : overlapStart(cursor, head)
   return {
     ...walkFrom(from),
-    passFromUs: cursor.passFromUs,
+    probe: cursor.probe,
     untilUs: null,
     untilByServer: false,
     passedHead: from.id === head.id,

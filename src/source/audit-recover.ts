@@ -1,8 +1,11 @@
 // Ways on for a head that is stuck: held against `latest`, found again by time, past an entry that cannot be read (law 6).
 import { ConnectorError } from '../model/errors.ts'
 import { anchorAt, readEntry } from './audit-anchor.ts'
+import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
+import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import type { Probe } from './audit-probe.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { horizonUs, lastPart } from './audit-step.ts'
@@ -55,7 +58,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
 /** Goes on at an entry found by time; the head stays where it is until something newer is read. */
 function stepOver({ cursor, options }: Step, drain: Drain, position: Position): void {
   drain.doubt = 'none'
-  drain.passFromUs = null
+  drain.probe = null
   drain.narrowTake = null
   drain.ends = []
   drain.from = position
@@ -84,31 +87,34 @@ export function settleLost(step: Step, view: PageView): number {
 }
 
 /**
- * On from the next second by `search`, past an entry that stays unreadable. Where that answer cannot be read either, either
- * the next entry is bad too, or the server is out of order: only an entry that it can tell is a witness for the first.
+ * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
+ * the server is out of order: only an entry that it can tell is a witness for the first.
  */
-export async function* pass(step: Step, drain: Drain, fromUs: number): Steps {
-  const found = await anchorAt(step, fromUs, 'live')
-  if (found.position) {
-    stepOver(step, drain, found.position)
-    step.options.log.error(
-      'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
-    )
-    yield lastPart(step, found.group, { gaps: 1 })
-    return
-  }
-  if (!found.unreadable) {
+export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
+  const found = await anchorAt(step, probe.atUs, 'live')
+  if (found.unreadable) {
+    yield* passFurther(step, drain, probe, found)
+  } else if (!found.position) {
     rest(step, drain)
     yield lastPart(step, undefined)
+  } else {
+    drain.probe = readableAt(probe) ?? null
+    if (!drain.probe) stepOver(step, drain, found.position)
+    if (!drain.probe)
+      step.options.log.error(
+        'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
+      )
+    yield lastPart(step, found.group, { gaps: drain.probe ? 0 : 1 })
+  }
+}
+
+async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Steps {
+  if (found.unreadableUs !== undefined || (await canTell(step, drain))) {
+    drain.probe = unreadableAt(probe, found.unreadableUs)
+    yield lastPart(step, found.group)
     return
   }
-  drain.badTries++
-  if (await canTell(step, drain)) {
-    drain.passFromUs = fromUs + SECOND_US * 2 ** Math.min(drain.badTries, 24)
-    yield lastPart(step, undefined)
-    return
-  }
-  drain.passFromUs = null
+  drain.probe = null
   giveUp(step, drain)
   const message =
     'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
@@ -123,9 +129,8 @@ async function canTell(step: Step, drain: Drain): Promise<boolean> {
   return latest.position !== undefined
 }
 
-/** A gap may follow: the next second is as near as `search` can be told to go. */
+/** A gap may follow. */
 export function passByTime({ cursor }: Step, drain: Drain): void {
-  const at = Math.min(drain.from.at, cursor.headUs || drain.from.at)
-  drain.passFromUs = (Math.floor(at / SECOND_US) + 1) * SECOND_US
+  drain.probe = probeAfter(Math.min(drain.from.at, cursor.headUs || drain.from.at))
   cursor.trail = []
 }

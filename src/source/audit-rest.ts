@@ -22,6 +22,6 @@ export function giveUp(step: Step, drain: Drain): void {
   )
   cursor.polledAt = now
   cursor.dueAt = now + currentPace(step).intervalMs
-  cursor.passFromUs = drain.passFromUs
+  cursor.probe = drain.probe
   cursor.drain = null
 }

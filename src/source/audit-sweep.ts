@@ -2,6 +2,7 @@
 import { anchorAt } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
+import { probeAfter, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { isGone, isUnreadable, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
@@ -26,7 +27,7 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
 
 export function sweepStep(step: Step): Steps {
   const { walk } = step.cursor.sweep
-  if (walk && walk.passFromUs !== null) return beginSweep(step, walk.passFromUs)
+  if (walk?.probe) return beginSweep(step, walk.probe.atUs)
   return walk ? sweepPage(step, walk) : beginSweep(step, startOf(step))
 }
 
@@ -48,7 +49,7 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
   try {
     const found = await anchorAt(step, fromUs, 'sweep')
     if (found.unreadable) {
-      passFurther(sweep, fromUs)
+      passFurther(sweep, fromUs, found.unreadableUs)
       yield lastPart(step, undefined)
       return
     }
@@ -62,11 +63,11 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
   }
 }
 
-/** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes. */
-function passFurther(sweep: Sweep, fromUs: number): void {
+/** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes; the next one tries again. */
+function passFurther(sweep: Sweep, fromUs: number, ownUs: number | undefined): void {
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
-  const nextUs = fromUs + 1_000_000 * 2 ** Math.min(walk.badTries++, 24)
-  sweep.walk = nextUs < sweep.untilUs ? { ...walk, passFromUs: nextUs } : null
+  const probe = unreadableAt(walk.probe ?? probeAfter(fromUs), ownUs)
+  sweep.walk = probe.atUs < sweep.untilUs ? { ...walk, probe } : null
 }
 
 async function* sweepPage(step: Step, walk: Walk): Steps {
@@ -86,7 +87,7 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
       },
       // The head has quarantined it, or will: here it is only passed.
       bad: () => {
-        walk.passFromUs = (Math.floor(walk.from.at / 1_000_000) + 1) * 1_000_000
+        walk.probe = probeAfter(walk.from.at)
         return {}
       },
     })

@@ -1,0 +1,43 @@
+// Past entries that cannot be read, by `search`: ever larger steps forward until one can, then back by halves to the first that can. Pure.
+
+const SECOND_US = 1_000_000
+
+/** Part of the audit cursor. Instants are µs, whole seconds. */
+export interface Probe {
+  /** where to ask next */
+  atUs: number
+  /** from here the unreadable is still met */
+  lowUs: number
+  /** from here one that can be read is met; null: not yet found */
+  highUs: number | null
+  steps: number
+}
+
+function wholeSecond(us: number): number {
+  return Math.floor(us / SECOND_US) * SECOND_US
+}
+
+/** Begins behind an instant: the next second is as near as `search` can be told to go. */
+export function probeAfter(us: number): Probe {
+  const lowUs = wholeSecond(us)
+  return { atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
+}
+
+/** What was met at `probe.atUs` cannot be read either; `ownUs` is its own time where that much can be. */
+export function unreadableAt(probe: Probe, ownUs: number | undefined): Probe {
+  const lowUs = Math.max(probe.atUs, ownUs === undefined ? 0 : wholeSecond(ownUs))
+  const steps = probe.steps + 1
+  const atUs =
+    probe.highUs === null ? lowUs + SECOND_US * 2 ** Math.min(steps, 24) : between(lowUs, probe.highUs)
+  return { atUs, lowUs, highUs: probe.highUs, steps }
+}
+
+/** What was met at `probe.atUs` can be read: undefined when nothing can stand before it but the unreadable's own second. */
+export function readableAt(probe: Probe): Probe | undefined {
+  const { atUs, lowUs, steps } = probe
+  return atUs - lowUs <= SECOND_US ? undefined : { atUs: between(lowUs, atUs), lowUs, highUs: atUs, steps }
+}
+
+function between(lowUs: number, highUs: number): number {
+  return Math.max(wholeSecond((lowUs + highUs) / 2), lowUs + SECOND_US)
+}
