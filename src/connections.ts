@@ -11,7 +11,7 @@ import type { Outside } from './wiring.ts'
 import { openSink, within } from './wiring.ts'
 
 /** For one part to answer, all its questions together. */
-const CHECK_MS = 30_000
+const CHECK_MS = 25_000
 
 const nobody = () => undefined
 /** Nobody watches a check. */
@@ -88,7 +88,14 @@ async function checkApi(
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
     if (error.code === 'not_found')
-      return [{ what, ok: true, message: 'answers, accepts the key; the log is empty' }]
+      return [
+        {
+          what,
+          ok: true,
+          message:
+            'answers, accepts the key, and knows no entry (404): the log is empty, or base_url leads elsewhere',
+        },
+      ]
     return [{ what, ok: false, message: error.message }]
   } finally {
     await budget.close()

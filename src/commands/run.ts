@@ -121,12 +121,18 @@ async function watchOnce(
 
 /** One line for a person or a job's log, and the exit code of the contract. */
 function tellOnce(app: App, ended: Ending, world: World): number {
-  const { sinks, journal, sentence } = app.board.status()
+  const { workspaces, sinks, journal, sentence } = app.board.status()
+  const read = workspaces
+    .flatMap(({ sources }) => sources)
+    .reduce((sum, source) => sum + source.new_entries, 0)
+  const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
   const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
   const told = `${letters} dead letters, ${journal.quarantined} quarantined, ${journal.gaps} possible gaps`
   if (ended === 'done' && owed === 0) {
-    world.stderr(`auditferry: all read and delivered; ${told}\n`)
+    world.stderr(
+      `auditferry: all read and delivered: ${read} new entries, ${delivered} deliveries; ${told}\n`,
+    )
     return exitCodes.done
   }
   const why = {

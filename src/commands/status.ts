@@ -66,6 +66,7 @@ function isOf({ sinks, workspaces }: Config, report: Partial<StatusReport>): rep
   )
 }
 
+/** @internal */
 export function statusText(report: StatusReport): string {
   const now = Date.parse(report.reported_at)
   const ago = (instant: string | null) =>

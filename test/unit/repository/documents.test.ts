@@ -87,7 +87,15 @@ describe('commands in the documents', () => {
   })
 
   /** What .ci/run runs in its own steps. */
-  const steps = ['npm ci', 'npm start', 'npm test', 'npm run check', 'npm run test:integration', '.ci/run']
+  const steps = [
+    'npm ci',
+    'npm start',
+    'npm test',
+    'npm run check',
+    'npm run test:integration',
+    'npm run test:planted',
+    '.ci/run',
+  ]
 
   test.each(others)('$document: .ci/run runs: $command', ({ command }) => {
     // The demo asks the same address.
@@ -124,11 +132,7 @@ test('guarantees.md names tests that are there', () => {
     for (const piece of title.split('…').map((each) => each.trim())) expect(titles).toContain(piece)
 })
 
-/** Made by a run of the program, and put there with its release. */
-const made = new Set(['docs/benchmarks.md', 'benchmarks.md'])
-
 test.each(documents)('%s: its links lead somewhere', (document) => {
   for (const [, target = ''] of read(document).matchAll(/\]\(([^)#\s]+)[^)]*\)/g))
-    if (!/^[a-z]+:/.test(target) && !made.has(target))
-      expect(existsSync(join(dirname(document), target)), target).toBe(true)
+    if (!/^[a-z]+:/.test(target)) expect(existsSync(join(dirname(document), target)), target).toBe(true)
 })
