@@ -115,7 +115,9 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   const { cursor } = step
   const gaps = settleLost(step, view)
   if (isEmpty(drain, view, cursor.head)) {
-    emptyPage(step, drain)
+    // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
+    if (view.malformed > 0) passMalformed(step, drain, view.count >= take)
+    else emptyPage(step, drain)
     return { gaps }
   }
   const full = view.count >= cursor.largestPage

@@ -78,6 +78,7 @@ export async function* readGroups(
 export interface PageView {
   /** elements, the malformed ones too */
   count: number
+  malformed: number
   /** the last entry that is not dated in the future */
   last: Position | null
   /** the last entry, however it is dated */
@@ -100,6 +101,7 @@ export interface PageView {
 export function freshView(passedHead: boolean): PageView {
   return {
     count: 0,
+    malformed: 0,
     last: null,
     lastOfAll: null,
     newestUs: 0,
@@ -129,6 +131,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
   const { head, lost } = by.cursor
   view.count += entries.count + quarantined.length
   view.beyond += quarantined.length
+  view.malformed += quarantined.length
   const stride = Math.max(1, Math.floor(entries.count / 8))
   let lastIndex = -1
   for (let i = 0; i < entries.count; i++) {

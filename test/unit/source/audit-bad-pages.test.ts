@@ -192,3 +192,13 @@ it('no byte of a bad page stands in an error or a log line', async () => {
   const told = [...errors.map((error) => error?.stack ?? ''), ...desk.log.lines].join('\n')
   expect(told).not.toContain('content-to-hide')
 })
+
+it('a malformed element behind a poison one, on a server that includes `from`, stalls nothing', async () => {
+  const desk = await openDesk({ switches: { from: 'inclusive' } })
+  const before = desk.add(5, START - 10 * MINUTE)
+  desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'not_an_object' })
+  desk.mock.add({ at: START - 8 * MINUTE, visibleAt: 0, defect: 'poison' })
+  const after = desk.add(5, START - SECOND)
+  await untilRest(desk, 200)
+  expect(await desk.ids()).toEqual([...before, ...after])
+})
