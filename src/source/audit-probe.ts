@@ -1,6 +1,7 @@
 // Past entries that cannot be read, by `search`: ever larger steps forward until one can, then back by halves to the first that can. Pure.
 
-const SECOND_US = 1_000_000
+/** `search` takes whole seconds. */
+export const SECOND_US = 1_000_000
 
 /** Part of the audit cursor. Instants are µs, whole seconds. */
 export interface Probe {

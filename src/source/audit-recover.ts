@@ -4,14 +4,11 @@ import { anchorAt, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { horizonUs, lastPart } from './audit-step.ts'
-
-/** `search` takes whole seconds. */
-export const SECOND_US = 1_000_000
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* lookAhead(step: Step, drain: Drain): Steps {
