@@ -67,7 +67,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: below the position all is settled',
     edits: [
       {
-        file: 'src/ship.ts',
+        file: 'src/ship/shipper.ts',
         find: '      const outcome = await sink.deliver(delivery, signal)\n',
         replace: `      await journal.settle(sink.name, { first, through: last, accepted: loaded.lines.count, filtered: 0, parked: [] })
       const outcome = await sink.deliver(delivery, signal)\n`,
@@ -81,12 +81,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: each intent is written before it is sent',
     edits: [
       {
-        file: 'src/ship.ts',
+        file: 'src/ship/shipper.ts',
         find: '      await this.#options.journal.intend(this.#options.sink.name, intent)\n',
         replace: '',
       },
       {
-        file: 'src/ship.ts',
+        file: 'src/ship/shipper.ts',
         find: 'accepted, filtered, parked, next })',
         replace: 'accepted, filtered, parked })',
       },
@@ -102,7 +102,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: no retry cap',
     edits: [
       {
-        file: 'src/ship.ts',
+        file: 'src/ship/shipper.ts',
         find: '      this.#release(loaded)\n      sending.loaded = undefined\n      throw error\n',
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1

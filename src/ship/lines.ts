@@ -1,10 +1,10 @@
 // A batch as lines: each entry through the sink's format and frame into one buffer, in journal order. Pure but for the buffer.
-import { RAW_END, RAW_START } from './model/entries.ts'
-import type { Batch, Run, Seq } from './model/journal.ts'
-import type { Format, Frame, Lines } from './model/sink.ts'
-import type { SinkWatch } from './model/watch.ts'
-import { deliveryBucketsSeconds } from './model/watch.ts'
-import type { ByteWriter } from './model/writer.ts'
+import { RAW_END, RAW_START } from '../model/entries.ts'
+import type { Batch, Run, Seq } from '../model/journal.ts'
+import type { Format, Frame, Lines } from '../model/sink.ts'
+import type { SinkWatch } from '../model/watch.ts'
+import { deliveryBucketsSeconds } from '../model/watch.ts'
+import type { ByteWriter } from '../model/writer.ts'
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }

@@ -1,19 +1,15 @@
-// The conductor of delivery: takes a batch, encodes it, writes the intent, delivers, settles. One for each sink; the loop only waits.
+// The steps of delivery in batches: takes a batch, encodes it, writes the intent, delivers, settles. One for each sink.
+import type { StepResult, Stepper } from './loop.ts'
 import type { Loaded } from './lines.ts'
 import { frameBatch, roomBytes, tellDelays } from './lines.ts'
-import { backoffMs } from './model/backoff.ts'
-import type { Clock, Random } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import type { Batch, Intent, Journal, Parked, Run, Seq } from './model/journal.ts'
-import type { Log } from './model/log.ts'
-import type { Room } from './model/room.ts'
-import type { Delivery, Format, Outcome, Sink } from './model/sink.ts'
-import type { SinkWatch } from './model/watch.ts'
-import { Streak } from './model/streak.ts'
-import { ByteWriter } from './model/writer.ts'
-
-const RETRY = { baseMs: 1_000, capMs: 30_000 }
-const HELD = { baseMs: 10_000, capMs: 60_000 }
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Batch, Intent, Journal, Parked, Run, Seq } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Room } from '../model/room.ts'
+import type { Delivery, Format, Outcome, Sink } from '../model/sink.ts'
+import type { SinkWatch } from '../model/watch.ts'
+import { ByteWriter } from '../model/writer.ts'
 
 export interface BatchLimits {
   readonly maxEntries: number
@@ -35,7 +31,6 @@ export interface ShipperOptions {
   readonly watch: SinkWatch
   readonly log: Log
   readonly clock: Clock
-  readonly random: Random
   readonly room: Room
   /** True when nothing more will come: a batch that is not full goes out at once, and with nothing owed the loop ends. */
   readonly over: () => boolean
@@ -49,10 +44,7 @@ interface Sending {
   doubtful: boolean
 }
 
-/** `sent`: call again at once. A number: nothing to send before so many ms, unless more arrives. */
-export type StepResult = 'sent' | number
-
-export class Shipper {
+export class Shipper implements Stepper {
   readonly #options: ShipperOptions
   readonly #spare: ByteWriter[] = [new ByteWriter(), new ByteWriter()]
   #resumed = false
@@ -276,51 +268,4 @@ export class Shipper {
     leave()
     this.#spare.push(writer)
   }
-}
-
-/** Delivers until `signal` aborts, or until nothing more will come and nothing is owed. Throws only what must stop the process. */
-export async function ship(shipper: Shipper, options: ShipperOptions, signal: AbortSignal): Promise<void> {
-  const streak = new Streak()
-  const stopped = () => signal.aborted
-  while (!stopped()) {
-    try {
-      const result = await shipper.step(signal)
-      streak.over()
-      if (result === 'sent') continue
-      options.watch.state('idle')
-      if (result === Infinity && options.over()) return
-      await waitForMore(options, result, signal)
-    } catch (error) {
-      if (stopped()) return
-      await options.clock.sleep(delayAfter(options, error, streak), signal)
-    }
-  }
-}
-
-async function waitForMore(
-  { journal, sink, clock }: ShipperOptions,
-  waitMs: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const enough = new AbortController()
-  const either = AbortSignal.any([signal, enough.signal])
-  const waits = [journal.arrival(sink.name, either)]
-  if (waitMs !== Infinity) waits.push(clock.sleep(waitMs, either))
-  await Promise.race(waits)
-  enough.abort()
-}
-
-/** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
-function delayAfter({ watch, log, random }: ShipperOptions, error: unknown, streak: Streak): number {
-  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = streak.next(error)
-  if (tell)
-    log.warn('Delivery failed and will be tried again', {
-      code: error.code,
-      error: error.message,
-      attempt: count,
-    })
-  watch.retry(error.code)
-  watch.state(error.action === 'hold' ? 'held' : 'failing', error)
-  return Math.max(error.retryAfterMs ?? 0, backoffMs(count, error.action === 'hold' ? HELD : RETRY, random))
 }

@@ -1,0 +1,78 @@
+// The conductor of delivery: steps one sink's shipper, waits where there is nothing to do, and decides what an error means.
+import { backoffMs } from '../model/backoff.ts'
+import type { Clock, Random } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import { Streak } from '../model/streak.ts'
+import type { SinkWatch } from '../model/watch.ts'
+
+const RETRY = { baseMs: 1_000, capMs: 30_000 }
+const HELD = { baseMs: 10_000, capMs: 60_000 }
+
+/** `sent`: call again at once. A number: nothing to send before so many ms, unless more arrives. */
+export type StepResult = 'sent' | number
+
+/** What delivers to one sink, a step at a time: in batches, or in objects. */
+export interface Stepper {
+  /** Throws ConnectorError when nothing could be settled; the same goes out again at the next call. */
+  step(signal: AbortSignal): Promise<StepResult>
+}
+
+export interface LoopOptions {
+  readonly sink: { readonly name: string }
+  readonly journal: Journal
+  readonly watch: SinkWatch
+  readonly log: Log
+  readonly clock: Clock
+  readonly random: Random
+  /** True when nothing more will come: with nothing owed the loop ends. */
+  readonly over: () => boolean
+}
+
+/** Delivers until `signal` aborts, or until nothing more will come and nothing is owed. Throws only what must stop the process. */
+export async function ship(shipper: Stepper, options: LoopOptions, signal: AbortSignal): Promise<void> {
+  const streak = new Streak()
+  const stopped = () => signal.aborted
+  while (!stopped()) {
+    try {
+      const result = await shipper.step(signal)
+      streak.over()
+      if (result === 'sent') continue
+      options.watch.state('idle')
+      if (result === Infinity && options.over()) return
+      await waitForMore(options, result, signal)
+    } catch (error) {
+      if (stopped()) return
+      await options.clock.sleep(delayAfter(options, error, streak), signal)
+    }
+  }
+}
+
+async function waitForMore(
+  { journal, sink, clock }: LoopOptions,
+  waitMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const enough = new AbortController()
+  const either = AbortSignal.any([signal, enough.signal])
+  const waits = [journal.arrival(sink.name, either)]
+  if (waitMs !== Infinity) waits.push(clock.sleep(waitMs, either))
+  await Promise.race(waits)
+  enough.abort()
+}
+
+/** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
+function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak: Streak): number {
+  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+  const { count, tell } = streak.next(error)
+  if (tell)
+    log.warn('Delivery failed and will be tried again', {
+      code: error.code,
+      error: error.message,
+      attempt: count,
+    })
+  watch.retry(error.code)
+  watch.state(error.action === 'hold' ? 'held' : 'failing', error)
+  return Math.max(error.retryAfterMs ?? 0, backoffMs(count, error.action === 'hold' ? HELD : RETRY, random))
+}
