@@ -15,7 +15,6 @@ import type { SinkDeps, SinkKind, TlsOptions } from './model/sink-kind.ts'
 import type { Origin } from './model/source.ts'
 import type { Board } from './ops/board.ts'
 import type { BudgetStatus } from './ops/status.ts'
-import type { LoopOptions } from './ship/loop.ts'
 import type { ShipperOptions } from './ship/shipper.ts'
 import { sinkKinds } from './sinks/index.ts'
 import { AuditSource } from './source/audit.ts'
@@ -122,7 +121,7 @@ export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
   }
 }
 
-export interface Shipping extends ShipperOptions, LoopOptions {
+export interface Shipping extends ShipperOptions {
   /** hosts or files that it delivers to, for the log; '' where the type says it all */
   readonly to: string
   close(): Promise<void>

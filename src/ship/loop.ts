@@ -26,7 +26,7 @@ export interface LoopOptions {
   readonly log: Log
   readonly clock: Clock
   readonly random: Random
-  /** True when nothing more will come: with nothing owed the loop ends. */
+  /** True when nothing more will come: a batch that is not full goes out at once, and with nothing owed the loop ends. */
   readonly over: () => boolean
 }
 

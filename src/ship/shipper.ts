@@ -1,14 +1,11 @@
 // The steps of delivery in batches: takes a batch, encodes it, writes the intent, delivers, settles. One for each sink.
-import type { StepResult, Stepper } from './loop.ts'
+import type { LoopOptions, StepResult, Stepper } from './loop.ts'
 import type { Loaded } from './lines.ts'
 import { frameBatch, roomBytes, tellDelays } from './lines.ts'
-import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Batch, Intent, Journal, Parked, Run, Seq } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
+import type { Batch, Intent, Parked, Run, Seq } from '../model/journal.ts'
 import type { Room } from '../model/room.ts'
 import type { Delivery, Format, Outcome, Sink } from '../model/sink.ts'
-import type { SinkWatch } from '../model/watch.ts'
 import { ByteWriter } from '../model/writer.ts'
 
 export interface BatchLimits {
@@ -19,21 +16,15 @@ export interface BatchLimits {
   readonly lingerMs: number
 }
 
-export interface ShipperOptions {
+export interface ShipperOptions extends LoopOptions {
   readonly sink: Sink
-  readonly journal: Journal
   readonly format: Format
   readonly limits: BatchLimits
   /** what of the journal this sink is to have */
   readonly wanted: (run: Run, index: number) => boolean
   /** hash of all settings that shape the bytes */
   readonly shape: string
-  readonly watch: SinkWatch
-  readonly log: Log
-  readonly clock: Clock
   readonly room: Room
-  /** True when nothing more will come: a batch that is not full goes out at once, and with nothing owed the loop ends. */
-  readonly over: () => boolean
 }
 
 /** The batch on its way: its intent is in the journal. */

@@ -1,8 +1,8 @@
 // A batch as lines: bounded in bytes, filtered, each with its sequence and time.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { frameBatch, roomBytes, tellDelays } from '../../../src/lines.ts'
-import type { Framing } from '../../../src/lines.ts'
+import { frameBatch, roomBytes, tellDelays } from '../../../src/ship/lines.ts'
+import type { Framing } from '../../../src/ship/lines.ts'
 import type { Batch } from '../../../src/model/journal.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'
 import { rawFormat, runOf, someEntries } from '../../fakes/lines.ts'

@@ -7,8 +7,8 @@ import { openJournal } from '../../../src/journal/journal.ts'
 import type { Journal, Run } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Shipper } from '../../../src/ship/shipper.ts'
-import type { LoopOptions, StepResult } from '../../../src/ship/loop.ts'
-import type { BatchLimits, ShipperOptions as BatchOptions } from '../../../src/ship/shipper.ts'
+import type { StepResult } from '../../../src/ship/loop.ts'
+import type { BatchLimits, ShipperOptions } from '../../../src/ship/shipper.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import type { EntrySpec } from '../../contract/journal-parts.ts'
 import { rawFormat } from '../../fakes/lines.ts'
@@ -16,8 +16,6 @@ import { FakeSink } from '../../fakes/sink.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-
-type ShipperOptions = BatchOptions & LoopOptions
 
 export const START = Date.UTC(2026, 10, 17, 10)
 export const never = new AbortController().signal
