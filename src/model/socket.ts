@@ -1,0 +1,40 @@
+// A stream of bytes and single datagrams to a receiver, as sinks may know them. The real ones stand in ops/.
+import type { TlsOptions } from './sink-kind.ts'
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** Both sides of one stream. All methods throw ConnectorError `unreachable`, `timeout`, `tls_invalid` or `aborted`. */
+export interface Connection {
+  /** Resolves when the bytes were handed to the kernel: that is no delivery. Calls take effect in their order. */
+  write(bytes: Uint8Array, signal: AbortSignal): Promise<void>
+  /** What came next, as it came; undefined at the peer's orderly end. One call at a time. */
+  read(signal: AbortSignal): Promise<Uint8Array | undefined>
+  /** True as soon as the peer's end or a reset was seen, without anything written. */
+  readonly gone: boolean
+  /** epoch ms at which the peer's certificate ends; undefined without TLS */
+  readonly certificateEndsAt: number | undefined
+  /** Sends what is written and ends in an orderly way, within `ms`; then destroys. Never throws. */
+  end(ms: number): Promise<void>
+  /** At once, whatever is under way. */
+  destroy(): void
+}
+
+/** `tls` undefined: plain. Files are read again when they change. Total time for connecting and the handshake: `timeoutMs`. */
+export type Connect = (
+  to: Address,
+  tls: TlsOptions | undefined,
+  timeoutMs: number,
+  signal: AbortSignal,
+) => Promise<Connection>
+
+export interface Datagrams {
+  /** Resolves when the kernel took it. Throws `too_large` where it does not fit one datagram. */
+  send(bytes: Uint8Array): Promise<void>
+  close(): Promise<void>
+}
+
+/** Resolves the host's name anew at each call. */
+export type OpenDatagrams = (to: Address) => Promise<Datagrams>
