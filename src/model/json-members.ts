@@ -1,0 +1,205 @@
+// The top-level members of an entry, as places in its bytes: nothing is parsed, duplicate keys are told one by one; and an entry made smaller by whole members.
+
+import { ByteWriter } from './writer.ts'
+
+const QUOTE = 34
+const COMMA = 44
+const OPEN_ARRAY = 91
+const BACKSLASH = 92
+const CLOSE_ARRAY = 93
+const OPEN_OBJECT = 123
+const CLOSE_OBJECT = 125
+const SPACE = 32
+
+/** Offsets into the bytes that were scanned. */
+export interface Member {
+  /** behind the brace or comma before it */
+  start: number
+  /** of the key, its quotes included */
+  keyStart: number
+  keyEnd: number
+  /** of the value, without white space around */
+  valueStart: number
+  valueEnd: number
+  /** of the comma or brace that follows */
+  end: number
+}
+
+/**
+ * Calls `visit` for each top-level member of the object that `raw` is, in order; `member` is the same object each time.
+ * `raw` must be valid JSON, as every kept entry is: of anything else the answer is arbitrary, though never endless.
+ */
+export function eachMember(raw: Uint8Array, visit: (member: Readonly<Member>) => void): void {
+  const member: Member = { start: 0, keyStart: 0, keyEnd: 0, valueStart: 0, valueEnd: 0, end: 0 }
+  let at = afterSpace(raw, 0)
+  if (raw[at] !== OPEN_OBJECT) return
+  do {
+    member.start = at + 1
+    member.keyStart = afterSpace(raw, at + 1)
+    if (raw[member.keyStart] !== QUOTE) return
+    member.keyEnd = stringEnd(raw, member.keyStart)
+    // one for the colon
+    member.valueStart = afterSpace(raw, afterSpace(raw, member.keyEnd) + 1)
+    member.valueEnd = valueEnd(raw, member.valueStart)
+    at = member.end = afterSpace(raw, member.valueEnd)
+    visit(member)
+  } while (raw[at] === COMMA)
+}
+
+/** A string as it is meant; `raw[start, end)` is it as written, its quotes included. */
+export function stringAt(raw: Uint8Array, start: number, end: number): string {
+  const inside = Buffer.from(raw.buffer, raw.byteOffset + start, end - start)
+  if (!inside.includes(BACKSLASH)) return inside.toString('utf8', 1, inside.length - 1)
+  return JSON.parse(inside.toString()) as string
+}
+
+function afterSpace(raw: Uint8Array, at: number): number {
+  while (at < raw.length && (raw[at] as number) <= SPACE) at++
+  return at
+}
+
+/** Behind the closing quote of the string that opens at `start`. */
+function stringEnd(raw: Uint8Array, start: number): number {
+  let at = start + 1
+  // Most strings are short: a native search is for those that are not.
+  for (const near = Math.min(raw.length, at + 48); at < near; at++) {
+    const byte = raw[at] as number
+    if (byte === QUOTE) return at + 1
+    if (byte === BACKSLASH) at++
+  }
+  for (let from = at; ; from = at + 1) {
+    at = raw.indexOf(QUOTE, from)
+    if (at < 0) return raw.length
+    let before = at
+    while (before > from && raw[before - 1] === BACKSLASH) before--
+    if ((at - before) % 2 === 0) return at + 1
+  }
+}
+
+/** Behind the value that begins at `at`. */
+function valueEnd(raw: Uint8Array, at: number): number {
+  let depth = 0
+  while (at < raw.length) {
+    const byte = raw[at] as number
+    if (byte === QUOTE) {
+      at = stringEnd(raw, at)
+      if (depth === 0) return at
+      continue
+    }
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+      if (depth === 0) return at
+      if (--depth === 0) return at + 1
+    } else if (depth === 0 && (byte === COMMA || byte <= SPACE)) return at
+    at++
+  }
+  return raw.length
+}
+
+/** The member that says what `compactEntry` left out: `[{"field":"response","bytes":70000}]`, bytes of the value as written. */
+const DROPPED = 'auditferry_dropped'
+
+/** What an entry of any source is known by: its id, its times and its kind stay, however large. */
+const keptFields: ReadonlySet<string> = new Set([
+  ...['id', 'timestamp', 'type'],
+  ...['unique_usage_id', 'utc_time', 'product_surface_area', 'action'],
+  ...['created_at', 'updated_at', 'project_updated_at'],
+])
+const longestKept = Math.max(...[DROPPED, ...keptFields].map((field) => field.length))
+
+const MARK = `"${DROPPED}":[`
+const FIELD = '{"field":'
+const BYTES = ',"bytes":'
+
+/**
+ * The entry in at most `maxBytes`: whole top-level members are left out, the one with the largest value first, until it fits,
+ * and a last member names them. All other bytes stay as they are. An entry that fits comes back itself; undefined when
+ * leaving out all that may go is not enough. `raw` is valid JSON, and so is the answer.
+ */
+export function compactEntry(raw: Uint8Array, maxBytes: number): Uint8Array | undefined {
+  if (raw.length <= maxBytes) return raw
+  const { ranks, gains } = candidates(raw)
+  // What is in the mark beside its items; the comma before it; each item counts one comma, the first has none.
+  let size = raw.length + MARK.length + 1
+  let least = Infinity
+  for (let i = ranks.length - 1; i >= 0; i--) {
+    const rank = ranks[i] as number
+    if (size <= maxBytes && rank < FORGED) break
+    size -= gains[ordinalOf(rank)] as number
+    least = rank
+  }
+  return size > maxBytes ? undefined : without(raw, least, size)
+}
+
+// One number an order can be made of: first the value's size, then the place, so that of equals the first goes first.
+const PLACES = 2 ** 22
+const FORGED = 2 ** 52
+
+function ordinalOf(rank: number): number {
+  return PLACES - 1 - (rank % PLACES)
+}
+
+/** Negative: it stays, since it must or since naming it would take as many bytes. */
+function rankOf(raw: Uint8Array, member: Readonly<Member>, ordinal: number): number {
+  const { keyStart, keyEnd, valueStart, valueEnd } = member
+  if (valueEnd - valueStart < FIELD.length && keyEnd - keyStart < DROPPED.length) return -1
+  const place = PLACES - 1 - ordinal
+  if (place < 0) return -1
+  // Six bytes a character is the longest way to write it.
+  if (keyEnd - keyStart <= 6 * longestKept + 2) {
+    const key = stringAt(raw, keyStart, keyEnd)
+    // A mark that is not ours goes whatever it costs: a reader must be able to believe the one that is.
+    if (key === DROPPED) return FORGED + place
+    if (keptFields.has(key)) return -1
+  }
+  if (gainOf(member) <= 0) return -1
+  return (valueEnd - valueStart) * PLACES + place
+}
+
+function gainOf({ start, keyStart, keyEnd, valueStart, valueEnd, end }: Readonly<Member>): number {
+  const digits = String(valueEnd - valueStart).length
+  const item = FIELD.length + (keyEnd - keyStart) + BYTES.length + digits + 1
+  // Each has a comma more: the one that goes with the member, the one that comes with the item.
+  return end - start + 1 - (item + 1)
+}
+
+/** Ranks in ascending order, and what leaving out each one saves, by its ordinal. */
+function candidates(raw: Uint8Array): { readonly ranks: Float64Array; readonly gains: readonly number[] } {
+  const ranks: number[] = []
+  const gains: number[] = []
+  eachMember(raw, (member) => {
+    const rank = rankOf(raw, member, gains.length)
+    if (rank < 0) return
+    ranks.push(rank)
+    gains.push(gainOf(member))
+  })
+  return { ranks: Float64Array.from(ranks).sort(), gains }
+}
+
+/** The entry without the members that rank at `least` or above, in exactly `size` bytes. */
+function without(raw: Uint8Array, least: number, size: number): Uint8Array {
+  const out = new ByteWriter(size)
+  const items: string[] = []
+  let ordinal = 0
+  let separator: string | undefined
+  let behind = 0
+  eachMember(raw, (member) => {
+    const { start, keyStart, keyEnd, valueStart, valueEnd, end } = member
+    if (separator === undefined) out.copy(raw, 0, start)
+    separator ??= ''
+    behind = end
+    const rank = rankOf(raw, member, ordinal)
+    if (rank >= 0) ordinal++
+    if (rank >= least) {
+      const key = Buffer.from(raw.subarray(keyStart, keyEnd)).toString()
+      items.push(`${FIELD}${key}${BYTES}${valueEnd - valueStart}}`)
+      return
+    }
+    out.text(separator)
+    out.copy(raw, start, end)
+    separator = ','
+  })
+  out.text(`${separator ?? ''}${MARK}${items.join(',')}]`)
+  out.copy(raw, behind)
+  return out.view()
+}
