@@ -9,6 +9,7 @@ import type {
   FindingRecord,
   Intent,
   Journal,
+  NoteChange,
   QuarantineQuery,
   Settlement,
 } from '../model/journal.ts'
@@ -23,6 +24,7 @@ import { corrupt, translate } from './faults.ts'
 import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
 import * as letters from './letters.ts'
+import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { Origins } from './origins.ts'
 import { preparePrune, prune } from './prune.ts'
 import * as quarantine from './quarantine.ts'
@@ -114,8 +116,7 @@ function prepare(db: Database) {
       [number],
       { source: number; kind: 'foreign_fetch'; entry_id: Buffer; found_at: number }
     >('SELECT source, kind, entry_id, found_at FROM findings ORDER BY id DESC LIMIT ?'),
-    note: db.prepare<[string], string>('SELECT value FROM notes WHERE name = ?').pluck(),
-    putNote: db.prepare('INSERT OR REPLACE INTO notes VALUES (?, ?)'),
+    notes: prepareNotes(db),
     totals: db.prepare<[], Totals>(
       `SELECT (SELECT count(*) FROM quarantine) AS quarantined, (SELECT total(gaps) FROM sources) AS gaps,
        (SELECT count(*) FROM findings) AS findings`,
@@ -179,7 +180,7 @@ class SqliteJournal implements Journal {
     transactions.write(() => ledger.writeIntent(sink, intent))
   }
 
-  async settle(sink: string, { first, through, parked, next }: Settlement) {
+  async settle(sink: string, { first, through, parked, next, notes }: Settlement) {
     const { ledger, transactions } = this.#core
     if (parked.some(({ seq }) => seq < first || seq > through))
       throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
@@ -189,6 +190,7 @@ class SqliteJournal implements Journal {
       for (const each of parked) if (letters.park(this.#core, this.#statements.letters, sink, each)) copied++
       const settled = ledger.writeSettled(sink, { first, last: through })
       if (next) ledger.writeIntent(sink, next)
+      if (notes) writeNotes(this.#statements.notes, { put: notes })
       return settled
     })
     ledger.applySettled(sink, progress, copied)
@@ -237,11 +239,21 @@ class SqliteJournal implements Journal {
   }
 
   async note(name: string) {
-    return this.#core.transactions.read(() => this.#statements.note.get(name))
+    return this.#core.transactions.read(() => this.#statements.notes.get.get(name))
   }
 
   async putNote(name: string, value: string) {
-    this.#core.transactions.write(() => this.#statements.putNote.run(name, value))
+    await this.changeNotes({ drop: [], put: [{ name, value }] })
+  }
+
+  async notes(prefix: string, limit: number) {
+    return this.#core.transactions.read(() => listNotes(this.#statements.notes, prefix, limit))
+  }
+
+  async changeNotes(change: NoteChange) {
+    this.#core.transactions.write(() => {
+      writeNotes(this.#statements.notes, change)
+    })
   }
 
   stats() {

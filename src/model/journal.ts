@@ -77,6 +77,17 @@ export interface Parked {
   readonly reason: string
 }
 
+/** A small fact of another room. Names are plain ASCII. */
+export interface Note {
+  readonly name: string
+  readonly value: string
+}
+
+export interface NoteChange {
+  readonly drop: readonly string[]
+  readonly put: readonly Note[]
+}
+
 export interface Settlement {
   /** all of [first, through] is settled: accepted, filtered, or parked by name here */
   readonly first: Seq
@@ -86,6 +97,8 @@ export interface Settlement {
   readonly parked: readonly Parked[]
   /** written in the same transaction: the batch that is sent next */
   readonly next?: Intent | undefined
+  /** written in the same transaction: what is to be known of this settlement later, if and only if it landed */
+  readonly notes?: readonly Note[] | undefined
 }
 
 export interface DeadLetter {
@@ -194,6 +207,10 @@ export interface Journal {
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>
   putNote(name: string, value: string): Promise<void>
+  /** Those whose names begin with `prefix`, in the order of their names. */
+  notes(prefix: string, limit: number): Promise<readonly Note[]>
+  /** Drops, then puts: all of it or nothing. */
+  changeNotes(change: NoteChange): Promise<void>
   stats(): JournalStats
   /** Drops settled chunks over `keepSettledBytes` and keys older than `keepKeysMs`; a bounded step, true when more is left. */
   prune(): Promise<boolean>

@@ -551,6 +551,54 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       expect(await journal.note('x')).toBe('2')
     })
 
+    it('notes are listed by how their names begin, in order, at most as many as asked for', async () => {
+      for (const name of ['a:10', 'a:02', 'b:1', 'a', 'a:', 'a;1', 'A:1'])
+        await journal.putNote(name, `of ${name}`)
+      expect(await journal.notes('a:', 10)).toEqual([
+        { name: 'a:', value: 'of a:' },
+        { name: 'a:02', value: 'of a:02' },
+        { name: 'a:10', value: 'of a:10' },
+      ])
+      expect((await journal.notes('a:', 2)).map(({ name }) => name)).toEqual(['a:', 'a:02'])
+      expect(await journal.notes('a:1', 10)).toEqual([{ name: 'a:10', value: 'of a:10' }])
+      expect(await journal.notes('none', 10)).toEqual([])
+    })
+
+    it('a change of notes drops, then puts, and lands whole or not at all', async () => {
+      await journal.putNote('x:1', 'old')
+      await journal.putNote('x:2', 'old')
+      await journal.changeNotes({
+        drop: ['x:1', 'x:2', 'x:none'],
+        put: [
+          { name: 'x:2', value: 'new' },
+          { name: 'x:3', value: 'new' },
+        ],
+      })
+      const after = [
+        { name: 'x:2', value: 'new' },
+        { name: 'x:3', value: 'new' },
+      ]
+      expect(await journal.notes('x:', 10)).toEqual(after)
+      const broken = { drop: ['x:2'], put: [{ name: 'x:4', value: null as unknown as string }] }
+      await expect(journal.changeNotes(broken)).rejects.toThrow()
+      await reopen()
+      expect(await journal.notes('x:', 10)).toEqual(after)
+    })
+
+    it('the notes of a settlement land with it, and not without it', async () => {
+      await journal.append(part([spec(1), spec(2), spec(3)]))
+      const notes = [{ name: 'seen:1', value: 'one' }]
+      await journal.settle('a', { ...settlement(1, 2), notes })
+      expect(await journal.notes('seen:', 10)).toEqual(notes)
+      const more = [{ name: 'seen:2', value: 'two' }]
+      await expect(journal.settle('a', { ...settlement(3, 99), notes: more })).rejects.toThrow()
+      const broken = [...more, { name: 'seen:3', value: null as unknown as string }]
+      await expect(journal.settle('a', { ...settlement(3, 3), notes: broken })).rejects.toThrow()
+      await reopen()
+      expect(await journal.notes('seen:', 10)).toEqual(notes)
+      expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
+    })
+
     it('whatever the interleaving, each sink sees each new entry exactly once, in order', async () => {
       const sinks = ['a', 'b', 'c']
       const sink = fc.constantFrom(...sinks)
