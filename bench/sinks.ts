@@ -56,6 +56,8 @@ const deps: SinkDeps = {
       yield Buffer.from('{"text":"Success","code":0}')
     })(),
   }),
+  connect: () => Promise.reject(new Error('no stream is measured here')),
+  datagrams: () => Promise.reject(new Error('no datagrams are measured here')),
   print: async () => undefined,
   compress: (bytes) => promisify(gzip)(bytes, { level: 1 }),
   hostOf: () => 'api.example.com',

@@ -12,6 +12,7 @@ import type { Log } from './model/log.ts'
 import type { Room } from './model/room.ts'
 import type { Sink } from './model/sink.ts'
 import type { SinkDeps, SinkKind, TlsOptions } from './model/sink-kind.ts'
+import type { Connect, Connection, OpenDatagrams } from './model/socket.ts'
 import type { Origin } from './model/source.ts'
 import type { Board } from './ops/board.ts'
 import type { BudgetStatus } from './ops/status.ts'
@@ -33,6 +34,8 @@ export interface Outside {
   readonly log: Log
   readonly disk: Disk
   network(tls?: TlsOptions): { readonly send: Transport; close(): Promise<void> }
+  readonly connect: Connect
+  readonly datagrams: OpenDatagrams
   print(bytes: Uint8Array): Promise<void>
   compress(bytes: Uint8Array): Promise<Uint8Array>
 }
@@ -164,6 +167,7 @@ export function openSink(
 ): { readonly sink: Sink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: ReturnType<Outside['network']>[] = []
+  let connections: Connection[] = []
   const deps: SinkDeps = {
     clock,
     random,
@@ -174,6 +178,12 @@ export function openSink(
       networks.push(network)
       return network.send
     },
+    connect: async (...to) => {
+      const connection = await outside.connect(...to)
+      connections = [...connections.filter(({ gone }) => !gone), connection]
+      return connection
+    },
+    datagrams: (to) => outside.datagrams(to),
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),
@@ -185,6 +195,7 @@ export function openSink(
     close: async () => {
       // A sink that hangs must not keep its connections open, nor the process with them.
       await within(CLOSE_MS, clock, sink.close()).catch(() => undefined)
+      for (const connection of connections) connection.destroy()
       await Promise.allSettled(networks.map((network) => network.close()))
     },
   }

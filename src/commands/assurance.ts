@@ -14,6 +14,8 @@ const inert: SinkDeps = {
   log: { debug: nothing, info: nothing, warn: nothing, error: nothing, with: () => inert.log },
   disk: { open: nothing, exists: nothing, rename: nothing, remove: nothing, syncFolder: nothing },
   transport: () => nothing,
+  connect: nothing,
+  datagrams: nothing,
   print: nothing,
   compress: nothing,
   hostOf: () => 'localhost',

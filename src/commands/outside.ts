@@ -5,8 +5,10 @@ import type { Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { Secret } from '../model/secret.ts'
 import { systemClock, systemRandom } from '../ops/clock.ts'
+import { openDatagrams } from '../ops/datagrams.ts'
 import { disk } from '../ops/disk.ts'
 import { openLog } from '../ops/log.ts'
+import { connectSocket } from '../ops/sockets.ts'
 import { openTransport } from '../ops/transport.ts'
 import type { World } from './world.ts'
 
@@ -26,6 +28,8 @@ export function realOutside(config: Config, world: World): Outside {
     log: openLog({ level: config.log.level, secrets: () => secretsOf(config) }),
     disk,
     network: (tls) => openTransport({ tls, proxy }),
+    connect: connectSocket,
+    datagrams: openDatagrams,
     print: (bytes) => world.print(bytes),
     // On the thread pool, at the level that costs least (2 CPU s a million entries).
     compress: (bytes) => deflate(bytes, { level: constants.Z_BEST_SPEED }),

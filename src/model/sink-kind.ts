@@ -4,7 +4,8 @@ import type { Clock, Random } from './clock.ts'
 import type { Disk } from './disk.ts'
 import type { Transport } from './http.ts'
 import type { Log } from './log.ts'
-import type { Sink } from './sink.ts'
+import type { ObjectSink, Sink } from './sink.ts'
+import type { Connect, OpenDatagrams } from './socket.ts'
 
 /** TLS material by file, for one receiver. Files are read again when they change. */
 export interface TlsOptions {
@@ -22,11 +23,16 @@ export interface SinkDeps {
   readonly disk: Disk
   /** A transport of the sink's own, with the TLS material given. */
   transport(tls: TlsOptions | undefined): Transport
+  /** A stream of the sink's own. */
+  readonly connect: Connect
+  readonly datagrams: OpenDatagrams
   /** Where `stdout` writes; resolves when the bytes were taken. */
   print(bytes: Uint8Array): Promise<void>
   readonly compress: (bytes: Uint8Array) => Promise<Uint8Array>
   /** Host of a workspace's base_url: the default of HEC's `host`. */
   hostOf(workspace: string): string
+  /** A folder of the sink's own for what it can make again: beside the journal, where there is room and a right to write. */
+  readonly spoolFolder: string
 }
 
 export interface NamedFile {
@@ -34,7 +40,7 @@ export interface NamedFile {
   readonly path: string
 }
 
-export interface SinkKind<Schema extends z.ZodType> {
+export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | ObjectSink = Sink> {
   /** strict: unknown keys are refused. Only what is particular to the kind; the common keys are config's. */
   readonly options: Schema
   /** What it talks to, for the rule on plain http. */
@@ -44,5 +50,5 @@ export interface SinkKind<Schema extends z.ZodType> {
   /** Files that this sink alone may write to: two sinks that share one are a fault. */
   outputs?(options: z.output<Schema>): readonly NamedFile[]
   /** Connects to nothing yet. */
-  open(name: string, options: z.output<Schema>, deps: SinkDeps): Sink
+  open(name: string, options: z.output<Schema>, deps: SinkDeps): Opened
 }

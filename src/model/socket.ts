@@ -8,7 +8,10 @@ export interface Address {
 
 /** Both sides of one stream. All methods throw ConnectorError `unreachable`, `timeout`, `tls_invalid` or `aborted`. */
 export interface Connection {
-  /** Resolves when the bytes were handed to the kernel: that is no delivery. Calls take effect in their order. */
+  /**
+   * Resolves when the bytes were handed to the kernel: that is no delivery. Calls take effect in their order. Until it
+   * resolves the bytes may not change; when it throws, some of them may have left, and the connection is destroyed.
+   */
   write(bytes: Uint8Array, signal: AbortSignal): Promise<void>
   /** What came next, as it came; undefined at the peer's orderly end. One call at a time. */
   read(signal: AbortSignal): Promise<Uint8Array | undefined>
@@ -16,9 +19,11 @@ export interface Connection {
   readonly gone: boolean
   /** epoch ms at which the peer's certificate ends; undefined without TLS */
   readonly certificateEndsAt: number | undefined
+  /** epoch ms at which the certificate ends that we showed; undefined where we have none */
+  readonly ownCertificateEndsAt: number | undefined
   /** Sends what is written and ends in an orderly way, within `ms`; then destroys. Never throws. */
   end(ms: number): Promise<void>
-  /** At once, whatever is under way. */
+  /** At once, whatever is under way. Gone from then on. */
   destroy(): void
 }
 

@@ -76,6 +76,8 @@ export function sinkDeps(parts: Partial<SinkDeps> = {}): TestDeps {
     log: new LogLines(),
     disk: new FakeDisk(),
     transport: () => () => Promise.reject(new Error('no transport was given')),
+    connect: () => Promise.reject(new Error('no connect was given')),
+    datagrams: () => Promise.reject(new Error('no datagrams were given')),
     print: () => Promise.reject(new Error('no print was given')),
     compress: async (bytes) => gzipSync(bytes, { level: 1 }),
     hostOf: (workspace) => `${workspace}.example.com`,

@@ -135,6 +135,8 @@ export async function startProcess(
     log,
     disk: mortalDisk(disk, life),
     network: () => ({ send: mortalTransport(transport, life), close: () => Promise.resolve() }),
+    // No sink of the simulation speaks over a stream or in datagrams.
+    ...{ connect: never, datagrams: never },
     print: life.guard(print),
     compress: life.guard(async (bytes) => gzipSync(bytes, { level: 1 })),
   }

@@ -102,6 +102,7 @@ export function openHouse(options: HouseOptions = {}) {
     ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines) },
     disk: options.deadDisk ? { ...disk, open: never } : disk,
     network: () => ({ send, close: async () => undefined }),
+    ...{ connect: never, datagrams: never },
     print: async () => undefined,
     compress: async (bytes) => bytes,
   }

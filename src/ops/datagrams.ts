@@ -1,0 +1,61 @@
+// Datagrams behind model/socket.ts: UDP, bound to one receiver, so that a port where nobody listens is told.
+import { createSocket, type Socket } from 'node:dgram'
+import { lookup } from 'node:dns/promises'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
+import type { Datagrams, OpenDatagrams } from '../model/socket.ts'
+import { transportError } from './transport-errors.ts'
+
+const nobody = new AbortController().signal
+
+export const openDatagrams: OpenDatagrams = async ({ host, port }) => {
+  const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+  try {
+    const { address, family } = await lookup(host)
+    const socket = createSocket(family === 6 ? 'udp6' : 'udp4')
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject)
+      socket.connect(port, address, () => {
+        socket.off('error', reject)
+        resolve()
+      })
+    })
+    return datagramsOver(socket, where)
+  } catch (error) {
+    throw transportError(where, error, nobody)
+  }
+}
+
+function datagramsOver(socket: Socket, where: string): Datagrams {
+  // Of a datagram that nobody took the system tells with one of the next calls, or in between.
+  let failure: Error | undefined
+  let closing: Promise<void> | undefined
+  socket.on('error', (error) => (failure = error))
+
+  const sendOne = (bytes: Uint8Array) =>
+    new Promise<void>((resolve, reject) => {
+      socket.send(bytes, (error) => {
+        if (error) reject(error)
+        else resolve()
+      })
+    })
+
+  return {
+    async send(bytes) {
+      if (closing) throw new ConnectorError('unreachable', `${where} is not sent to any more: closed`)
+      const former = failure
+      failure = undefined
+      try {
+        if (former) throw former
+        await sendOne(bytes)
+      } catch (error) {
+        if (errnoOf(error) !== 'EMSGSIZE') throw transportError(where, error, nobody)
+        const message = `${bytes.length} bytes do not fit one datagram to ${where}; lower max_message_bytes`
+        throw new ConnectorError('too_large', message, { cause: error })
+      }
+    },
+    close() {
+      closing ??= new Promise((resolve) => socket.close(() => resolve()))
+      return closing
+    },
+  }
+}

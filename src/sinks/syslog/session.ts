@@ -1,0 +1,48 @@
+// What carries a batch's messages to the receiver: a stream, datagrams, or RELP. One for each way; the sink does the rest.
+import type { Assurance, CheckResult, Lines } from '../../model/sink.ts'
+import type { SinkDeps, TlsOptions } from '../../model/sink-kind.ts'
+import type { Address } from '../../model/socket.ts'
+import type { Expiry } from './expiry.ts'
+
+export interface Refused {
+  readonly index: number
+  readonly code: string
+  readonly reason: string
+}
+
+/** What came of a batch: the first `settled` lines are done with, `refused` names those among them that were not taken. */
+export interface Delivered {
+  readonly settled: number
+  readonly refused: readonly Refused[]
+}
+
+/**
+ * Connects when there is something to send, and again when that is needed; tries nothing twice within one call.
+ * Lines without bytes were refused before: they count as taken here. Never called concurrently, save `close`.
+ */
+export interface Session {
+  readonly assurance: Assurance
+  /** Throws ConnectorError when nothing may be settled. A signal that aborts: `aborted`. */
+  deliver(lines: Lines, signal: AbortSignal): Promise<Delivered>
+  /** Sends no message. Never throws. */
+  check(signal: AbortSignal): Promise<readonly CheckResult[]>
+  /** Ends in an orderly way, within half a second. Never throws. */
+  close(): Promise<void>
+}
+
+export interface SessionOptions {
+  readonly to: Address
+  /** host:port, for messages */
+  readonly where: string
+  /** undefined: plain */
+  readonly tls: TlsOptions | undefined
+  readonly lingerMs: number
+  /** To be asked with each new connection, and with each batch. */
+  readonly expiry: Expiry
+  readonly deps: Pick<SinkDeps, 'clock' | 'random' | 'log' | 'connect' | 'datagrams'>
+}
+
+/** For the connection and its handshake together. */
+export const CONNECT_MS = 10_000
+/** A receiver that takes no byte for so long is given up. */
+export const WRITE_MS = 30_000
