@@ -4,7 +4,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createServer as createTls } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { HttpRequest } from '../../src/model/http.ts'
-import type { FakeHec, RawReply } from './hec.ts'
+import type { RawReply } from './hec-replies.ts'
 
 export interface HecTls {
   readonly key: string
@@ -19,8 +19,7 @@ export interface HecListener {
   close(): Promise<void>
 }
 
-/** The pure function is handed in, so that this file needs nothing of hec.ts but its types. */
-type Answer = (fake: FakeHec, request: HttpRequest, clock: { now(): number }) => RawReply
+type Answer = (request: HttpRequest) => RawReply
 
 async function readBody(incoming: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
@@ -46,7 +45,7 @@ function send(reply: RawReply, outgoing: ServerResponse): void {
   more()
 }
 
-function listener(fake: FakeHec, answer: Answer, base: string): RequestListener {
+function listener(answer: Answer, base: string): RequestListener {
   return (incoming, outgoing) => {
     readBody(incoming)
       .then((body) => {
@@ -54,7 +53,7 @@ function listener(fake: FakeHec, answer: Answer, base: string): RequestListener 
         for (const [name, value] of Object.entries(incoming.headers)) headers[name] = String(value)
         const method = (incoming.method ?? 'GET') as HttpRequest['method']
         const request: HttpRequest = { method, url: new URL(incoming.url ?? '/', base).href, headers, body }
-        const reply = answer(fake, request, Date)
+        const reply = answer(request)
         if (reply.delayMs === 0) send(reply, outgoing)
         else {
           const timer = setTimeout(() => send(reply, outgoing), reply.delayMs)
@@ -68,14 +67,13 @@ function listener(fake: FakeHec, answer: Answer, base: string): RequestListener 
 
 /** Listens on the loopback; `port` 0 takes a free one. */
 export async function openHecServer(
-  fake: FakeHec,
   answer: Answer,
   options: { readonly port: number; readonly tls?: HecTls },
 ): Promise<HecListener> {
   const { tls } = options
   const scheme = tls ? 'https' : 'http'
   const base = `${scheme}://127.0.0.1`
-  const handler = listener(fake, answer, base)
+  const handler = listener(answer, base)
   const server: Server = tls
     ? createTls(
         {
