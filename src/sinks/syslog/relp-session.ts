@@ -1,0 +1,233 @@
+// One RELP session on one connection: opens it, keeps its window full, holds each answer against what was sent, closes it.
+import type { Clock } from '../../model/clock.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Connection } from '../../model/socket.ts'
+import { ByteWriter } from '../../model/writer.ts'
+import { type Command, offers, putFrame } from './relp-frame.ts'
+import { Round } from './relp-round.ts'
+import { codeOf, EMPTY, ReplyParser } from './relp-replies.ts'
+import { faultOfOffers } from './relp-offers.ts'
+
+/** No answer for so long: the connection is dead, whatever TCP says. */
+const SILENCE_MS = 90_000
+const OPEN_MS = 30_000
+/** As many frames go out in one write as fit: a write of its own for each costs more than all the rest. */
+const WRITE_BYTES = 256 * 1024
+
+export interface SessionSettings {
+  /** host:port */
+  readonly where: string
+  readonly clock: Clock
+  readonly window: number
+  /** how long a stop waits for the answers that are under way */
+  readonly graceMs: number
+  readonly largestTxnr: number
+}
+
+export class RelpSession {
+  readonly #connection: Connection
+  readonly #settings: SessionSettings
+  readonly #parser: ReplyParser
+  readonly #out = new ByteWriter()
+  readonly #ended = new AbortController()
+  readonly #listening: Promise<void>
+  #round: Round | undefined
+  #nextTxnr = 1
+  #heardAt = 0
+  #closing = false
+  #fault: ConnectorError | undefined
+  /** must not look like a receiver's fault */
+  #bug: unknown
+  /** why nothing can be written any more */
+  #lost: unknown
+
+  private constructor(connection: Connection, settings: SessionSettings) {
+    this.#connection = connection
+    this.#settings = settings
+    this.#parser = new ReplyParser(settings.where)
+    this.#listening = this.#listen()
+  }
+
+  /** Owns the connection from here on, also where it throws. */
+  static async open(
+    connection: Connection,
+    settings: SessionSettings,
+    signal: AbortSignal,
+  ): Promise<RelpSession> {
+    const session = new RelpSession(connection, settings)
+    const round = await session.#exchange('open', [offers], OPEN_MS, signal)
+    const fault =
+      session.#fault ?? (round.whole && faultOfOffers(settings.where, round.codes[0] ?? EMPTY, round.said))
+    if (fault) session.#fail(fault)
+    if (session.#fault) {
+      await session.#listening
+      throw session.#fault
+    }
+    return session
+  }
+
+  /** Why it can no longer be used. */
+  get fault(): ConnectorError | undefined {
+    if (!this.#fault && this.#connection.gone) this.#fail(this.#error('unreachable', 'closed the connection'))
+    return this.#fault
+  }
+
+  get certificateEndsAt(): number | undefined {
+    return this.#connection.certificateEndsAt
+  }
+
+  /** True where `count` more messages and the goodbye still have numbers. */
+  hasRoomFor(count: number): boolean {
+    return this.#nextTxnr + count <= this.#settings.largestTxnr
+  }
+
+  /**
+   * The code answered to each message, 0 for none. Not all are answered only where `fault` says why, or `signal` aborted.
+   * One call at a time.
+   */
+  async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<Uint16Array> {
+    return (await this.#exchange('syslog', messages, SILENCE_MS, signal)).codes
+  }
+
+  /** Says goodbye and waits for the answer, within `ms`; else at once. Never throws. */
+  async close(ms: number): Promise<void> {
+    const { clock } = this.#settings
+    const startedAt = clock.elapsed()
+    if (!this.fault && !this.#round) {
+      this.#closing = true
+      await this.#exchange('close', [new Uint8Array(0)], ms, new AbortController().signal)
+    }
+    if (!this.#fault) await this.#connection.end(Math.max(0, startedAt + ms - clock.elapsed()))
+    this.#fail(this.#error('aborted', 'the session was closed'))
+    await this.#listening
+  }
+
+  async #exchange(
+    command: Command,
+    datas: readonly Uint8Array[],
+    silenceMs: number,
+    signal: AbortSignal,
+  ): Promise<Round> {
+    const round = new Round(this.#nextTxnr, command, datas)
+    const over = new AbortController()
+    const halt = () => void this.#halt(round, over.signal)
+    this.#round = round
+    this.#heardAt = this.#settings.clock.elapsed()
+    void this.#watch(silenceMs, over.signal)
+    if (signal.aborted) halt()
+    else signal.addEventListener('abort', halt, { once: true })
+    while (!this.#fault && !round.whole) {
+      if (this.#mayFill(round)) await this.#fill(round)
+      else await round.change()
+    }
+    signal.removeEventListener('abort', halt)
+    over.abort()
+    this.#round = undefined
+    if (this.#bug !== undefined) throw this.#bug as Error
+    return round
+  }
+
+  /** A window that is nearly full waits until a quarter of it is free: few large writes instead of many small ones. */
+  #mayFill({ sent, datas, open, halted }: Round): boolean {
+    if (halted || this.#lost !== undefined || sent === datas.length) return false
+    const { window } = this.#settings
+    return window - open >= Math.min(datas.length - sent, Math.ceil(window / 4))
+  }
+
+  async #fill(round: Round): Promise<void> {
+    const { datas, command } = round
+    const out = this.#out
+    out.clear()
+    const end = Math.min(datas.length, round.answered + this.#settings.window)
+    for (; round.sent < end && out.length < WRITE_BYTES; round.sent++)
+      putFrame(out, this.#nextTxnr++, command, datas[round.sent] as Uint8Array)
+    try {
+      await this.#connection.write(out.view(), this.#ended.signal)
+    } catch (error) {
+      // What was answered before may still lie unread: the listener takes it first, and then tells the fault.
+      this.#lost ??= error
+      this.#connection.destroy()
+    }
+  }
+
+  /** We were told to stop: nothing more is sent; what is under way may still be answered, so that it is not sent twice. */
+  async #halt(round: Round, over: AbortSignal): Promise<void> {
+    round.halted = true
+    round.wake()
+    if (round.command === 'syslog') await this.#settings.clock.sleep(this.#settings.graceMs, over)
+    if (!over.aborted) this.#fail(this.#error('aborted', 'stopped before it answered'))
+  }
+
+  async #watch(silenceMs: number, over: AbortSignal): Promise<void> {
+    const { clock } = this.#settings
+    for (;;) {
+      const leftMs = this.#heardAt + silenceMs - clock.elapsed()
+      if (leftMs <= 0) break
+      await clock.sleep(leftMs, over)
+      if (over.aborted) return
+    }
+    const seconds = Math.round(silenceMs / 1000)
+    this.#fail(
+      this.#error('timeout', `answered nothing for ${seconds} s; is it stuck, or something between?`),
+    )
+  }
+
+  /** Reads all the time, also while nothing is under way: a receiver that leaves is seen before the next message is sent. */
+  async #listen(): Promise<void> {
+    try {
+      for (;;) {
+        const chunk = await this.#connection.read(this.#ended.signal)
+        if (!chunk) throw this.#error('unreachable', this.#farewell())
+        this.#parser.push(chunk, this.#take)
+        const round = this.#round
+        if (!round || round.answered === round.heard) continue
+        round.heard = round.answered
+        this.#heardAt = this.#settings.clock.elapsed()
+        round.wake()
+      }
+    } catch (error) {
+      this.#fail(this.#lost ?? error)
+    }
+  }
+
+  #farewell(): string {
+    if (this.#round?.command !== 'open') return 'closed the connection'
+    return 'closed the connection before it answered; does it want TLS, or a client certificate?'
+  }
+
+  readonly #take = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number): void => {
+    if (command === 'rsp') this.#answer(txnr, bytes, start, end)
+    else if (txnr !== 0) throw this.#error('bad_reply', 'sent a command where only answers may come')
+    // Other hints mean nothing to us, and nothing is owed to them.
+    else if (command === 'serverclose' && !this.#closing)
+      throw this.#error('unreachable', 'is closing the session, as it says')
+  }
+
+  #answer(txnr: number, bytes: Uint8Array, start: number, end: number): void {
+    const round = this.#round
+    const index = round ? txnr - round.first : -1
+    if (!round || index < 0 || index >= round.sent)
+      throw this.#error('bad_reply', 'answered a message that was not sent')
+    if (round.codes[index] !== 0) throw this.#error('bad_reply', 'answered a message twice')
+    const code = codeOf(bytes, start, end)
+    if (code === undefined || (code === EMPTY && round.command !== 'close'))
+      throw this.#error('bad_reply', 'sent an answer without its code')
+    round.codes[index] = code
+    round.answered++
+    if (round.command !== 'syslog') round.said = bytes.slice(start, end)
+  }
+
+  #error(code: 'aborted' | 'bad_reply' | 'timeout' | 'unreachable', what: string): ConnectorError {
+    return new ConnectorError(code, `${this.#settings.where}: ${what}`)
+  }
+
+  #fail(error: unknown): void {
+    if (this.#fault) return
+    if (!(error instanceof ConnectorError)) this.#bug ??= error
+    this.#fault =
+      error instanceof ConnectorError ? error : this.#error('aborted', 'the session broke by a bug')
+    this.#connection.destroy()
+    this.#ended.abort()
+    this.#round?.wake()
+  }
+}

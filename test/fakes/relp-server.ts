@@ -1,0 +1,325 @@
+// A RELP receiver for tests, as strict as imrelp, with a switch for each thing that one can do wrong. Over sockets or in memory.
+import { createServer, type Server, type Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { Connection } from '../../src/model/socket.ts'
+
+/** Numbers of messages count from 0 over all sessions, refused ones included. */
+export interface RelpSwitches {
+  /** the code for this message; undefined or 200: stored */
+  codeOf?: (message: string, number: number) => number | undefined
+  /** Stores message `number`, and cuts the connection instead of answering it. */
+  cutAt?: number
+  /** Cuts before it stores message `number`. */
+  cutBefore?: number
+  /** Answers nothing to message `number` and all behind it, and stores them. */
+  silentFrom?: number
+  /** Takes no byte more from message `number` on. */
+  deafFrom?: number
+  /** Sends this instead of the answer to message `number`. */
+  insteadOf?: { number: number; bytes: Uint8Array | string }
+  /** Answers what came in one read in reverse. */
+  reversed?: boolean
+  /** Answers lie here until `release`. */
+  held?: boolean
+  /** Answers go out in pieces of so many bytes. */
+  pieceBytes?: number
+  /** What `open` is answered with: code, text, offers. */
+  opening?: string
+  /** Instead of any answer to `open`; '': silence */
+  greeting?: string
+  /** `open` is answered by closing */
+  hangsUp?: boolean
+  /** takes no connection */
+  down?: boolean
+  /** `close` is not answered */
+  rude?: boolean
+}
+
+interface Line {
+  send(bytes: Buffer): void
+  end(): void
+  cut(): void
+}
+
+const OPENING = '200 OK\nrelp_version=0\nrelp_software=fake\ncommands=syslog'
+const HEADER = /^(\d{1,9}) ([A-Za-z]{1,32}) (\d{1,9})/
+
+const answer = (txnr: number, data: string) =>
+  data === '' ? `${txnr} rsp 0\n` : `${txnr} rsp ${Buffer.byteLength(data)} ${data}\n`
+
+export class FakeRelp {
+  switches: RelpSwitches
+  /** everything that was stored, in order */
+  readonly stored: string[] = []
+  readonly sessions: RelpPeer[] = []
+  /** connections that are not ended */
+  readonly lines = new Set<Line>()
+  seen = 0
+  /** most messages without an answer, at any moment */
+  mostOpen = 0
+  readonly #servers = new Set<Server>()
+
+  constructor(switches: RelpSwitches = {}) {
+    this.switches = switches
+  }
+
+  /** @internal */
+  begin(line: Line): RelpPeer {
+    const peer = new RelpPeer(this, line)
+    this.sessions.push(peer)
+    this.lines.add(line)
+    return peer
+  }
+
+  /** Sends what was held. */
+  release(count = Infinity): void {
+    for (const peer of this.sessions) peer.flush(count)
+  }
+
+  /** Says goodbye on all connections without being asked, as a receiver that is stopped does. */
+  leave(): void {
+    for (const peer of this.sessions) peer.leave()
+  }
+
+  cutAll(): void {
+    for (const line of [...this.lines]) line.cut()
+  }
+
+  /** In memory: for tests whose clock stands still. */
+  readonly connect = async (): Promise<Connection> => {
+    if (this.switches.down) throw new ConnectorError('unreachable', 'fake: refused the connection')
+    return new MemoryConnection(this)
+  }
+
+  /** On a real socket of 127.0.0.1. */
+  async listen(): Promise<{ port: number; close: () => Promise<void> }> {
+    const server = createServer((socket) => this.#serve(socket))
+    this.#servers.add(server)
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve)
+    })
+    const close = () => {
+      this.cutAll()
+      return new Promise<void>((resolve) => {
+        server.close(() => resolve())
+      })
+    }
+    return { port: (server.address() as AddressInfo).port, close }
+  }
+
+  #serve(socket: Socket): void {
+    const line: Line = {
+      send: (bytes) => void socket.write(bytes),
+      end: () => socket.end(),
+      cut: () => socket.resetAndDestroy(),
+    }
+    const peer = this.begin(line)
+    socket.on('error', () => undefined)
+    socket.on('close', () => this.lines.delete(line))
+    socket.on('data', (bytes) => {
+      if (!peer.take(bytes)) socket.pause()
+    })
+    socket.on('end', () => socket.end())
+  }
+}
+
+/** The receiver's side of one connection. */
+export class RelpPeer {
+  readonly #fake: FakeRelp
+  readonly #line: Line
+  #bytes: Buffer = Buffer.alloc(0)
+  #expected = 1
+  #opened = false
+  #over = false
+  #answers: string[] = []
+  #unanswered = 0
+  /** bytes of each piece that came in at once */
+  readonly pieces: number[] = []
+  closedInOrder = false
+
+  constructor(fake: FakeRelp, line: Line) {
+    this.#fake = fake
+    this.#line = line
+  }
+
+  /** False: it reads no more. */
+  take(bytes: Uint8Array): boolean {
+    if (this.#over) return true
+    const { deafFrom = Infinity, held, reversed } = this.#fake.switches
+    if (this.#fake.seen >= deafFrom) return false
+    this.pieces.push(bytes.length)
+    this.#bytes = Buffer.concat([this.#bytes, bytes])
+    while (!this.#over && this.#frame());
+    if (reversed) this.#answers.reverse()
+    if (!held) this.flush()
+    return true
+  }
+
+  flush(count = Infinity): void {
+    const { pieceBytes = Infinity } = this.#fake.switches
+    const batch = this.#answers.splice(0, count)
+    this.#unanswered -= batch.length
+    const bytes = Buffer.from(batch.join(''), 'latin1')
+    for (let at = 0; at < bytes.length; at += pieceBytes)
+      this.#line.send(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)))
+  }
+
+  leave(): void {
+    if (this.#over) return
+    this.#line.send(Buffer.from('0 serverclose 0\n'))
+    this.#stop(false)
+  }
+
+  #stop(cut: boolean): void {
+    this.#over = true
+    if (cut) this.#line.cut()
+    else this.#line.end()
+  }
+
+  /** As imrelp: whatever is not exactly a frame ends the session. */
+  #frame(): boolean {
+    const head = HEADER.exec(this.#bytes.subarray(0, 64).toString('latin1'))
+    if (!head) {
+      if (this.#bytes.length >= 64) this.#stop(true)
+      return false
+    }
+    const [text, txnr, command = '', length] = head
+    const size = Number(length)
+    const start = text.length + (size > 0 ? 1 : 0)
+    if (this.#bytes.length <= start + size) return false
+    const fits = this.#bytes[start + size] === 10 && (size === 0 || this.#bytes[text.length] === 32)
+    if (!fits || Number(txnr) !== this.#expected) {
+      this.#stop(true)
+      return false
+    }
+    this.#expected++
+    const data = this.#bytes.subarray(start, start + size).toString()
+    this.#bytes = this.#bytes.subarray(start + size + 1)
+    this.#obey(Number(txnr), command, data)
+    return true
+  }
+
+  #obey(txnr: number, command: string, data: string): void {
+    if (command === 'open') this.#open(txnr, data)
+    else if (!this.#opened) this.#stop(true)
+    else if (command === 'syslog') this.#syslog(txnr, data)
+    else if (command === 'close') this.#close(txnr)
+    else this.#stop(true)
+  }
+
+  #open(txnr: number, data: string): void {
+    const { opening = OPENING, greeting, hangsUp } = this.#fake.switches
+    const offers = data.split('\n')
+    const sane = offers.includes('relp_version=0') && offers.includes('commands=syslog')
+    if (!sane || hangsUp) return this.#stop(hangsUp !== true)
+    this.#opened = true
+    this.#line.send(Buffer.from(greeting ?? answer(txnr, opening)))
+  }
+
+  #syslog(txnr: number, data: string): void {
+    const fake = this.#fake
+    const number = fake.seen++
+    const { codeOf, cutAt, cutBefore, silentFrom = Infinity, insteadOf } = fake.switches
+    if (number === cutBefore) return this.#cutNow()
+    const code = codeOf?.(data, number) ?? 200
+    if (code === 200) fake.stored.push(data)
+    if (number === cutAt) return this.#cutNow()
+    fake.mostOpen = Math.max(fake.mostOpen, ++this.#unanswered)
+    if (number >= silentFrom) return
+    if (number === insteadOf?.number) this.#answers.push(Buffer.from(insteadOf.bytes).toString('latin1'))
+    else
+      this.#answers.push(answer(txnr, code === 200 ? '200 OK' : `${code} not this one: ${data}`.slice(0, 80)))
+  }
+
+  /** What was answered before still arrives. */
+  #cutNow(): void {
+    this.flush()
+    this.#stop(false)
+  }
+
+  #close(txnr: number): void {
+    if (this.#fake.switches.rude) return
+    this.#answers.push(answer(txnr, ''), '0 serverclose 0\n')
+    this.flush()
+    this.closedInOrder = true
+    this.#stop(false)
+  }
+}
+
+class MemoryConnection implements Connection {
+  readonly certificateEndsAt = undefined
+  readonly ownCertificateEndsAt = undefined
+  readonly #peer: RelpPeer
+  readonly #line: Line
+  readonly #fake: FakeRelp
+  readonly #inbox: Uint8Array[] = []
+  #gone = false
+  #reset = false
+  readonly #sleepers: (() => void)[] = []
+
+  constructor(fake: FakeRelp) {
+    this.#fake = fake
+    this.#line = {
+      send: (bytes) => {
+        this.#inbox.push(Uint8Array.from(bytes))
+        this.#wake()
+      },
+      end: () => this.#leave(),
+      cut: () => {
+        this.#reset = true
+        this.#leave()
+      },
+    }
+    this.#peer = fake.begin(this.#line)
+  }
+
+  get gone(): boolean {
+    return this.#gone
+  }
+
+  #wake(): void {
+    for (const wake of this.#sleepers.splice(0)) wake()
+  }
+
+  #change(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      this.#sleepers.push(resolve)
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+  }
+
+  #leave(): void {
+    this.#gone = true
+    this.#fake.lines.delete(this.#line)
+    this.#wake()
+  }
+
+  async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    if (this.#gone) throw new ConnectorError('unreachable', 'fake: the connection is gone')
+    const taken = this.#peer.take(Uint8Array.from(bytes))
+    if (taken) return
+    while (!this.#gone && !signal.aborted) await this.#change(signal)
+    throw new ConnectorError('unreachable', 'fake: the connection was destroyed')
+  }
+
+  async read(signal: AbortSignal): Promise<Uint8Array | undefined> {
+    for (;;) {
+      const chunk = this.#inbox.shift()
+      if (chunk) return chunk
+      if (this.#reset) throw new ConnectorError('unreachable', 'fake: reset')
+      if (this.#gone) return undefined
+      if (signal.aborted) throw new ConnectorError('aborted', 'fake: called off')
+      await this.#change(signal)
+    }
+  }
+
+  end(): Promise<void> {
+    this.destroy()
+    return Promise.resolve()
+  }
+
+  destroy(): void {
+    this.#leave()
+  }
+}
