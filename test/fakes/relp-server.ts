@@ -17,7 +17,7 @@ export interface RelpSwitches {
   /** Takes no byte more from message `number` on. */
   deafFrom?: number
   /** Sends this instead of the answer to message `number`. */
-  insteadOf?: { number: number; bytes: Uint8Array | string }
+  insteadOf?: { number: number; bytes: string }
   /** Answers what came in one read in reverse. */
   reversed?: boolean
   /** Answers lie here until `release`. */
@@ -43,10 +43,11 @@ interface Line {
 }
 
 const OPENING = '200 OK\nrelp_version=0\nrelp_software=fake\ncommands=syslog'
+const GOODBYE = Buffer.from('0 serverclose 0\n')
 const HEADER = /^(\d{1,9}) ([A-Za-z]{1,32}) (\d{1,9})/
 
-const answer = (txnr: number, data: string) =>
-  data === '' ? `${txnr} rsp 0\n` : `${txnr} rsp ${Buffer.byteLength(data)} ${data}\n`
+const answer = (txnr: number, data: string): Buffer =>
+  Buffer.from(data === '' ? `${txnr} rsp 0\n` : `${txnr} rsp ${Buffer.byteLength(data)} ${data}\n`)
 
 export class FakeRelp {
   switches: RelpSwitches
@@ -132,7 +133,7 @@ export class RelpPeer {
   #expected = 1
   #opened = false
   #over = false
-  #answers: string[] = []
+  #answers: Buffer[] = []
   #unanswered = 0
   /** bytes of each piece that came in at once */
   readonly pieces: number[] = []
@@ -150,7 +151,7 @@ export class RelpPeer {
     if (this.#fake.seen >= deafFrom) return false
     this.pieces.push(bytes.length)
     this.#bytes = Buffer.concat([this.#bytes, bytes])
-    while (!this.#over && this.#frame());
+    while (this.#frame());
     if (reversed) this.#answers.reverse()
     if (!held) this.flush()
     return true
@@ -160,14 +161,14 @@ export class RelpPeer {
     const { pieceBytes = Infinity } = this.#fake.switches
     const batch = this.#answers.splice(0, count)
     this.#unanswered -= batch.length
-    const bytes = Buffer.from(batch.join(''), 'latin1')
+    const bytes = Buffer.concat(batch)
     for (let at = 0; at < bytes.length; at += pieceBytes)
       this.#line.send(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)))
   }
 
   leave(): void {
     if (this.#over) return
-    this.#line.send(Buffer.from('0 serverclose 0\n'))
+    this.#line.send(GOODBYE)
     this.#stop(false)
   }
 
@@ -179,6 +180,7 @@ export class RelpPeer {
 
   /** As imrelp: whatever is not exactly a frame ends the session. */
   #frame(): boolean {
+    if (this.#over) return false
     const head = HEADER.exec(this.#bytes.subarray(0, 64).toString('latin1'))
     if (!head) {
       if (this.#bytes.length >= 64) this.#stop(true)
@@ -212,22 +214,28 @@ export class RelpPeer {
     const { opening = OPENING, greeting, hangsUp } = this.#fake.switches
     const offers = data.split('\n')
     const sane = offers.includes('relp_version=0') && offers.includes('commands=syslog')
-    if (!sane || hangsUp) return this.#stop(hangsUp !== true)
-    this.#opened = true
-    this.#line.send(Buffer.from(greeting ?? answer(txnr, opening)))
+    this.#opened = sane && hangsUp !== true
+    if (!this.#opened) this.#stop(hangsUp !== true)
+    else this.#line.send(greeting === undefined ? answer(txnr, opening) : Buffer.from(greeting))
   }
 
   #syslog(txnr: number, data: string): void {
     const fake = this.#fake
     const number = fake.seen++
     const { codeOf, cutAt, cutBefore, silentFrom = Infinity, insteadOf } = fake.switches
-    if (number === cutBefore) return this.#cutNow()
+    if (number === cutBefore) {
+      this.#cutNow()
+      return
+    }
     const code = codeOf?.(data, number) ?? 200
     if (code === 200) fake.stored.push(data)
-    if (number === cutAt) return this.#cutNow()
+    if (number === cutAt) {
+      this.#cutNow()
+      return
+    }
     fake.mostOpen = Math.max(fake.mostOpen, ++this.#unanswered)
     if (number >= silentFrom) return
-    if (number === insteadOf?.number) this.#answers.push(Buffer.from(insteadOf.bytes).toString('latin1'))
+    if (number === insteadOf?.number) this.#answers.push(Buffer.from(insteadOf.bytes))
     else
       this.#answers.push(answer(txnr, code === 200 ? '200 OK' : `${code} not this one: ${data}`.slice(0, 80)))
   }
@@ -240,7 +248,7 @@ export class RelpPeer {
 
   #close(txnr: number): void {
     if (this.#fake.switches.rude) return
-    this.#answers.push(answer(txnr, ''), '0 serverclose 0\n')
+    this.#answers.push(answer(txnr, ''), GOODBYE)
     this.flush()
     this.closedInOrder = true
     this.#stop(false)
@@ -299,7 +307,8 @@ class MemoryConnection implements Connection {
     if (this.#gone) throw new ConnectorError('unreachable', 'fake: the connection is gone')
     const taken = this.#peer.take(Uint8Array.from(bytes))
     if (taken) return
-    while (!this.#gone && !signal.aborted) await this.#change(signal)
+    // Who does not read takes nothing until the connection is gone.
+    for (const gone = () => this.#gone || signal.aborted; !gone();) await this.#change(signal)
     throw new ConnectorError('unreachable', 'fake: the connection was destroyed')
   }
 
