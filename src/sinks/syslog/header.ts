@@ -1,0 +1,92 @@
+// What stands before an entry's text in a syslog message, by RFC 5424 or 3164; the bytes follow from the entry and the options alone.
+import { ID_END, ID_START } from '../../model/entries.ts'
+import type { Run } from '../../model/journal.ts'
+import type { ByteWriter } from '../../model/writer.ts'
+import { stamp5424, writeStamp3164 } from './stamp.ts'
+import { headerField, tagField, writeParam } from './text.ts'
+
+export interface HeaderOptions {
+  readonly rfc: 5424 | 3164
+  /** its number */
+  readonly facility: number
+  readonly appName: string
+  readonly hostname: string | undefined
+  readonly enterpriseId: number
+  hostOf(workspace: string): string
+}
+
+export interface Part {
+  /** counts from 1 */
+  readonly number: number
+  readonly of: number
+}
+
+/** Writes the header of entry `index`, to which its text is appended. */
+export type Header = (
+  run: Run,
+  index: number,
+  severity: number,
+  part: Part | undefined,
+  out: ByteWriter,
+) => void
+
+/** Of an entry's id in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
+const ID_BYTES = 128
+const WORKSPACE_BYTES = 64
+
+/** What all entries of a run share: written once, copied from then on. */
+function perRun<T>(make: (run: Run) => T): (run: Run) => T {
+  let known: { readonly run: Run; readonly made: T } | undefined
+  return (run) => {
+    if (known?.run !== run) known = { run, made: make(run) }
+    return known.made
+  }
+}
+
+const hostnameOf = (options: HeaderOptions, run: Run) =>
+  headerField(options.hostname ?? options.hostOf(run.origin.workspace), 255)
+
+function writeId({ entries }: Run, index: number, out: ByteWriter): void {
+  const [start, end] = [entries.column(index, ID_START), entries.column(index, ID_END)]
+  writeParam(out, entries.bytes, start, end, ID_BYTES)
+}
+
+function header5424(options: HeaderOptions): Header {
+  const { facility, appName, enterpriseId } = options
+  const stamp = stamp5424()
+  const constants = perRun((run) => {
+    const { workspace, source } = run.origin
+    const fields = `${hostnameOf(options, run)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
+    const data = `auditferry@${enterpriseId} workspace="${headerField(workspace, WORKSPACE_BYTES)}" source="${headerField(source, 32)}"`
+    return { middle: Buffer.from(` ${fields} [${data} id="`), close: run.replay ? '" replay="true"' : '"' }
+  })
+  return (run, index, severity, part, out) => {
+    const { middle, close } = constants(run)
+    out.text(`<${facility * 8 + severity}>1 `)
+    stamp(run.entries.at(index), out)
+    out.copy(middle)
+    writeId(run, index, out)
+    out.text(close)
+    const version = run.entries.version(index)
+    if (version > 0) out.text(` version="${version}"`)
+    if (part) out.text(` part="${part.number}/${part.of}"`)
+    out.text('] ')
+  }
+}
+
+function header3164(options: HeaderOptions): Header {
+  const tag = tagField(options.appName)
+  const constants = perRun((run) => Buffer.from(` ${hostnameOf(options, run)} ${tag}: `))
+  return (run, index, severity, part, out) => {
+    out.text(`<${options.facility * 8 + severity}>`)
+    writeStamp3164(run.entries.at(index), run.appendedAt, out)
+    out.copy(constants(run))
+    if (!part) return
+    out.text(`[part ${part.number}/${part.of} id=`)
+    writeId(run, index, out)
+    out.text('] ')
+  }
+}
+
+export const headerOf = (options: HeaderOptions): Header =>
+  options.rfc === 5424 ? header5424(options) : header3164(options)

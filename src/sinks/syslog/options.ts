@@ -1,0 +1,103 @@
+// What an operator may say about a syslog receiver.
+import { z } from 'zod'
+import type { Address } from '../../model/socket.ts'
+import { duration, size } from '../../model/units.ts'
+import { tlsOptions } from '../tls-options.ts'
+
+type Scheme = 'udp' | 'tcp' | 'tls' | 'relp' | 'relp+tls'
+
+/** In the order of their numbers. */
+export const facilities = [
+  ...['kern', 'user', 'mail', 'daemon', 'auth', 'syslog', 'lpr', 'news', 'uucp', 'cron', 'authpriv', 'ftp'],
+  ...['ntp', 'audit', 'alert', 'clock'],
+  ...['local0', 'local1', 'local2', 'local3', 'local4', 'local5', 'local6', 'local7'],
+] as const
+
+/** The least that RFC 5424 asks of a receiver. */
+const LEAST_BYTES = 480
+/** A larger message is no syslog any more; entries are held in memory as they are split. */
+const MOST_BYTES = 16 * 2 ** 20
+/** What one datagram over IPv4 holds. */
+const DATAGRAM_BYTES = 65_507
+
+const pattern = /^(udp|tcp|tls|relp|relp\+tls):\/\/(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/
+
+export interface Receiver extends Address {
+  readonly scheme: Scheme
+}
+
+/** Undefined where it is no address of ours. */
+export function receiverOf(address: string): Receiver | undefined {
+  const [, scheme, ipv6, name, digits] = pattern.exec(address) ?? []
+  const host = ipv6 ?? name
+  const port = Number(digits)
+  if (host === undefined || !(port >= 1 && port <= 65_535)) return undefined
+  return { scheme: scheme as Scheme, host, port }
+}
+
+const messageBytes = () =>
+  z
+    .union([z.int(), size()], { error: 'want a number of bytes such as 8192, or a size such as 8KiB' })
+    .refine((bytes) => bytes >= LEAST_BYTES && bytes <= MOST_BYTES, {
+      error: `want at least ${LEAST_BYTES} bytes and at most 16MiB`,
+    })
+
+const encrypted = (address: string) => /^(tls|relp\+tls):/.test(address)
+
+export const options = z
+  .strictObject({
+    address: z
+      .string()
+      .refine((text) => receiverOf(text) !== undefined, {
+        error: 'want udp://, tcp://, tls://, relp:// or relp+tls:// with host:port, such as tls://siem:6514',
+      })
+      .describe(
+        'The receiver as `scheme://host:port`; the scheme is `udp`, `tcp`, `tls`, `relp` or `relp+tls`.',
+      ),
+    rfc: z
+      .literal([5424, 3164])
+      .default(5424)
+      .describe('The form of a message: `5424`, or the older `3164` for receivers that know no other.'),
+    facility: z.enum(facilities).default('local0').describe('The facility in the priority of each message.'),
+    app_name: z.string().min(1).default('auditferry').describe('APP-NAME, with `rfc: 3164` the tag.'),
+    hostname: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("HOSTNAME of the messages; the host of the workspace's `base_url` when absent."),
+    enterprise_id: z
+      .int()
+      .min(1)
+      .max(4_294_967_295)
+      .default(32_473)
+      .describe(
+        'Private enterprise number in the structured data (`auditferry@32473`); the default is the one reserved for documentation.',
+      ),
+    max_message_bytes: messageBytes()
+      .default(8192)
+      .describe('The most bytes that a message may have, its header included.'),
+    oversize: z
+      .enum(['split', 'compact', 'dead_letter'])
+      .default('split')
+      .describe(
+        'What becomes of a larger one: `split` into numbered parts, `compact` by leaving out its largest fields, or `dead_letter`.',
+      ),
+    tcp_linger: duration()
+      .prefault('30s')
+      .describe(
+        'With `tcp` and `tls`: what was sent is kept so long, 8 MiB at most, and sent again after a reset.',
+      ),
+    tls: tlsOptions().describe(
+      'With `tls` and `relp+tls`: whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',
+    ),
+  })
+  .refine(({ address, tls }) => tls === undefined || encrypted(address), {
+    error: 'has an effect with tls:// and relp+tls:// only: change the address, or leave it out',
+    path: ['tls'],
+  })
+  .refine(({ address, max_message_bytes: most }) => !address.startsWith('udp:') || most <= DATAGRAM_BYTES, {
+    error: `want at most ${DATAGRAM_BYTES} bytes: more does not fit a datagram`,
+    path: ['max_message_bytes'],
+  })
+
+export type SyslogOptions = z.output<typeof options>

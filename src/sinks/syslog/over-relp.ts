@@ -1,0 +1,82 @@
+// Messages over RELP: each is answered, so a batch is settled as far as the receiver said that it has it.
+import { ConnectorError } from '../../model/errors.ts'
+import type { CheckResult, Lines } from '../../model/sink.ts'
+import type { Connection } from '../../model/socket.ts'
+import { messagesIn } from './messages.ts'
+import { RelpLink } from './relp.ts'
+import { CONNECT_MS, type Delivered, type Refused, type Session, type SessionOptions } from './session.ts'
+
+const CLOSE_MS = 400
+
+export class OverRelp implements Session {
+  readonly assurance = 'received'
+  readonly #options: SessionOptions
+  readonly #link: RelpLink
+  #connection: Connection | undefined
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.#link = this.#linkOf()
+  }
+
+  #linkOf(): RelpLink {
+    const { where, deps } = this.#options
+    return new RelpLink({ where, clock: deps.clock, connect: (signal) => this.#connect(signal) })
+  }
+
+  async #connect(signal: AbortSignal): Promise<Connection> {
+    const { deps, to, tls } = this.#options
+    this.#connection = await deps.connect(to, tls, CONNECT_MS, signal)
+    return this.#connection
+  }
+
+  async deliver({ bytes, ends, count }: Lines, signal: AbortSignal): Promise<Delivered> {
+    const messages: Uint8Array[] = []
+    /** index of the first message behind line i */
+    const until = new Uint32Array(count)
+    for (let i = 0; i < count; i++) {
+      messages.push(...messagesIn(bytes, i === 0 ? 0 : (ends[i - 1] as number), ends[i] as number))
+      until[i] = messages.length
+    }
+    if (messages.length === 0) return { settled: count, refused: [] }
+    const outcome = await this.#link.send(messages, signal)
+    if (this.#connection) this.#options.expiry.look(this.#connection)
+    return linesOf(outcome, until)
+  }
+
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, expiry } = this.#options
+    const what = `${where} RELP`
+    const link = this.#linkOf()
+    try {
+      await link.open(signal)
+      const word = 'opens a session and answers for each message (assurance: received)'
+      const ends = this.#connection ? expiry.results(this.#connection) : []
+      return [{ what, ok: true, message: word }, ...ends]
+    } catch (error) {
+      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+      return [{ what, ok: false, message }]
+    } finally {
+      await link.close(CLOSE_MS)
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#link.close(CLOSE_MS)
+  }
+}
+
+/** An entry in several messages is done with when its last one is, or when one of them is refused: then all of it is. */
+function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
+  const refused = new Map<number, Refused>()
+  for (const { index: message, code, reason } of outcome.refused) {
+    const index = until.findIndex((end) => message < end)
+    if (!refused.has(index)) refused.set(index, { index, code, reason })
+  }
+  let settled = 0
+  while (settled < until.length && ((until[settled] as number) <= outcome.settled || refused.has(settled)))
+    settled++
+  if (settled === 0)
+    throw new ConnectorError('bad_reply', 'the RELP receiver took a part of an entry only; it goes out again')
+  return { settled, refused: [...refused.values()].filter(({ index }) => index < settled) }
+}

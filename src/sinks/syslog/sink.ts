@@ -1,0 +1,100 @@
+// Syslog as a sink: one entry, one message (or numbered parts of one), over UDP, TCP, TLS or RELP.
+import { ConnectorError } from '../../model/errors.ts'
+import { compactEntry } from '../../model/json-members.ts'
+import type { CheckResult, Delivery, Frame, Lines, Outcome, Refusal, Sink } from '../../model/sink.ts'
+import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { tlsFiles } from '../tls-options.ts'
+import { Expiry } from './expiry.ts'
+import { syslogFrame } from './frame.ts'
+import { facilities, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
+import { OverRelp } from './over-relp.ts'
+import type { Session, SessionOptions } from './session.ts'
+import { StreamSession } from './stream.ts'
+import { DatagramSession } from './udp.ts'
+
+function frameOf(given: SyslogOptions, deps: SinkDeps): Frame {
+  return syslogFrame({
+    rfc: given.rfc,
+    facility: facilities.indexOf(given.facility),
+    appName: given.app_name,
+    hostname: given.hostname,
+    enterpriseId: given.enterprise_id,
+    maxMessageBytes: given.max_message_bytes,
+    oversize: given.oversize,
+    compact: compactEntry,
+    hostOf: (workspace) => deps.hostOf(workspace),
+  })
+}
+
+function sessionOf({ scheme, ...to }: Receiver, given: SyslogOptions, deps: SinkDeps): Session {
+  const where = to.host.includes(':') ? `[${to.host}]:${to.port}` : `${to.host}:${to.port}`
+  const tls = scheme === 'tls' || scheme === 'relp+tls' ? (given.tls ?? {}) : undefined
+  const expiry = new Expiry(where, deps.clock, deps.log)
+  const session: SessionOptions = { to, where, tls, lingerMs: given.tcp_linger, expiry, deps }
+  if (scheme === 'udp') return new DatagramSession(session)
+  return scheme === 'tcp' || scheme === 'tls' ? new StreamSession(session) : new OverRelp(session)
+}
+
+class SyslogSink implements Sink {
+  readonly type = 'syslog'
+  readonly name: string
+  readonly frame: Frame
+  readonly shape: string
+  readonly #session: Session
+  readonly #mostBytes: number
+
+  constructor(name: string, given: SyslogOptions, deps: SinkDeps) {
+    const receiver = receiverOf(given.address)
+    if (!receiver) throw new ConnectorError('config_invalid', `${given.address} is no address of a receiver`)
+    const { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize } = given
+    this.name = name
+    this.frame = frameOf(given, deps)
+    this.shape = JSON.stringify({
+      rfc,
+      facility,
+      app_name,
+      hostname,
+      enterprise_id,
+      max_message_bytes,
+      oversize,
+    })
+    this.#session = sessionOf(receiver, given, deps)
+    this.#mostBytes = max_message_bytes
+  }
+
+  get assurance() {
+    return this.#session.assurance
+  }
+
+  async deliver({ lines }: Delivery, signal: AbortSignal): Promise<Outcome> {
+    if (signal.aborted) throw new ConnectorError('aborted', 'syslog: stopped before the batch')
+    if (lines.count === 0) return { settled: 0, refused: [] }
+    const { settled, refused } = await this.#session.deliver(lines, signal)
+    const parked = [...this.#unsendable(lines, settled), ...refused]
+    return { settled, refused: parked.sort((one, other) => one.index - other.index) }
+  }
+
+  /** The frame writes nothing for an entry that may not be sent at its size. */
+  #unsendable({ ends }: Lines, settled: number): readonly Refusal[] {
+    const reason = `its message would be larger than max_message_bytes (${this.#mostBytes}): raise that, or let oversize be split or compact`
+    const found: Refusal[] = []
+    for (let index = 0; index < settled; index++)
+      if (ends[index] === (ends[index - 1] ?? 0)) found.push({ index, code: 'too_large', reason })
+    return found
+  }
+
+  check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    return this.#session.check(signal)
+  }
+
+  close(): Promise<void> {
+    return this.#session.close()
+  }
+}
+
+export const syslog: SinkKind<typeof options> = {
+  options,
+  urls: ({ address }) => [address],
+  files: ({ tls }) => tlsFiles(tls),
+  open: (name, given, deps) => new SyslogSink(name, given, deps),
+}

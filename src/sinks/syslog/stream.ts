@@ -1,0 +1,217 @@
+// Messages over TCP or TLS. A write is no delivery: the peer is watched, and what it was sent lately goes out again after its end.
+import { ConnectorError } from '../../model/errors.ts'
+import type { CheckResult, Lines } from '../../model/sink.ts'
+import type { Connection } from '../../model/socket.ts'
+import { framedBytes } from '../line-frame.ts'
+import { Kept } from './kept.ts'
+import { CONNECT_MS, type Delivered, type Session, type SessionOptions, WRITE_MS } from './session.ts'
+
+/** Of one write, for which the receiver has the whole deadline. */
+const WRITE_BYTES = 64 * 1024
+/** So long a new connection must last after its first batch: a balancer without a server behind it, or one that dislikes us, closes sooner. */
+const PROOF_MS = 1_000
+/** A syslog receiver says nothing; what talks on is something else. */
+const MOST_HEARD_BYTES = 64 * 1024
+const END_MS = 400
+
+interface Line {
+  readonly connection: Connection
+  /** Resolves when the peer is gone. */
+  readonly over: Promise<void>
+  proven: boolean
+  failure: ConnectorError | undefined
+}
+
+export class StreamSession implements Session {
+  readonly assurance = 'sent'
+  readonly #options: SessionOptions
+  readonly #kept: Kept
+  readonly #stop = new AbortController()
+  #line: Line | undefined
+  #closing: Promise<void> | undefined
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.#kept = new Kept(options.lingerMs)
+  }
+
+  async deliver(lines: Lines, signal: AbortSignal): Promise<Delivered> {
+    const all = { settled: lines.count, refused: [] }
+    const bytes = framedBytes(lines)
+    if (bytes.length === 0) return all
+    const line = await this.#ready(signal)
+    this.#options.expiry.look(line.connection)
+    await this.#write(line, bytes, signal)
+    await this.#stays(line, signal)
+    const now = this.#options.deps.clock.elapsed()
+    this.#kept.expire(now)
+    this.#kept.add(lines, now)
+    return all
+  }
+
+  /** The connection that is there, or a new one, on which what was kept goes first. */
+  async #ready(signal: AbortSignal): Promise<Line> {
+    if (this.#line && !this.#line.connection.gone) return this.#line
+    await this.#line?.over
+    this.#line = undefined
+    const line = this.#listen(await this.#connect(CONNECT_MS, signal))
+    this.#line = line
+    for (const piece of this.#kept.pieces) {
+      await this.#write(line, piece.bytes, signal)
+      piece.sentAt = this.#options.deps.clock.elapsed()
+    }
+    return line
+  }
+
+  #connect(withinMs: number, signal: AbortSignal): Promise<Connection> {
+    const { deps, to, tls } = this.#options
+    return deps.connect(to, tls, withinMs, signal)
+  }
+
+  #listen(connection: Connection): Line {
+    const line: { -readonly [Key in keyof Line]: Line[Key] } = {
+      ...{ connection, over: Promise.resolve(), proven: false, failure: undefined },
+    }
+    line.over = this.#hear(line)
+    return line
+  }
+
+  async #hear(line: Line): Promise<void> {
+    const { connection } = line
+    try {
+      for (let heard = 0; ;) {
+        const part = await connection.read(this.#stop.signal)
+        if (!part) break
+        heard += part.length
+        if (heard <= MOST_HEARD_BYTES) continue
+        const what = `${this.#options.where} talks back at length: is it a syslog receiver?`
+        throw new ConnectorError('bad_reply', what)
+      }
+    } catch (error) {
+      if (!(error instanceof ConnectorError)) throw error
+      if (error.code === 'aborted') return
+      line.failure = error
+    }
+    connection.destroy()
+    this.#lost()
+  }
+
+  #lost(): void {
+    const { deps, where } = this.#options
+    this.#kept.doubt(deps.clock.elapsed())
+    if (this.#kept.bytes === 0) return
+    deps.log.warn('The receiver ended the connection: what it was sent lately goes out again with the next', {
+      receiver: where,
+      bytes: this.#kept.bytes,
+    })
+  }
+
+  async #write(line: Line, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    for (let at = 0; at < bytes.length; at += WRITE_BYTES)
+      await this.#writePiece(line, bytes.subarray(at, at + WRITE_BYTES), signal)
+  }
+
+  /** What fails here leaves half a message behind: no other can follow on this connection. */
+  async #writePiece(line: Line, piece: Uint8Array, signal: AbortSignal): Promise<void> {
+    const written = new AbortController()
+    const late = new AbortController()
+    void this.#options.deps.clock.sleep(WRITE_MS, written.signal).then(() => {
+      if (!written.signal.aborted) late.abort()
+    })
+    try {
+      await line.connection.write(piece, AbortSignal.any([signal, late.signal]))
+    } catch (error) {
+      line.connection.destroy()
+      if (signal.aborted) this.#kept.clear()
+      if (!late.signal.aborted || signal.aborted) throw line.failure ?? error
+      const what = `${this.#options.where} took nothing for ${WRITE_MS / 1000} s: is it stuck, or its queue full?`
+      throw new ConnectorError('timeout', what, { cause: error })
+    } finally {
+      written.abort()
+    }
+  }
+
+  /** A peer that ended while we wrote is seen in the next turn; one that will not have us at all, a little later. */
+  async #stays(line: Line, signal: AbortSignal): Promise<void> {
+    if (!line.proven) {
+      const enough = new AbortController()
+      const either = AbortSignal.any([signal, enough.signal])
+      await Promise.race([this.#options.deps.clock.sleep(PROOF_MS, either), line.over])
+      enough.abort()
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+    if (signal.aborted)
+      throw new ConnectorError('aborted', `the batch to ${this.#options.where} was called off`)
+    if (line.connection.gone) throw this.#gone(line)
+    line.proven = true
+  }
+
+  #gone(line: Line): ConnectorError {
+    const what = `${this.#options.where} closed the connection while a batch was on its way; it goes out again`
+    return line.failure ?? new ConnectorError('unreachable', what)
+  }
+
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, tls, expiry, deps } = this.#options
+    const what = `${where} ${tls ? 'TLS' : 'TCP'}`
+    let connection: Connection | undefined
+    try {
+      connection = await this.#connect(CONNECT_MS, signal)
+      const quiet = new AbortController()
+      const either = AbortSignal.any([signal, quiet.signal])
+      void deps.clock.sleep(PROOF_MS, either).then(() => quiet.abort())
+      // Nothing is what a receiver that is well says.
+      const said = await connection.read(either).catch((error: unknown) => error)
+      const closed = connection.gone && !(said instanceof ConnectorError && said.code === 'aborted')
+      if (closed) throw said instanceof ConnectorError ? said : this.#gone(this.#listen(connection))
+      const word = 'takes the connection; what is sent over it nobody confirms (assurance: sent)'
+      return [{ what, ok: true, message: word }, ...expiry.results(connection)]
+    } catch (error) {
+      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+      return [{ what, ok: false, message }]
+    } finally {
+      connection?.destroy()
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end()
+    return this.#closing
+  }
+
+  async #end(): Promise<void> {
+    const line = this.#line
+    this.#line = undefined
+    this.#stop.abort()
+    if (line && !line.connection.gone) await line.connection.end(END_MS)
+    else if (this.#kept.bytes > 0) await this.#lastTry()
+    this.#kept.clear()
+    await line?.over
+  }
+
+  /** What a receiver may have lost, and nothing came after: once more before the process ends. */
+  async #lastTry(): Promise<void> {
+    const { deps, where } = this.#options
+    const ended = new AbortController()
+    const late = new AbortController()
+    void deps.clock.sleep(END_MS, ended.signal).then(() => late.abort())
+    try {
+      const connection = await this.#connect(END_MS, late.signal)
+      try {
+        for (const { bytes } of this.#kept.pieces) await connection.write(bytes, late.signal)
+      } finally {
+        await connection.end(END_MS / 4)
+      }
+    } catch {
+      deps.log.warn(
+        'What the receiver was sent lately may be lost: it could not be sent again before the end',
+        {
+          receiver: where,
+          bytes: this.#kept.bytes,
+        },
+      )
+    } finally {
+      ended.abort()
+    }
+  }
+}

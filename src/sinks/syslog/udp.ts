@@ -1,0 +1,74 @@
+// Messages as datagrams, one each. Nobody answers: what the network or the receiver drops is gone, and the order is the network's.
+import { ConnectorError } from '../../model/errors.ts'
+import type { CheckResult, Lines } from '../../model/sink.ts'
+import type { Datagrams } from '../../model/socket.ts'
+import { messagesIn } from './messages.ts'
+import type { Delivered, Refused, Session, SessionOptions } from './session.ts'
+
+/** A receiver's name may come to mean another address: it is asked for again after this time. */
+const RESOLVED_MS = 60_000
+
+export class DatagramSession implements Session {
+  readonly assurance = 'sent'
+  readonly #options: SessionOptions
+  #open: { readonly datagrams: Datagrams; readonly since: number } | undefined
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+  }
+
+  async deliver(lines: Lines, signal: AbortSignal): Promise<Delivered> {
+    const { bytes, ends, count } = lines
+    const refused: Refused[] = []
+    let from = 0
+    for (let index = 0; index < count; index++) {
+      const end = ends[index] as number
+      try {
+        for (const message of messagesIn(bytes, from, end)) await this.#send(message, signal)
+      } catch (error) {
+        if (!(error instanceof ConnectorError) || error.code !== 'too_large') {
+          await this.#drop()
+          throw error
+        }
+        refused.push({ index, code: error.code, reason: error.message })
+      }
+      from = end
+    }
+    return { settled: count, refused }
+  }
+
+  async #send(message: Uint8Array, signal: AbortSignal): Promise<void> {
+    if (signal.aborted)
+      throw new ConnectorError('aborted', `the batch to ${this.#options.where} was called off`)
+    await (await this.#ready()).send(message)
+  }
+
+  async #ready(): Promise<Datagrams> {
+    const now = this.#options.deps.clock.elapsed()
+    if (this.#open && now - this.#open.since > RESOLVED_MS) await this.#drop()
+    this.#open ??= { datagrams: await this.#options.deps.datagrams(this.#options.to), since: now }
+    return this.#open.datagrams
+  }
+
+  async #drop(): Promise<void> {
+    const open = this.#open
+    this.#open = undefined
+    await open?.datagrams.close()
+  }
+
+  async check(): Promise<readonly CheckResult[]> {
+    const what = `${this.#options.where} UDP`
+    try {
+      await (await this.#options.deps.datagrams(this.#options.to)).close()
+      const word = 'has an address; whether anybody listens there cannot be told (assurance: sent)'
+      return [{ what, ok: true, message: word }]
+    } catch (error) {
+      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+      return [{ what, ok: false, message }]
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#drop()
+  }
+}
