@@ -61,6 +61,7 @@ const deps: SinkDeps = {
   print: async () => undefined,
   compress: (bytes) => promisify(gzip)(bytes, { level: 1 }),
   hostOf: () => 'api.example.com',
+  spoolFolder: '/nowhere',
 }
 
 const url = 'https://splunk.example.com:8088'

@@ -12,7 +12,6 @@ import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { ship } from './ship/loop.ts'
-import { Shipper } from './ship/shipper.ts'
 import type { Mode, Outside, Reader, Shipping } from './wiring.ts'
 import { openReader, openShipping, within } from './wiring.ts'
 
@@ -123,7 +122,7 @@ class Daemon implements App {
       await collect(reader, signal)
       reader.finished = true
     })
-    const shipping = shippings.map((options) => ship(new Shipper(options), options, signal))
+    const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal))
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
     const work = Promise.all([...reading, ...shipping]).then(() => undefined)

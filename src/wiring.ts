@@ -1,5 +1,6 @@
 // One reader and one delivery, each built from its piece of the configuration: what app.ts makes many of.
 import { createHash } from 'node:crypto'
+import { dirname, join } from 'node:path'
 import type { Collector } from './collect.ts'
 import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
 import { formatNamed } from './formats/named.ts'
@@ -10,13 +11,15 @@ import type { Transport } from './model/http.ts'
 import type { Journal, Run } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Room } from './model/room.ts'
-import type { Sink } from './model/sink.ts'
+import type { ObjectSink, Sink } from './model/sink.ts'
 import type { SinkDeps, SinkKind, TlsOptions } from './model/sink-kind.ts'
 import type { Connect, Connection, OpenDatagrams } from './model/socket.ts'
 import type { Origin } from './model/source.ts'
 import type { Board } from './ops/board.ts'
 import type { BudgetStatus } from './ops/status.ts'
-import type { ShipperOptions } from './ship/shipper.ts'
+import type { LoopOptions, Stepper } from './ship/loop.ts'
+import { ObjectShipper } from './ship/objects.ts'
+import { Shipper } from './ship/shipper.ts'
 import { sinkKinds } from './sinks/index.ts'
 import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
@@ -25,6 +28,8 @@ import { paceOf } from './source/tiers.ts'
 
 /** How long a part may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
+/** Of a single run: how soon an open object notices that nothing more will come. */
+const LOOK_AGAIN_MS = 1_000
 
 /** The world as the daemon may touch it. */
 export interface Outside {
@@ -124,39 +129,48 @@ export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
   }
 }
 
-export interface Shipping extends ShipperOptions {
+export interface Shipping extends LoopOptions {
+  readonly sink: Sink | ObjectSink
+  readonly shipper: Stepper
   /** hosts or files that it delivers to, for the log; '' where the type says it all */
   readonly to: string
   close(): Promise<void>
 }
 
 export function openShipping(shared: Shared, config: SinkConfig, over: () => boolean): Shipping {
-  const { outside, journal, board, room } = shared
+  const { outside, journal, board, room, mode } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
   const opened = openSink(shared.config, config, outside, log)
   const { sink } = opened
-  return {
-    sink,
-    to: receiversOf(config),
-    journal,
-    format: formatNamed(config.format),
-    limits: {
-      maxEntries: config.batch.max_entries,
-      maxBytes: config.batch.max_bytes,
-      lingerMs: config.batch.linger,
-    },
-    wanted: wantedBy(config),
-    shape: createHash('sha256').update(`${config.format}\n${sink.shape}`).digest('hex').slice(0, 16),
-    watch: board.sink(config.name, config.type, sink.assurance),
-    log,
-    clock,
-    random,
-    room,
-    over,
-    close: () => opened.close(),
-  }
+  const watch = board.sink(config.name, config.type, sink.assurance)
+  const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
+  const [format, wanted] = [formatNamed(config.format), wantedBy(config)]
+  const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
+  const limits = { maxEntries, maxBytes, lingerMs }
+  const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
+  const shipper = takesObjects(sink)
+    ? new ObjectShipper({
+        ...loop,
+        sink,
+        format,
+        wanted,
+        room,
+        lookAgainMs,
+        shape: objectShape(config, sink),
+      })
+    : new Shipper({ ...loop, sink, format, wanted, room, limits, shape: hashOf([config.format, sink.shape]) })
+  return { ...loop, sink, shipper, to: receiversOf(config), close: () => opened.close() }
 }
+
+const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' in sink
+
+const hashOf = (settings: readonly string[]): string =>
+  createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
+
+/** An object is named by all that it holds: other entries make another object. */
+const objectShape = ({ format, sources, types }: SinkConfig, { shape }: ObjectSink): string =>
+  hashOf([format, shape, ...sources, ...types])
 
 /** A sink with networks of its own; connects to nothing yet. */
 export function openSink(
@@ -164,7 +178,7 @@ export function openSink(
   config: SinkConfig,
   outside: Outside,
   log: Log,
-): { readonly sink: Sink; close(): Promise<void> } {
+): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: ReturnType<Outside['network']>[] = []
   let connections: Connection[] = []
@@ -187,8 +201,9 @@ export function openSink(
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),
+    spoolFolder: join(dirname(whole.journal.path), 'spool', config.name),
   }
-  const kind = sinkKinds[config.type] as unknown as SinkKind<never>
+  const kind = sinkKinds[config.type] as unknown as SinkKind<never, Sink | ObjectSink>
   const sink = kind.open(config.name, config as never, deps)
   return {
     sink,

@@ -1,6 +1,6 @@
 // How sure a configured sink's word would be: asked of the sink itself, opened with a world in which nothing happens.
 import type { SinkConfig } from '../config/schema.ts'
-import type { Assurance, Sink } from '../model/sink.ts'
+import type { Assurance, Receiver } from '../model/sink.ts'
 import type { SinkDeps } from '../model/sink-kind.ts'
 import { sinkKinds } from '../sinks/index.ts'
 
@@ -19,10 +19,11 @@ const inert: SinkDeps = {
   print: nothing,
   compress: nothing,
   hostOf: () => 'localhost',
+  spoolFolder: '',
 }
 
 /** To open connects to nothing (SinkKind): there is nothing to close either. */
 export function assuranceOf(config: SinkConfig): Assurance {
-  const kind: { open(name: string, options: never, deps: SinkDeps): Sink } = sinkKinds[config.type]
+  const kind: { open(name: string, options: never, deps: SinkDeps): Receiver } = sinkKinds[config.type]
   return kind.open(config.name, config as never, inert).assurance
 }

@@ -7,6 +7,8 @@ export interface HttpRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Uint8Array
+  /** In the place of `body`: one that is too large to hold, as long as the `content-length` header says. */
+  readonly stream?: AsyncIterable<Uint8Array>
 }
 
 export interface HttpReply {

@@ -1,5 +1,6 @@
 // The network behind model/http.ts: undici with kept connections; follows no redirect, repeats nothing, unpacks nothing.
 import { readFile, stat } from 'node:fs/promises'
+import { Readable } from 'node:stream'
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
@@ -169,7 +170,7 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
         path: pathname + search,
         method: request.method,
         headers: request.headers,
-        body: request.body ?? null,
+        body: request.body ?? (request.stream ? Readable.from(request.stream, { objectMode: false }) : null),
         signal,
       })
       return {

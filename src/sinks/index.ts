@@ -1,10 +1,13 @@
 // The map from the word in the configuration to the sink. A new receiver: one file or folder, one line here.
 import type { z } from 'zod'
 import type { SinkKind } from '../model/sink-kind.ts'
+import type { ObjectSink, Sink } from '../model/sink.ts'
 import { file } from './file.ts'
+import { s3 } from './s3/sink.ts'
 import { splunkHec } from './splunk-hec/sink.ts'
 import { stdout } from './stdout.ts'
+import { syslog } from './syslog/sink.ts'
 
-export const sinkKinds = { stdout, file, splunk_hec: splunkHec } as const satisfies Readonly<
-  Record<string, SinkKind<z.ZodType>>
+export const sinkKinds = { stdout, file, splunk_hec: splunkHec, syslog, s3 } as const satisfies Readonly<
+  Record<string, SinkKind<z.ZodType, Sink | ObjectSink>>
 >

@@ -54,6 +54,13 @@ export class StepClock implements Clock {
     return this.#sleepers.length
   }
 
+  /** On to whoever wakes first; false, and no time passes, when nobody sleeps. */
+  advance(): boolean {
+    if (this.#sleepers.length === 0) return false
+    this.pass(Math.max(0, Math.min(...this.#sleepers.map(({ endsAt }) => endsAt)) - this.#nowMs))
+    return true
+  }
+
   pass(ms: number): void {
     this.#nowMs += ms
     const due = this.#sleepers.filter(({ endsAt }) => endsAt <= this.#nowMs)
@@ -81,6 +88,7 @@ export function sinkDeps(parts: Partial<SinkDeps> = {}): TestDeps {
     print: () => Promise.reject(new Error('no print was given')),
     compress: async (bytes) => gzipSync(bytes, { level: 1 }),
     hostOf: (workspace) => `${workspace}.example.com`,
+    spoolFolder: '/spool',
     ...parts,
   } as TestDeps
 }

@@ -1,0 +1,146 @@
+// A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
+import type { Batch, Run, Seq } from '../model/journal.ts'
+import type { Format, Frame, ObjectContent, ObjectGroup } from '../model/sink.ts'
+import type { SinkWatch } from '../model/watch.ts'
+import { deliveryBucketsSeconds } from '../model/watch.ts'
+import { ByteWriter } from '../model/writer.ts'
+
+/** A stretch is closed before it would touch more groups: an object each. */
+export const MOST_GROUPS = 64
+
+const DAY_US = 86_400_000_000
+/** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
+const LAST_DAY = 2_932_896
+const FIRST_DAY = -719_528
+
+function dayText(day: number): string {
+  if (!(day >= FIRST_DAY && day <= LAST_DAY)) return 'unknown'
+  return new Date((day * DAY_US) / 1000).toISOString().slice(0, 10)
+}
+
+/** Replays have no names of their own yet: the UTC day on which the journal took the entries again. */
+const replayName = ({ replay, appendedAt }: Run): string | undefined =>
+  replay ? new Date(appendedAt).toISOString().slice(0, 10) : undefined
+
+/** The same object for the same group, as long as this lives. */
+export class Groups {
+  readonly #known = new Map<string, ObjectGroup>()
+  #run: Run | undefined
+  #day = NaN
+  #last: ObjectGroup | undefined
+
+  of(run: Run, index: number): ObjectGroup {
+    const day = Math.floor((run.entries.times[index] as number) / DAY_US)
+    if (this.#last && this.#run === run && this.#day === day) return this.#last
+    this.#run = run
+    this.#day = day
+    return (this.#last = this.#find({ origin: run.origin, day: dayText(day), replay: replayName(run) }))
+  }
+
+  #find(group: ObjectGroup): ObjectGroup {
+    const { origin, day, replay } = group
+    const id = `${origin.workspace} ${origin.source} ${day} ${replay ?? ''}`
+    const known = this.#known.get(id)
+    if (known) return known
+    this.#known.set(id, group)
+    return group
+  }
+}
+
+export interface ObjectFraming {
+  readonly sink: { readonly frame: Frame }
+  readonly format: Format
+  readonly wanted: (run: Run, index: number) => boolean
+}
+
+/** What is open: all behind the sink's position that was seen so far. */
+export class Plan {
+  first: Seq | undefined
+  last: Seq | undefined
+  /** epoch ms at which the journal took the oldest wanted entry */
+  oldestAt = 0
+  count = 0
+  #bytes = 0
+  readonly #groups = new Groups()
+  readonly #met = new Set<ObjectGroup>()
+  readonly #scratch = new ByteWriter(4096)
+
+  /** Counts as many entries of the piece as fit; true when the stretch is full. One entry fits always. */
+  add(piece: Batch, { sink, format, wanted }: ObjectFraming, maxBytes: number): boolean {
+    this.first ??= piece.first
+    for (const run of piece.runs)
+      for (let i = 0; i < run.entries.count; i++) {
+        if (wanted(run, i)) {
+          this.#scratch.clear()
+          sink.frame(run, i, this.#scratch, format)
+          if (!this.#fits(this.#groups.of(run, i), maxBytes)) return true
+          if (this.count++ === 0) this.oldestAt = run.appendedAt
+          this.#bytes += this.#scratch.length
+        }
+        this.last = run.firstSeq + i
+      }
+    return this.#bytes >= maxBytes
+  }
+
+  #fits(group: ObjectGroup, maxBytes: number): boolean {
+    if (this.count > 0 && this.#bytes + this.#scratch.length > maxBytes) return false
+    if (!this.#met.has(group) && this.#met.size === MOST_GROUPS) return false
+    this.#met.add(group)
+    return true
+  }
+}
+
+/** Entries' own time to acceptance, a mean and a count for each of the histogram's buckets. */
+export class Delays {
+  readonly #counts = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
+  readonly #sumsMs = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
+
+  add(atUs: number, nowMs: number): void {
+    const atMs = atUs / 1000
+    let bucket: number = deliveryBucketsSeconds.length
+    while (bucket > 0 && nowMs - atMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
+    this.#counts[bucket] = (this.#counts[bucket] as number) + 1
+    this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + atMs
+  }
+
+  /** What was counted when it was written has come to `nowMs` since. */
+  tell(watch: SinkWatch, nowMs: number): void {
+    this.#counts.forEach((count, bucket) => {
+      if (count > 0) watch.delivered(Math.max(0, nowMs - (this.#sumsMs[bucket] as number) / count), count)
+    })
+  }
+}
+
+/** What one object holds, while it is written. */
+export class Contents {
+  readonly delays = new Delays()
+  readonly #group: ObjectGroup
+  #count = 0
+  #first: Seq = 0
+  #last: Seq = 0
+  #firstAtUs = NaN
+  #lastAtUs = NaN
+
+  constructor(group: ObjectGroup) {
+    this.#group = group
+  }
+
+  add(seq: Seq, atUs: number, nowMs: number): void {
+    if (this.#count++ === 0) this.#first = seq
+    this.#last = seq
+    if (!(atUs >= this.#firstAtUs)) this.#firstAtUs = Number.isNaN(atUs) ? this.#firstAtUs : atUs
+    if (!(atUs <= this.#lastAtUs)) this.#lastAtUs = Number.isNaN(atUs) ? this.#lastAtUs : atUs
+    this.delays.add(atUs, nowMs)
+  }
+
+  get whole(): ObjectContent {
+    return {
+      group: this.#group,
+      count: this.#count,
+      first: this.#first,
+      last: this.#last,
+      firstAtUs: this.#firstAtUs,
+      lastAtUs: this.#lastAtUs,
+    }
+  }
+}

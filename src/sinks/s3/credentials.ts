@@ -1,0 +1,92 @@
+// Whose name a request bears: a fixed key, a role that is taken on, a token that stands for one, or what the environment offers.
+import { ConnectorError } from '../../model/errors.ts'
+import type { LibraryHandler } from './handler.ts'
+import type { S3Options } from './options.ts'
+import { codeOf, s3Error, statusOf } from './errors.ts'
+
+const SESSION = 'auditferry'
+
+interface Key {
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  readonly sessionToken?: string
+  readonly expiration?: Date
+}
+
+type Provider = (properties?: Record<string, unknown>) => Promise<Key>
+
+interface Surroundings {
+  readonly handler: LibraryHandler
+  readonly now: () => number
+}
+
+function fixedKey({ access_key_id: id, secret_access_key: secret }: S3Options): Key | undefined {
+  if (id === undefined || secret === undefined) return undefined
+  return { accessKeyId: id.reveal(), secretAccessKey: secret.reveal() }
+}
+
+/** The services that give out roles, asked as the bucket is: through our transport, one try at a time. */
+function askedThrough({ region, endpoint, sts_endpoint }: S3Options, handler: LibraryHandler) {
+  return {
+    requestHandler: handler,
+    maxAttempts: 1,
+    ...(region === undefined ? (endpoint === undefined ? {} : { region: 'us-east-1' }) : { region }),
+    ...(sts_endpoint === undefined ? {} : { endpoint: sts_endpoint }),
+  }
+}
+
+async function providerOf(options: S3Options, handler: LibraryHandler): Promise<Provider> {
+  const providers = await import('@aws-sdk/credential-providers')
+  const { role_arn: roleArn, web_identity_token_file: webIdentityTokenFile } = options
+  const clientConfig = askedThrough(options, handler)
+  if (roleArn !== undefined && webIdentityTokenFile !== undefined)
+    return providers.fromTokenFile({ webIdentityTokenFile, roleArn, roleSessionName: SESSION, clientConfig })
+  const own = fixedKey(options)
+  if (roleArn !== undefined)
+    return providers.fromTemporaryCredentials({
+      params: { RoleArn: roleArn, RoleSessionName: SESSION },
+      clientConfig,
+      ...(own === undefined ? {} : { masterCredentials: own }),
+    })
+  return providers.fromNodeProviderChain({ clientConfig })
+}
+
+/** What a role could not be taken on for. The words of the other side are not quoted. */
+function refused(error: unknown, options: S3Options, now: number): ConnectorError {
+  if (error instanceof ConnectorError) return error
+  const inner = error instanceof Error && error.cause instanceof ConnectorError ? error.cause : undefined
+  if (inner) return inner
+  const status = statusOf(error)
+  if (status >= 500 || status === 429) return s3Error('The service that gives out roles', error, now)
+  const how =
+    options.web_identity_token_file !== undefined
+      ? 'for the token of web_identity_token_file: check that the file is there and that the role trusts its issuer'
+      : options.role_arn !== undefined
+        ? 'for role_arn: check that the role exists and trusts whoever asks'
+        : 'in the environment: set access_key_id, role_arn or web_identity_token_file, or run where AWS gives a role'
+  const code = /^[A-Za-z]{1,48}$/.test(codeOf(error)) ? ` (${codeOf(error)})` : ''
+  return new ConnectorError('unauthorized', `no credentials ${how}${code}`, { cause: error })
+}
+
+/** Asked by the library whenever what it has comes to its end. */
+export function credentialsOf(options: S3Options, { handler, now }: Surroundings): Provider {
+  const fixed = options.role_arn === undefined ? fixedKey(options) : undefined
+  if (fixed) return async () => fixed
+  let provider: Promise<Provider> | undefined
+  return async (properties) => {
+    try {
+      provider ??= providerOf(options, handler)
+      return await (
+        await provider
+      )(properties)
+    } catch (error) {
+      throw refused(error, options, now())
+    }
+  }
+}
+
+/** True when a key was changed where it comes from. Both are read: they belong together. */
+export function refreshed({ access_key_id: id, secret_access_key: secret }: S3Options): boolean {
+  const changed = [id?.refresh(), secret?.refresh()]
+  return changed.includes(true)
+}

@@ -1,0 +1,197 @@
+// What each answer of an S3 server means for an object: the table of its codes, in the words of our own closed list.
+import { ConnectorError, type ErrorCode } from '../../model/errors.ts'
+import { retryAfterMs } from '../../model/retry-after.ts'
+
+/** Facts of a failed request, as far as the library tells them. */
+interface Failure {
+  readonly code: string
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** region that the server names */
+  readonly region: string | undefined
+}
+
+type Meaning = readonly [ErrorCode, string]
+
+const denied: Meaning = [
+  'forbidden',
+  'refuses the request: the role or key wants s3:PutObject on this prefix (with object_lock also s3:PutObjectRetention, with a KMS key kms:GenerateDataKey)',
+]
+const badKey: Meaning = [
+  'unauthorized',
+  'does not know the access key: check access_key_id, or which role is used',
+]
+const badSignature: Meaning = [
+  'unauthorized',
+  'does not accept the signature: check secret_access_key and region; a proxy may also be changing the request',
+]
+const expired: Meaning = [
+  'unauthorized',
+  'says that the credentials have expired: where they come from has not renewed them',
+]
+const elsewhere: Meaning = ['misconfigured', 'has the bucket in another region']
+const damaged: Meaning = ['bad_reply', 'received another body than was sent; sent again']
+const slow: Meaning = ['rate_limited', 'asks to slow down']
+const broken: Meaning = ['server_error', 'had an internal error']
+const lacking: Meaning = [
+  'misconfigured',
+  'does not do what was asked: take sse, object_lock or compression settings back that it lacks',
+]
+const key: Meaning = [
+  'misconfigured',
+  'cannot use the KMS key: check sse.kms_key_id, that the key is enabled and that its policy allows this role',
+]
+
+const meanings: Readonly<Record<string, Meaning>> = {
+  AccessDenied: denied,
+  AllAccessDisabled: denied,
+  AccountProblem: ['forbidden', 'says that there is a problem with the account'],
+  NotSignedUp: ['forbidden', 'says that the account has no S3'],
+  InvalidAccessKeyId: badKey,
+  SignatureDoesNotMatch: badSignature,
+  InvalidToken: expired,
+  ExpiredToken: expired,
+  ExpiredTokenException: expired,
+  TokenRefreshRequired: expired,
+  RequestExpired: expired,
+  RequestTimeTooSkewed: ['misconfigured', 'says that the clock here is wrong: set it by NTP'],
+  NoSuchBucket: ['not_found', 'has no such bucket: check bucket, region and endpoint'],
+  NotFound: ['not_found', 'has no such bucket or object: check bucket, region and endpoint'],
+  NoSuchKey: ['server_error', 'lost the object while it was written; tried again'],
+  PermanentRedirect: elsewhere,
+  TemporaryRedirect: ['server_error', 'is moving the bucket; tried again'],
+  Redirect: elsewhere,
+  AuthorizationHeaderMalformed: elsewhere,
+  IllegalLocationConstraintException: elsewhere,
+  InvalidBucketName: ['misconfigured', 'says that this is no name of a bucket: check bucket'],
+  InvalidBucketState: [
+    'misconfigured',
+    'says that the bucket is not set for this: check its Object Lock and versioning',
+  ],
+  ObjectLockConfigurationNotFoundError: ['misconfigured', 'says that the bucket has no Object Lock'],
+  InvalidRequest: [
+    'misconfigured',
+    'says that the request does not fit the bucket: object_lock needs a bucket with Object Lock',
+  ],
+  InvalidArgument: ['misconfigured', 'refuses a setting: check object_lock, sse and prefix'],
+  InvalidEncryptionAlgorithmError: lacking,
+  NotImplemented: lacking,
+  XNotImplemented: lacking,
+  MethodNotAllowed: ['misconfigured', 'does not allow this: is it an S3 endpoint?'],
+  InvalidStorageClass: lacking,
+  EntityTooLarge: [
+    'misconfigured',
+    'takes no object of this size: raise its limit (or that of the proxy before it)',
+  ],
+  MaxMessageLengthExceeded: ['misconfigured', 'takes no object of this size: raise its limit'],
+  QuotaExceeded: ['misconfigured', 'has no room left for this bucket'],
+  XMinioStorageFull: ['misconfigured', 'has no room left'],
+  ConditionalRequestConflict: ['server_error', 'was just writing the same name; tried again'],
+  OperationAborted: ['server_error', 'was just changing the bucket; tried again'],
+  BadDigest: damaged,
+  InvalidDigest: damaged,
+  IncompleteBody: damaged,
+  XAmzContentSHA256Mismatch: damaged,
+  XAmzContentChecksumMismatch: damaged,
+  RequestTimeout: ['timeout', 'did not receive the body in time'],
+  SlowDown: slow,
+  SlowDownWrite: slow,
+  Throttling: slow,
+  ThrottlingException: slow,
+  RequestLimitExceeded: slow,
+  TooManyRequests: slow,
+  TooManyRequestsException: slow,
+  InternalError: broken,
+  ServiceUnavailable: broken,
+}
+
+const statuses: Readonly<Record<number, Meaning>> = {
+  301: elsewhere,
+  302: ['redirected', 'sends elsewhere: redirects are never followed; check endpoint'],
+  307: ['redirected', 'sends elsewhere: redirects are never followed; check endpoint'],
+  308: ['redirected', 'sends elsewhere: redirects are never followed; check endpoint'],
+  401: badKey,
+  403: denied,
+  404: ['not_found', 'knows no such bucket: check bucket, endpoint and force_path_style'],
+  405: ['misconfigured', 'does not allow this: is it an S3 endpoint?'],
+  408: ['timeout', 'did not receive the body in time'],
+  409: ['server_error', 'was just writing the same name; tried again'],
+  411: ['misconfigured', 'wants a length that was sent: a proxy is changing the request'],
+  413: ['misconfigured', 'takes no body of this size: raise the limit of the proxy before it'],
+  429: slow,
+  501: lacking,
+  503: slow,
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+function headersOf(error: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  const response = error['$response']
+  const headers = isRecord(response) ? response['headers'] : undefined
+  return isRecord(headers) ? (headers as Readonly<Record<string, string>>) : {}
+}
+
+function failureOf(error: Readonly<Record<string, unknown>>): Failure {
+  const metadata = error['$metadata']
+  const status = isRecord(metadata) ? Number(metadata['httpStatusCode'] ?? 0) : 0
+  const headers = headersOf(error)
+  const named = error['Code'] ?? error['name']
+  const region = error['Region'] ?? headers['x-amz-bucket-region']
+  return {
+    code: typeof named === 'string' ? named : '',
+    status,
+    headers,
+    region: typeof region === 'string' && /^[a-z0-9-]{2,32}$/.test(region) ? region : undefined,
+  }
+}
+
+function meaningOf({ code, status }: Failure): Meaning {
+  const known = Object.hasOwn(meanings, code) ? meanings[code] : undefined
+  if (known) return known
+  if (/^KMS\./.test(code) || code === 'KMSDisabledException') return key
+  const byStatus = statuses[status]
+  if (byStatus) return byStatus
+  if (status >= 500) return broken
+  if (status >= 400) return ['bad_request', 'refuses the request']
+  return ['bad_reply', 'answered something that is not S3: a proxy or portal may be in the way']
+}
+
+/** The code where it is one of S3's own words: a stranger's may echo anything. */
+const quoted = ({ code, status }: Failure): string => {
+  const safe = Object.hasOwn(meanings, code) || /^KMS\.[A-Za-z]{1,48}$/.test(code)
+  return [safe ? code : '', status > 0 ? String(status) : ''].filter(Boolean).join(', ') || 'no status'
+}
+
+/** Status of what the library threw; 0 where nobody answered. */
+export const statusOf = (error: unknown): number => (isRecord(error) ? failureOf(error).status : 0)
+
+export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(error).code : '')
+
+/** `where`: the bucket and who has it. The server's own words are not quoted: they hold key ids and more. */
+export function s3Error(where: string, error: unknown, nowMs: number): ConnectorError {
+  if (error instanceof ConnectorError) return error
+  if (!isRecord(error))
+    return new ConnectorError('bad_reply', `${where} could not be asked`, { cause: error })
+  if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: called off`)
+  const failure = failureOf(error)
+  if (failure.status === 0) return unanswered(where, error)
+  const [code, words] = meaningOf(failure)
+  const region = words === elsewhere[1] && failure.region ? `: set region to ${failure.region}` : ''
+  const hint = retryAfterMs(failure.headers, nowMs)
+  return new ConnectorError(code, `${where} ${words}${region} (${quoted(failure)})`, {
+    cause: error,
+    ...(hint === undefined ? {} : { retryAfterMs: hint }),
+  })
+}
+
+/** No answer of a server: what the library or our own code stumbled over before. */
+function unanswered(where: string, error: Readonly<Record<string, unknown>>): ConnectorError {
+  const text = typeof error['message'] === 'string' ? error['message'] : ''
+  if (text.includes('Region is missing'))
+    return new ConnectorError('misconfigured', `${where}: which region? Set region, or AWS_REGION`, {
+      cause: error,
+    })
+  if (error instanceof TypeError || error instanceof RangeError) throw error
+  return new ConnectorError('bad_reply', `${where} answered something that is not S3`, { cause: error })
+}

@@ -1,0 +1,196 @@
+// The library's requests over our own transport: our rules for TLS and proxies, one request at a time, each bounded in time and its reply in bytes.
+import { Readable } from 'node:stream'
+import type { Clock } from '../../model/clock.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../model/http.ts'
+
+/** A list of a thousand names is some 500 KB; whatever sends more is no such server. */
+const REPLY_BYTES = 4 * 1024 * 1024
+/** Nothing moved for so long. */
+const STILL_MS = 60_000
+/** Whatever moved. */
+const LONGEST_MS = 30 * 60_000
+
+/** What of the library's request is used here. */
+interface LibraryRequest {
+  readonly method: string
+  readonly protocol: string
+  readonly hostname: string
+  readonly port?: number | undefined
+  readonly path: string
+  readonly query?: Readonly<Record<string, string | readonly string[] | null>> | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: unknown
+}
+
+interface LibraryResponse {
+  readonly statusCode: number
+  readonly headers: Record<string, string>
+  readonly body: Readable | Uint8Array
+}
+
+export interface LibraryHandler {
+  handle(
+    request: LibraryRequest,
+    options?: { readonly abortSignal?: unknown },
+  ): Promise<{ response: LibraryResponse }>
+  destroy(): void
+}
+
+const escaped = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
+
+function queryOf(query: LibraryRequest['query']): string {
+  const pairs = Object.entries(query ?? {}).flatMap(([name, value]) => {
+    if (value === null) return [escaped(name)]
+    return [value].flat().map((each) => `${escaped(name)}=${escaped(each)}`)
+  })
+  return pairs.length === 0 ? '' : `?${pairs.join('&')}`
+}
+
+function urlOf({ protocol, hostname, port, path, query }: LibraryRequest): string {
+  return `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}${queryOf(query)}`
+}
+
+/** Stops what stands still, and what goes on for ever. */
+class Deadline {
+  readonly #stop = new AbortController()
+  readonly #timer = new AbortController()
+  readonly #outer: AbortSignal | undefined
+  readonly #clock: Clock
+  readonly #where: string
+  readonly #startedAt: number
+  readonly #forward = () => this.#stop.abort()
+  #movedAt: number
+
+  constructor(clock: Clock, where: string, outer: AbortSignal | undefined) {
+    this.#clock = clock
+    this.#where = where
+    this.#outer = outer
+    this.#startedAt = this.#movedAt = clock.elapsed()
+    outer?.addEventListener('abort', this.#forward, { once: true })
+    if (outer?.aborted) this.#forward()
+    void this.#watch()
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#timer
+    while (!signal.aborted && !this.#stop.signal.aborted) {
+      const now = this.#clock.elapsed()
+      const leftMs = Math.min(this.#movedAt + STILL_MS, this.#startedAt + LONGEST_MS) - now
+      if (leftMs <= 0) this.#stop.abort()
+      else await this.#clock.sleep(leftMs, signal)
+    }
+  }
+
+  moved(): void {
+    this.#movedAt = this.#clock.elapsed()
+  }
+
+  error(): ConnectorError {
+    const [code, what] = this.#outer?.aborted
+      ? (['aborted', 'called off'] as const)
+      : (['timeout', `given up: nothing moved for ${STILL_MS / 1000} s, or it took too long`] as const)
+    return new ConnectorError(code, `the request to ${this.#where} was ${what}`)
+  }
+
+  /** Whoever stands behind `work` may be deaf to the signal; this one is not. */
+  async holds<T>(work: Promise<T>): Promise<T> {
+    work.catch(() => undefined)
+    const stopped = new Promise<never>((_, reject) => {
+      const tell = () => reject(this.error())
+      if (this.signal.aborted) tell()
+      else this.signal.addEventListener('abort', tell, { once: true })
+    })
+    try {
+      return await Promise.race([stopped, work])
+    } catch (error) {
+      throw this.signal.aborted ? this.error() : error
+    }
+  }
+
+  over(): void {
+    this.#timer.abort()
+    this.#outer?.removeEventListener('abort', this.#forward)
+  }
+}
+
+async function* passing(body: AsyncIterable<Uint8Array>, deadline: Deadline): AsyncGenerator<Uint8Array> {
+  for await (const piece of body) {
+    deadline.moved()
+    yield piece
+  }
+}
+
+/** A body that its caller reads: the deadline goes on as long as it does. */
+async function* streaming(body: HttpReply['body'], deadline: Deadline): AsyncGenerator<Uint8Array> {
+  const pieces = body[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const next = await deadline.holds(pieces.next())
+      if (next.done) return
+      deadline.moved()
+      yield next.value
+    }
+  } finally {
+    deadline.over()
+    await pieces.return?.()
+  }
+}
+
+async function wholeBody(body: HttpReply['body'], deadline: Deadline, where: string): Promise<Uint8Array> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of passing(body, deadline)) {
+    bytes += piece.length
+    if (bytes > REPLY_BYTES)
+      throw new ConnectorError('bad_reply', `${where} answered without end: is this an S3 server?`)
+    parts.push(piece)
+  }
+  return Buffer.concat(parts)
+}
+
+function requestOf(request: LibraryRequest, deadline: Deadline): HttpRequest {
+  const { method, headers, body } = request
+  const names = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+  const base = {
+    method: method as HttpRequest['method'],
+    url: urlOf(request),
+    headers: Object.fromEntries(names),
+  }
+  if (typeof body === 'string') return { ...base, body: Buffer.from(body) }
+  if (body instanceof Uint8Array) return { ...base, body }
+  if (body instanceof Readable) return { ...base, stream: passing(body, deadline) }
+  return base
+}
+
+export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
+  return {
+    async handle(request, options = {}) {
+      const { hostname, port } = request
+      const where = port === undefined ? hostname : `${hostname}:${port}`
+      const deadline = new Deadline(clock, where, options.abortSignal as AbortSignal | undefined)
+      let left = false
+      try {
+        if (deadline.signal.aborted) throw deadline.error()
+        const { status, headers, body } = await deadline.holds(
+          send(requestOf(request, deadline), deadline.signal),
+        )
+        left = request.method === 'GET' && status === 200 && request.query?.['list-type'] === undefined
+        const read = left
+          ? Readable.from(streaming(body, deadline), { objectMode: false })
+          : await deadline.holds(wholeBody(body, deadline, where))
+        return { response: { statusCode: status, headers: { ...headers }, body: read } }
+      } finally {
+        if (!left) deadline.over()
+      }
+    },
+    destroy() {
+      // The connections belong to whoever made the transport.
+    },
+  }
+}

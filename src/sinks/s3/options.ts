@@ -1,0 +1,138 @@
+// What an operator may say about a bucket.
+import { z } from 'zod'
+import type { NamedFile } from '../../model/sink-kind.ts'
+import { duration, secret, size } from '../../model/units.ts'
+import { tlsFiles, tlsOptions } from '../tls-options.ts'
+
+function isEndpoint(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, pathname, search, hash, username, password } = new URL(text)
+  const bare = pathname === '/' && search + hash + username + password === ''
+  return bare && (protocol === 'https:' || protocol === 'http:')
+}
+
+const endpoint = () =>
+  z
+    .string()
+    .refine(isEndpoint, { error: 'want scheme://host:port alone, such as https://minio.example.com:9000' })
+
+/** Characters that every server, every tool and every URL takes as they are. */
+const prefixPattern = /^(?:[A-Za-z0-9!_.*'()=-]+(?:\/[A-Za-z0-9!_.*'()=-]+)*)?$/
+
+const sse = () =>
+  z
+    .strictObject({
+      type: z
+        .enum(['s3', 'kms'])
+        .describe(
+          '`s3`: with a key of the server (AES256); `kms`: with a key of the key management service.',
+        ),
+      kms_key_id: z
+        .string()
+        .min(1)
+        .optional()
+        .describe("Id or ARN of the key for `kms`; the account's own key when absent."),
+    })
+    .refine((given) => given.type === 'kms' || given.kms_key_id === undefined, {
+      error: 'is for type kms only',
+      path: ['kms_key_id'],
+    })
+
+const objectLock = () =>
+  z.strictObject({
+    mode: z
+      .enum(['governance', 'compliance'])
+      .describe('`compliance`: nobody may delete before the end; `governance`: who has the right to may.'),
+    days: z.int().min(1).max(36_500).describe('How long each object is locked, from its storing on.'),
+  })
+
+const rotate = () =>
+  z.strictObject({
+    max_bytes: size()
+      .refine((bytes) => bytes >= 1024 && bytes <= 2 ** 30, 'want 1KiB to 1GiB')
+      .prefault('16MiB')
+      .describe('Lines, before compression, that all open objects together hold at most.'),
+    max_age: duration()
+      .refine((ms) => ms >= 1000 && ms <= 86_400_000, 'want 1s to 1d')
+      .prefault('5m')
+      .describe('How long an entry waits at most before the open objects are closed and stored.'),
+  })
+
+const text = (description: string) => z.string().min(1).optional().describe(description)
+
+export const options = z
+  .strictObject({
+    bucket: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/, 'want the name of a bucket')
+      .describe('The bucket; it must be there.'),
+    prefix: z
+      .string()
+      .max(512)
+      .transform((given) => given.replace(/\/+$/, ''))
+      .refine((given) => prefixPattern.test(given), {
+        error: 'want names joined by /, such as logs/auditferry; no / before the first',
+      })
+      .default('')
+      .describe('What the names of all objects begin with, such as `logs/auditferry`.'),
+    region: text(
+      "The bucket's region; when absent that of the environment (`AWS_REGION`), at an `endpoint` `us-east-1`.",
+    ),
+    endpoint: endpoint()
+      .optional()
+      .describe('Another server than AWS, as scheme://host:port; also a VPC endpoint of AWS.'),
+    force_path_style: z
+      .boolean()
+      .default(false)
+      .describe('The bucket in the path, not in the host name: what most servers but AWS need.'),
+    access_key_id: secret()
+      .optional()
+      .describe(
+        'A fixed key, best as `${file:…}`; read again when it is refused. Needs `secret_access_key`.',
+      ),
+    secret_access_key: secret().optional().describe('The secret of `access_key_id`.'),
+    role_arn: text('The role to take on before writing.'),
+    web_identity_token_file: text(
+      'File with the token that stands for the role, as Kubernetes mounts it; needs `role_arn`.',
+    ),
+    sts_endpoint: endpoint()
+      .optional()
+      .describe('Where roles are taken on, where it is not AWS: scheme://host:port.'),
+    compression: z
+      .enum(['gzip', 'zstd', 'none'])
+      .default('gzip')
+      .describe('How objects are compressed; the name ends in `.ndjson.gz`, `.ndjson.zst` or `.ndjson`.'),
+    sse: sse().optional().describe('Encryption at the server; as the bucket is set when absent.'),
+    object_lock: objectLock()
+      .optional()
+      .describe(
+        'Retention of each object; the bucket must have Object Lock. As the bucket is set when absent.',
+      ),
+    rotate: rotate().prefault({}).describe('When open objects are closed and stored.'),
+    tls: tlsOptions().describe(
+      'Whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',
+    ),
+  })
+  .refine((given) => (given.access_key_id === undefined) === (given.secret_access_key === undefined), {
+    error: 'want both access_key_id and secret_access_key, or neither',
+    path: ['access_key_id'],
+  })
+  .refine((given) => given.web_identity_token_file === undefined || given.role_arn !== undefined, {
+    error: 'wants role_arn beside it',
+    path: ['web_identity_token_file'],
+  })
+  .refine((given) => given.web_identity_token_file === undefined || given.access_key_id === undefined, {
+    error: 'wants no access_key_id beside it: the token stands for the key',
+    path: ['web_identity_token_file'],
+  })
+
+export type S3Options = z.output<typeof options>
+
+export const urlsOf = (given: S3Options): readonly string[] =>
+  [given.endpoint, given.sts_endpoint].filter((url) => url !== undefined)
+
+export function filesOf(given: S3Options): readonly NamedFile[] {
+  const path = given.web_identity_token_file
+  const token = path === undefined ? [] : [{ field: 'web_identity_token_file', path }]
+  return [...tlsFiles(given.tls), ...token]
+}

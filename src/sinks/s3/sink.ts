@@ -1,0 +1,112 @@
+// A bucket as a sink: objects of many lines, each stored once under a name that follows from its content.
+import type {
+  ObjectContent,
+  ObjectGroup,
+  ObjectLimits,
+  ObjectSink,
+  OpenObject,
+  ReadyObject,
+} from '../../model/sink.ts'
+import type { CheckResult } from '../../model/sink.ts'
+import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { lineFrame } from '../line-frame.ts'
+import { objectKey } from './key.ts'
+import { filesOf, options, type S3Options, urlsOf } from './options.ts'
+import { checkBucket, proveBucket } from './probe.ts'
+import { Spool, type Spooled } from './spool.ts'
+import { Store } from './store.ts'
+
+const DAY_MS = 86_400_000
+
+const contentTypes = {
+  gzip: 'application/gzip',
+  zstd: 'application/zstd',
+  none: 'application/x-ndjson',
+} as const
+
+class S3Sink implements ObjectSink {
+  readonly type = 's3'
+  readonly assurance = 'stored'
+  readonly frame = lineFrame
+  readonly name: string
+  readonly shape: string
+  readonly objects: ObjectLimits
+  readonly #options: S3Options
+  readonly #deps: SinkDeps
+  readonly #store: Store
+  readonly #open = new Set<Spool>()
+  #proven = false
+
+  constructor(name: string, s3: S3Options, deps: SinkDeps) {
+    const { bucket, prefix, endpoint, compression, rotate } = s3
+    this.name = name
+    this.#options = s3
+    this.#deps = deps
+    this.shape = JSON.stringify({ bucket, prefix, endpoint, compression })
+    this.objects = { maxBytes: rotate.max_bytes, maxAgeMs: rotate.max_age }
+    this.#store = new Store(s3, deps)
+  }
+
+  async open(slot: number, _group: ObjectGroup, signal: AbortSignal): Promise<OpenObject> {
+    await this.#prove(signal)
+    const { disk, spoolFolder } = this.#deps
+    const spool = await Spool.open(disk, spoolFolder, slot, this.#options.compression)
+    this.#open.add(spool)
+    const discard = () => this.#discard(spool)
+    return {
+      write: (lines) => spool.write(lines),
+      end: async (content) => this.#ready(content, await spool.end(), discard),
+      discard,
+    }
+  }
+
+  /** Once a process, before anything is stored: a server that ignores what it is asked for must not look like one that does it. */
+  async #prove(signal: AbortSignal): Promise<void> {
+    if (this.#proven) return
+    await proveBucket(this.#store, this.#options, this.#deps, signal)
+    this.#proven = true
+  }
+
+  #ready(
+    content: ObjectContent,
+    { linesBytes, linesSha256, body }: Spooled,
+    discard: () => Promise<void>,
+  ): ReadyObject {
+    const { prefix, compression, object_lock: lock } = this.#options
+    const key = objectKey(prefix, content, linesSha256, compression)
+    const stored = {
+      ...content,
+      ...{ key, linesBytes, linesSha256, bodySha256: body.sha256, bodyBytes: body.bytes },
+    }
+    return {
+      put: async (signal) => {
+        const contentType = contentTypes[compression]
+        const lockedUntil = lock && this.#deps.clock.now() + lock.days * DAY_MS
+        const { outcome } = await this.#store.put(key, body, { contentType, lockedUntil }, signal)
+        return { ...stored, there: outcome === 'there' }
+      },
+      discard,
+    }
+  }
+
+  async #discard(spool: Spool): Promise<void> {
+    this.#open.delete(spool)
+    await spool.discard()
+  }
+
+  check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    return checkBucket(this.#store, this.#options, this.#deps, signal)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open].map((spool) => this.#discard(spool)))
+    await this.#store.close()
+  }
+}
+
+export const s3: SinkKind<typeof options, ObjectSink> = {
+  options,
+  urls: urlsOf,
+  files: filesOf,
+  open: (name, s3Options, deps) => new S3Sink(name, s3Options, deps),
+}

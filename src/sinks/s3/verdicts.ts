@@ -1,0 +1,103 @@
+// From what a server did to what that means for this configuration: demanded and ignored is a fault, the rest is told.
+import type { CheckResult } from '../../model/sink.ts'
+import type { S3Options } from './options.ts'
+import type { Looked } from './store.ts'
+
+export interface Manners {
+  /** what the answer to the first put said */
+  readonly encryption: string | undefined
+  /** what became of a second put under the same name */
+  readonly again: 'refused' | 'replaced' | 'denied'
+  /** `denied`: this key may not read; undefined: not there although it was stored */
+  readonly looked: Looked | 'denied' | undefined
+  /** of the body that was put, hex */
+  readonly sha256: string
+  /** a body under another checksum was taken; absent: not asked */
+  readonly wrongChecksum?: boolean
+  /** of several puts at once under one name; absent: not asked */
+  readonly winners?: number
+}
+
+const readOf = ({ looked }: Manners): Looked | undefined => (typeof looked === 'object' ? looked : undefined)
+
+function once({ again }: Manners): Omit<CheckResult, 'what'> {
+  if (again === 'refused') return { ok: true, message: 'a second object under one name is refused (412)' }
+  if (again === 'denied')
+    return {
+      ok: false,
+      message:
+        'a second object under one name is refused as forbidden, not as already there (412): a retry would be held for ever. With Object Lock the bucket wants versioning',
+    }
+  return {
+    ok: false,
+    message:
+      'a second object under one name replaces the first: If-None-Match is ignored (Garage does so, and Ceph before version 18 in versioned buckets), so a retry could not be told from a new object',
+  }
+}
+
+function encryption(options: S3Options, manners: Manners): Omit<CheckResult, 'what'> | undefined {
+  if (!options.sse) return undefined
+  const wanted = options.sse.type === 's3' ? 'AES256' : 'aws:kms'
+  const read = readOf(manners)
+  const told = read?.encryption ?? manners.encryption
+  if (told === wanted) return { ok: true, message: `objects are encrypted as asked (${wanted})` }
+  if (told === undefined && manners.looked === 'denied' && manners.again === 'refused')
+    return { ok: true, message: 'this key may not read: whether objects are encrypted could not be seen' }
+  return {
+    ok: false,
+    message: `sse is set and the server ignores it: objects would lie unencrypted or otherwise encrypted. Take a server that encrypts, or leave sse out`,
+  }
+}
+
+function lock(options: S3Options, manners: Manners): Omit<CheckResult, 'what'> | undefined {
+  if (!options.object_lock) return undefined
+  if (manners.looked === 'denied')
+    return { ok: true, message: 'this key may not read: whether objects are locked could not be seen' }
+  const read = readOf(manners)
+  const wanted = options.object_lock.mode.toUpperCase()
+  if (read?.lockMode === wanted && read.lockedUntil !== undefined)
+    return { ok: true, message: `objects are locked as asked (${wanted})` }
+  return {
+    ok: false,
+    message:
+      'object_lock is set and the server ignores it: objects could be deleted at any time. Take a bucket with Object Lock on a server that has it, or leave object_lock out',
+  }
+}
+
+/** Never a fault: the name of an object and the signature hold a hash as well. */
+function checksums(manners: Manners): Omit<CheckResult, 'what'> {
+  const read = readOf(manners)
+  const kept = read?.sha256 === Buffer.from(manners.sha256, 'hex').toString('base64')
+  if (manners.wrongChecksum === true)
+    return {
+      ok: true,
+      message: 'the server does not compare checksums: what is damaged on the way is noticed by TLS alone',
+    }
+  if (manners.looked === 'denied') return { ok: true, message: 'checksums are compared' }
+  return {
+    ok: true,
+    message: kept ? 'checksums are compared and kept' : 'the server keeps no SHA-256 of its objects',
+  }
+}
+
+function race({ winners }: Manners): Omit<CheckResult, 'what'> | undefined {
+  if (winners === undefined || winners <= 1) return undefined
+  return {
+    ok: true,
+    message: `of several objects at once under one name ${winners} were told to be the first: nothing is lost, since one name stands for one content`,
+  }
+}
+
+export function verdicts(where: string, options: S3Options, manners: Manners): readonly CheckResult[] {
+  const given = {
+    write: { ok: true, message: 'objects can be written' },
+    'once only': once(manners),
+    encryption: encryption(options, manners),
+    'object lock': lock(options, manners),
+    checksums: checksums(manners),
+    'at once': race(manners),
+  }
+  return Object.entries(given).flatMap(([what, verdict]) =>
+    verdict ? [{ what: `${where}, ${what}`, ...verdict }] : [],
+  )
+}
