@@ -24,6 +24,7 @@ async function read(tls: TlsOptions): Promise<Material> {
   const bytesOf = (path: string | undefined) =>
     path === undefined ? Promise.resolve(undefined) : readFile(path)
   const [ca, cert, key] = await Promise.all([tls.ca_file, tls.cert_file, tls.key_file].map(bytesOf))
+  if (ca) mustHoldCertificates(ca, tls.ca_file)
   const secureContext = createSecureContext({
     minVersion: 'TLSv1.2',
     ...(ca && { ca }),
@@ -32,6 +33,15 @@ async function read(tls: TlsOptions): Promise<Material> {
   })
   const ownEndsAt = cert && new X509Certificate(cert).validToDate.getTime()
   return { secureContext, ownEndsAt }
+}
+
+/** A file cut short would be taken for no authority at all, and every peer for a stranger. */
+function mustHoldCertificates(ca: Buffer, path: string | undefined): void {
+  const text = ca.toString('latin1')
+  const begun = text.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/g)?.length ?? 0
+  const ended = text.match(/-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g)?.length ?? 0
+  if (begun === 0 || begun !== ended)
+    throw Object.assign(new Error('no certificate'), { code: 'no PEM', path })
 }
 
 /** Throws ConnectorError `tls_invalid` where the files never worked. */
