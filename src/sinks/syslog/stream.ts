@@ -19,6 +19,8 @@ interface Line {
   /** Resolves when the peer is gone. */
   readonly over: Promise<void>
   proven: boolean
+  /** monotonic ms: a write under way since then; what the peer was sent shortly before may be stuck with it */
+  writingSince: number | undefined
   failure: ConnectorError | undefined
 }
 
@@ -70,7 +72,7 @@ export class StreamSession implements Session {
 
   #listen(connection: Connection): Line {
     const line: { -readonly [Key in keyof Line]: Line[Key] } = {
-      ...{ connection, over: Promise.resolve(), proven: false, failure: undefined },
+      ...{ connection, over: Promise.resolve(), proven: false, writingSince: undefined, failure: undefined },
     }
     line.over = this.#hear(line)
     return line
@@ -93,12 +95,12 @@ export class StreamSession implements Session {
       line.failure = error
     }
     connection.destroy()
-    this.#lost()
+    this.#lost(line)
   }
 
-  #lost(): void {
+  #lost({ writingSince }: Line): void {
     const { deps, where } = this.#options
-    this.#kept.doubt(deps.clock.elapsed())
+    this.#kept.doubt(writingSince ?? deps.clock.elapsed())
     if (this.#kept.bytes === 0) return
     deps.log.warn('The receiver ended the connection: what it was sent lately goes out again with the next', {
       receiver: where,
@@ -115,11 +117,13 @@ export class StreamSession implements Session {
   async #writePiece(line: Line, piece: Uint8Array, signal: AbortSignal): Promise<void> {
     const written = new AbortController()
     const late = new AbortController()
+    line.writingSince = this.#options.deps.clock.elapsed()
     void this.#options.deps.clock.sleep(WRITE_MS, written.signal).then(() => {
       if (!written.signal.aborted) late.abort()
     })
     try {
       await line.connection.write(piece, AbortSignal.any([signal, late.signal]))
+      line.writingSince = undefined
     } catch (error) {
       line.connection.destroy()
       if (signal.aborted) this.#kept.clear()

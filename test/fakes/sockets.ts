@@ -1,0 +1,156 @@
+// A receiver at the other end of streams and datagrams, without a network: takes, stalls, ends and resets as told.
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { TlsOptions } from '../../src/model/sink-kind.ts'
+import type { Address, Connect, Connection, OpenDatagrams } from '../../src/model/socket.ts'
+import { StepClock } from './sink-deps.ts'
+
+/** Short sleeps end by themselves in one of the next turns; long ones, deadlines, when `pass` says so. */
+export class BriskClock extends StepClock {
+  override sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    const slept = super.sleep(ms, signal)
+    if (ms <= 2_000)
+      setImmediate(() => {
+        if (signal?.aborted !== true) this.pass(ms)
+      })
+    return slept
+  }
+}
+
+const fault = (code: 'aborted' | 'unreachable', message: string) => new ConnectorError(code, message)
+
+export class FakeConnection implements Connection {
+  readonly ownCertificateEndsAt: number | undefined
+  readonly certificateEndsAt: number | undefined
+  readonly received: Buffer[] = []
+  ended = false
+  gone = false
+  #failure: ConnectorError | undefined
+  #parts: Uint8Array[] = []
+  #wakes: (() => void)[] = []
+  readonly #peer: FakePeer
+
+  constructor(peer: FakePeer) {
+    this.#peer = peer
+    this.certificateEndsAt = peer.certificateEndsAt
+    this.ownCertificateEndsAt = peer.ownCertificateEndsAt
+  }
+
+  async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    await Promise.resolve()
+    if (this.gone) throw this.#failure ?? fault('unreachable', 'siem.test:601 closed the connection')
+    const copy = Buffer.from(bytes)
+    if (this.#peer.stalled) {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true })
+        if (signal.aborted) resolve()
+      })
+      this.destroy()
+      throw fault('aborted', 'called off')
+    }
+    this.received.push(copy)
+    this.#peer.wrote(this, copy)
+  }
+
+  async read(signal: AbortSignal): Promise<Uint8Array | undefined> {
+    for (;;) {
+      if (signal.aborted) throw fault('aborted', 'called off')
+      const part = this.#parts.shift()
+      if (part) return part
+      if (this.#failure) throw this.#failure
+      if (this.gone) return undefined
+      await new Promise<void>((resolve) => {
+        this.#wakes.push(resolve)
+        signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+    }
+  }
+
+  say(bytes: Uint8Array): void {
+    this.#parts.push(bytes)
+    this.#wake()
+  }
+
+  /** `reset`: else an orderly end. */
+  over(reset = false): void {
+    this.gone = true
+    if (reset) this.#failure = fault('unreachable', 'siem.test:601 reset the connection')
+    this.#wake()
+  }
+
+  async end(): Promise<void> {
+    this.ended = true
+    this.destroy()
+  }
+
+  destroy(): void {
+    this.gone = true
+    this.#wake()
+  }
+
+  #wake(): void {
+    for (const wake of this.#wakes.splice(0)) wake()
+  }
+}
+
+export class FakePeer {
+  readonly connections: FakeConnection[] = []
+  readonly asked: { to: Address; tls: TlsOptions | undefined }[] = []
+  down = false
+  stalled = false
+  certificateEndsAt: number | undefined
+  ownCertificateEndsAt: number | undefined
+  /** Told of each write, behind it. */
+  wrote: (connection: FakeConnection, bytes: Buffer) => void = () => undefined
+
+  readonly connect: Connect = async (to, tls, _timeoutMs, signal) => {
+    await Promise.resolve()
+    this.asked.push({ to, tls })
+    if (signal.aborted) throw fault('aborted', 'called off')
+    if (this.down) throw fault('unreachable', 'siem.test:601 refused the connection')
+    const connection = new FakeConnection(this)
+    this.connections.push(connection)
+    return connection
+  }
+
+  get last(): FakeConnection {
+    const last = this.connections.at(-1)
+    if (!last) throw new Error('nobody has connected')
+    return last
+  }
+
+  get open(): number {
+    return this.connections.filter(({ gone }) => !gone).length
+  }
+
+  /** What each connection was sent, in the order of connections. */
+  streams(): Buffer[] {
+    return this.connections.map(({ received }) => Buffer.concat(received))
+  }
+}
+
+export class FakeDatagramPeer {
+  readonly received: Buffer[] = []
+  opened = 0
+  open = 0
+  down = false
+  stalled: Promise<void> | undefined
+  mostBytes = 65_507
+
+  readonly datagrams: OpenDatagrams = async () => {
+    this.opened++
+    this.open++
+    let closed = false
+    return {
+      send: async (bytes) => {
+        await this.stalled
+        if (this.down) throw fault('unreachable', 'siem.test:514 refused it')
+        if (bytes.length > this.mostBytes) throw new ConnectorError('too_large', 'does not fit one datagram')
+        this.received.push(Buffer.from(bytes))
+      },
+      close: async () => {
+        if (!closed) this.open--
+        closed = true
+      },
+    }
+  }
+}

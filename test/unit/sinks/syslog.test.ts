@@ -1,0 +1,411 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import type { z } from 'zod'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Lines, Sink } from '../../../src/model/sink.ts'
+import { options } from '../../../src/sinks/syslog/options.ts'
+import { syslog } from '../../../src/sinks/syslog/sink.ts'
+import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
+import { sinkDeps, type TestDeps } from '../../fakes/sink-deps.ts'
+import { BriskClock, FakeDatagramPeer, FakePeer } from '../../fakes/sockets.ts'
+import { framesOf, parse5424 } from '../../fakes/syslog-parser.ts'
+
+const never = new AbortController().signal
+const DAY_MS = 86_400_000
+
+interface Stand {
+  readonly sink: Sink
+  readonly peer: FakePeer
+  readonly deps: TestDeps
+  readonly clock: BriskClock
+}
+
+function stand(given: Partial<z.input<typeof options>> = {}, peer = new FakePeer()): Stand {
+  const clock = new BriskClock()
+  const deps = sinkDeps({ clock, connect: peer.connect })
+  const sink = syslog.open('siem', options.parse({ address: 'tcp://siem.test:601', ...given }), deps)
+  return { sink, peer, deps, clock }
+}
+
+const idsOf = (count: number, from: number) => someEntries(count, from).map(({ id }) => id)
+const batch = (sink: Sink, count: number, from: number): Lines =>
+  linesOf(runOf(someEntries(count, from), { firstSeq: from }), sink.frame)
+const deliver = (sink: Sink, lines: Lines, signal = never) =>
+  sink.deliver({ lines, detail: '', doubtful: false }, signal)
+const idsIn = (stream: Buffer) => framesOf(stream).map((frame) => parse5424(frame).data['id'])
+const received = ({ peer }: Stand) => peer.streams().map(idsIn)
+
+const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
+  const error = await work.then(() => new Error('nothing was thrown'), (each: unknown) => each) // prettier-ignore
+  expect(error).toBeInstanceOf(ConnectorError)
+  return error as ConnectorError
+}
+
+describe('over a stream', () => {
+  test('one connection carries batch after batch, octet-counted', async () => {
+    const it = stand()
+    expect(await deliver(it.sink, batch(it.sink, 3, 1))).toEqual({ settled: 3, refused: [] })
+    expect(await deliver(it.sink, batch(it.sink, 2, 4))).toEqual({ settled: 2, refused: [] })
+    expect(received(it)).toEqual([idsOf(5, 1)])
+    expect(it.peer.asked).toEqual([{ to: { host: 'siem.test', port: 601 }, tls: undefined }])
+  })
+
+  test('a peer that is gone before a batch is connected to anew, and told again what it was sent lately', async () => {
+    for (const reset of [false, true]) {
+      const it = stand()
+      await deliver(it.sink, batch(it.sink, 3, 1))
+      it.peer.last.over(reset)
+      await deliver(it.sink, batch(it.sink, 2, 4))
+      expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
+      expect(it.deps.log.lines.join()).toContain('goes out again')
+    }
+  })
+
+  test('what was sent longer ago than tcp_linger is not sent again', async () => {
+    const it = stand({ tcp_linger: '30s' })
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.clock.pass(20_000)
+    await deliver(it.sink, batch(it.sink, 2, 4))
+    it.clock.pass(11_000)
+    it.peer.last.over(true)
+    await deliver(it.sink, batch(it.sink, 1, 6))
+    expect(received(it)).toEqual([idsOf(5, 1), idsOf(3, 4)])
+  })
+
+  test('while the receiver is away what was in doubt grows no older', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.last.over(true)
+    it.peer.down = true
+    await turn()
+    it.clock.pass(3_600_000)
+    for (let i = 0; i < 3; i++) await caught(deliver(it.sink, batch(it.sink, 2, 4)))
+    it.peer.down = false
+    await deliver(it.sink, batch(it.sink, 2, 4))
+    expect(received(it)[1]).toEqual(idsOf(5, 1))
+  })
+
+  test('a reset in the midst of sending again loses nothing of it', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 300, 1))
+    it.peer.last.over(true)
+    let writes = 0
+    it.peer.wrote = (connection) => {
+      if (++writes === 1) connection.over(true)
+    }
+    await caught(deliver(it.sink, batch(it.sink, 1, 301)))
+    it.clock.pass(3_600_000)
+    await deliver(it.sink, batch(it.sink, 1, 301))
+    expect(received(it).at(-1)).toEqual(idsOf(301, 1))
+  })
+
+  test('what is kept is bounded in bytes: the oldest is forgotten first, and whole', async () => {
+    const it = stand({ max_message_bytes: '1MiB' })
+    const raw = (id: string) => JSON.stringify({ id, fill: 'x'.repeat(500_000) })
+    const made = (from: number) => someEntries(4, from).map(({ id }) => ({ id, raw: raw(id) }))
+    for (const from of [1, 5, 9, 13, 17]) await deliver(it.sink, linesOf(runOf(made(from)), it.sink.frame))
+    it.peer.last.over(true)
+    await deliver(it.sink, batch(it.sink, 1, 21))
+    expect(it.peer.streams()[1]?.length).toBeLessThan(8.5 * 2 ** 20)
+    expect(received(it)[1]).toEqual(idsOf(17, 5))
+  })
+
+  test('tcp_linger: 0s keeps nothing', async () => {
+    const it = stand({ tcp_linger: '0s' })
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.last.over(true)
+    await deliver(it.sink, batch(it.sink, 2, 4))
+    expect(received(it)).toEqual([idsOf(3, 1), idsOf(2, 4)])
+  })
+
+  test('what is kept are copies: the batch’s own bytes may be written over', async () => {
+    const it = stand()
+    const lines = batch(it.sink, 3, 1)
+    await deliver(it.sink, lines)
+    lines.bytes.fill(0)
+    it.peer.last.over(true)
+    await deliver(it.sink, batch(it.sink, 2, 4))
+    expect(received(it)[1]).toEqual(idsOf(5, 1))
+  })
+
+  test('a peer that ends while a batch is on its way settles nothing of it', async () => {
+    for (const reset of [false, true]) {
+      const it = stand()
+      await deliver(it.sink, batch(it.sink, 2, 1))
+      it.peer.wrote = (connection) => setImmediate(() => connection.over(reset))
+      expect((await caught(deliver(it.sink, batch(it.sink, 3, 3)))).code).toBe('unreachable')
+      it.peer.wrote = () => undefined
+      await deliver(it.sink, batch(it.sink, 3, 3))
+      expect(received(it).at(-1)).toEqual(idsOf(5, 1))
+    }
+  })
+
+  test('a peer that takes each connection and closes it soon never settles a thing', async () => {
+    const it = stand()
+    const elsewhere = { sleep: it.clock.sleep.bind(it.clock) }
+    it.clock.sleep = async (ms, signal) => {
+      if (ms === 1_000) for (let i = 0; i < 20; i++) await turn()
+      return elsewhere.sleep(ms, signal)
+    }
+    it.peer.wrote = (connection) => void turn().then(turn).then(turn).then(() => connection.over()) // prettier-ignore
+    for (let i = 0; i < 5; i++)
+      expect((await caught(deliver(it.sink, batch(it.sink, 3, 1)))).code).toBe('unreachable')
+  })
+
+  test('a peer that takes no byte for 30 s is a timeout, and its connection is given up', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    it.peer.stalled = true
+    const late = caught(deliver(it.sink, batch(it.sink, 3, 2)))
+    await turn()
+    it.clock.pass(29_000)
+    await turn()
+    expect(it.peer.open).toBe(1)
+    it.clock.pass(1_001)
+    expect((await late).code).toBe('timeout')
+    expect(it.peer.open).toBe(0)
+    it.peer.stalled = false
+    await deliver(it.sink, batch(it.sink, 3, 2))
+    expect(received(it)[1]).toEqual(idsOf(4, 1))
+  })
+
+  test('a stop in the midst of a write is aborted and leaves no connection that begins in half a message', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    it.peer.stalled = true
+    const stop = new AbortController()
+    const delivery = caught(deliver(it.sink, batch(it.sink, 3, 2), stop.signal))
+    await turn()
+    stop.abort()
+    expect((await delivery).code).toBe('aborted')
+    expect(it.peer.open).toBe(0)
+    await it.sink.close()
+    expect(it.peer.asked).toHaveLength(1)
+  })
+
+  test('a peer that talks at length is no syslog receiver', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    it.peer.last.say(Buffer.alloc(70_000))
+    await turn()
+    expect(it.peer.open).toBe(0)
+  })
+
+  test('a peer that says a word is left alone', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    it.peer.last.say(Buffer.from('hello'))
+    await turn()
+    await deliver(it.sink, batch(it.sink, 1, 2))
+    expect(it.peer.connections).toHaveLength(1)
+  })
+
+  test('closing ends the connection in an orderly way', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    await Promise.all([it.sink.close(), it.sink.close()])
+    expect([it.peer.last.ended, it.peer.open]).toEqual([true, 0])
+    expect(it.deps.log.lines).toEqual([])
+  })
+
+  test('what a receiver may have lost just before the end is sent once more at the end, or told', async () => {
+    for (const down of [false, true]) {
+      const it = stand()
+      await deliver(it.sink, batch(it.sink, 3, 1))
+      it.peer.last.over(true)
+      await turn()
+      it.peer.down = down
+      await it.sink.close()
+      expect(received(it)).toEqual(down ? [idsOf(3, 1)] : [idsOf(3, 1), idsOf(3, 1)])
+      expect(it.deps.log.lines.join().includes('may be lost')).toBe(down)
+      expect(it.peer.open).toBe(0)
+    }
+  })
+})
+
+describe('over TLS', () => {
+  const tls = { ca_file: '/etc/ca.pem', server_name: 'siem' }
+
+  test('the material of the options is asked for; without any it is TLS all the same', async () => {
+    const it = stand({ address: 'tls://[::1]:6514', tls })
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    const bare = stand({ address: 'tls://siem.test:6514' })
+    await deliver(bare.sink, batch(bare.sink, 1, 1))
+    expect([...it.peer.asked, ...bare.peer.asked]).toEqual([
+      { to: { host: '::1', port: 6514 }, tls },
+      { to: { host: 'siem.test', port: 6514 }, tls: {} },
+    ])
+  })
+
+  test('a certificate that ends within 30 days is told once a day', async () => {
+    const it = stand({ address: 'tls://siem.test:6514', tls })
+    it.peer.certificateEndsAt = it.clock.now() + 31 * DAY_MS
+    it.peer.ownCertificateEndsAt = it.clock.now() + 10 * DAY_MS
+    const told = () => it.deps.log.lines.filter((line) => line.includes('ends soon'))
+    for (let i = 0; i < 3; i++) await deliver(it.sink, batch(it.sink, 1, 1))
+    expect(told()).toEqual([expect.stringMatching(/our client certificate.*"days":10/)])
+    it.clock.pass(DAY_MS + 1)
+    await deliver(it.sink, batch(it.sink, 1, 2))
+    it.clock.pass(DAY_MS / 2)
+    await deliver(it.sink, batch(it.sink, 1, 2))
+    expect(told()).toHaveLength(3)
+    expect(told()[1]).toMatch(/receiver's certificate.*siem.test:6514/)
+  })
+
+  test('check tells the days that are left, of both', async () => {
+    const it = stand({ address: 'tls://siem.test:6514', tls })
+    it.peer.certificateEndsAt = it.clock.now() + 40 * DAY_MS
+    it.peer.ownCertificateEndsAt = it.clock.now() - 1
+    const [open, theirs, ours] = await it.sink.check(never)
+    expect(open).toMatchObject({ what: 'siem.test:6514 TLS', ok: true })
+    expect(open?.message).toContain('assurance: sent')
+    expect(theirs).toMatchObject({ ok: true, message: expect.stringContaining('in 39 days') as string })
+    expect(ours).toMatchObject({ ok: false, message: 'has ended: renew it' })
+    expect(it.peer.open).toBe(0)
+  })
+})
+
+describe('check over a stream', () => {
+  test('a receiver that is away, or closes at once, is told', async () => {
+    const it = stand()
+    it.peer.down = true
+    expect(await it.sink.check(never)).toEqual([
+      { what: 'siem.test:601 TCP', ok: false, message: expect.stringContaining('refused') as string },
+    ])
+    it.peer.down = false
+    const connect = it.peer.connect
+    const closing = sinkDeps({
+      clock: it.clock,
+      connect: async (...to) => {
+        const connection = await connect(...to)
+        it.peer.last.over()
+        return connection
+      },
+    })
+    const sink = syslog.open('siem', options.parse({ address: 'tcp://siem.test:601' }), closing)
+    expect(await sink.check(never)).toMatchObject([
+      { ok: false, message: expect.stringContaining('closed') as string },
+    ])
+  })
+})
+
+describe('over UDP', () => {
+  function datagramStand(given: object = {}) {
+    const peer = new FakeDatagramPeer()
+    const deps = sinkDeps({ clock: new BriskClock(), datagrams: peer.datagrams })
+    const sink = syslog.open('siem', options.parse({ address: 'udp://siem.test:514', ...given }), deps)
+    return { sink, peer, deps }
+  }
+
+  test('each message is a datagram without a count, each part of an entry too', async () => {
+    const { sink, peer } = datagramStand({ max_message_bytes: 600 })
+    const raw = JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) })
+    await deliver(sink, linesOf(runOf([{ id: 'a' }, { id: 'b', raw }, { id: 'c' }]), sink.frame))
+    const parsed = peer.received.map(parse5424)
+    expect(parsed.map(({ data }) => [data['id'], data['part']])).toEqual([
+      ...[['a', undefined], ['b', '1/3'], ['b', '2/3'], ['b', '3/3'], ['c', undefined]], // prettier-ignore
+    ])
+  })
+
+  test('what does not fit a datagram is refused by name, the rest is sent', async () => {
+    const { sink, peer } = datagramStand()
+    peer.mostBytes = 400
+    const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
+    const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame))
+    expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 1, code: 'too_large' }] })
+    expect(peer.received).toHaveLength(2)
+  })
+
+  test('the name is asked for again after a minute, and after a fault', async () => {
+    const { sink, peer, deps } = datagramStand()
+    for (let i = 0; i < 3; i++) await deliver(sink, batch(sink, 2, 1))
+    expect(peer.opened).toBe(1)
+    deps.clock.pass(61_000)
+    await deliver(sink, batch(sink, 2, 1))
+    peer.down = true
+    await caught(deliver(sink, batch(sink, 2, 1)))
+    peer.down = false
+    await deliver(sink, batch(sink, 2, 1))
+    expect([peer.opened, peer.open]).toEqual([3, 1])
+    await sink.close()
+    expect(peer.open).toBe(0)
+  })
+})
+
+test('an entry that may not be sent at its size is parked by name, and the receiver is not troubled with it', async () => {
+  const it = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
+  const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
+  const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), it.sink.frame)
+  const outcome = await deliver(it.sink, lines)
+  expect(outcome).toEqual({
+    settled: 3,
+    refused: [
+      { index: 1, code: 'too_large', reason: expect.stringContaining('max_message_bytes (600)') as string },
+    ],
+  })
+  expect(received(it)).toEqual([['a', 'c']])
+  const alone = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
+  expect(await deliver(alone.sink, linesOf(runOf([big]), alone.sink.frame))).toMatchObject({
+    settled: 1,
+    refused: [{ index: 0 }],
+  })
+  expect(alone.peer.asked).toEqual([])
+})
+
+describe('options', () => {
+  const faults = (given: object) => {
+    const parsed = options.safeParse({ address: 'tcp://h:1', ...given })
+    return parsed.success
+      ? []
+      : parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
+  }
+
+  test.each([
+    'udp://10.0.0.1:514',
+    'tcp://siem.example.com:601',
+    'tls://[2001:db8::1]:6514',
+    'relp://localhost:2514',
+    'relp+tls://siem_a:2514',
+  ])('%s is an address', (address) => {
+    expect(faults({ address })).toEqual([])
+  })
+
+  test.each([
+    ...['siem:514', 'tcp://siem', 'tcp://siem:0', 'tcp://siem:65536', 'http://siem:80', 'tcp://u:p@siem:1'],
+    ...['tcp://siem:1/path', 'tcp://:514', 'tcp://::1:514', 'tcp://a b:1', ' tcp://a:1'],
+  ])('%s is none', (address) => {
+    expect(faults({ address })).toEqual([expect.stringContaining('address: want udp://')])
+  })
+
+  test('sizes are taken in bytes and with a unit, within bounds; more than a datagram holds is refused with udp', () => {
+    expect(options.parse({ address: 'tcp://h:1', max_message_bytes: '64KiB' }).max_message_bytes).toBe(65_536)
+    expect(options.parse({ address: 'tcp://h:1', max_message_bytes: 2048 }).max_message_bytes).toBe(2048)
+    for (const most of [479, '17MiB', '8 k', 1.5, true])
+      expect(faults({ max_message_bytes: most })).toHaveLength(1)
+    expect(faults({ address: 'udp://h:1', max_message_bytes: '64KiB' })).toEqual([
+      'max_message_bytes: want at most 65507 bytes: more does not fit a datagram',
+    ])
+  })
+
+  test('tls beside an address without TLS is refused rather than ignored', () => {
+    expect(faults({ tls: { server_name: 'x' } })).toEqual([
+      expect.stringMatching(/^tls: has an effect with tls:/),
+    ])
+  })
+
+  test('settings that shape bytes shape the hash; others do not', () => {
+    const shape = (given: object) => stand(given).sink.shape
+    const usual = shape({})
+    expect(shape({ tcp_linger: '1s', address: 'tcp://other:1' })).toBe(usual)
+    for (const given of [
+      { rfc: 3164 },
+      { facility: 'auth' },
+      { app_name: 'x' },
+      { hostname: 'x' },
+      { enterprise_id: 1 },
+      { oversize: 'compact' },
+      { max_message_bytes: 999 },
+    ])
+      expect(shape(given)).not.toBe(usual)
+  })
+})
