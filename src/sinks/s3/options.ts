@@ -58,6 +58,18 @@ const rotate = () =>
       .describe('How long an entry waits at most before the open objects are closed and stored.'),
   })
 
+const evidence = () =>
+  z.strictObject({
+    signing_key_file: z
+      .string()
+      .min(1, 'want the path of a PEM file')
+      .describe('PEM file of the Ed25519 private key that signs manifests; read anew for each one.'),
+    interval: duration()
+      .refine((ms) => ms >= 60_000 && ms <= 86_400_000, 'want 1m to 1d')
+      .prefault('1h')
+      .describe("How often a manifest is stored, at the clock's round times; also when nothing came."),
+  })
+
 const text = (description: string) => z.string().min(1).optional().describe(description)
 
 export const options = z
@@ -70,7 +82,7 @@ export const options = z
       .string()
       .max(512)
       .transform((given) => given.replace(/\/+$/, ''))
-      .refine((given) => prefixPattern.test(given), {
+      .refine((given) => prefixPattern.test(given) && !/(?:^|\/)\.{1,2}(?:\/|$)/.test(given), {
         error: 'want names joined by /, such as logs/auditferry; no / before the first',
       })
       .default('')
@@ -109,6 +121,11 @@ export const options = z
         'Retention of each object; the bucket must have Object Lock. As the bucket is set when absent.',
       ),
     rotate: rotate().prefault({}).describe('When open objects are closed and stored.'),
+    evidence: evidence()
+      .optional()
+      .describe(
+        'Signed manifests of what was stored, for `auditferry verify`; none when absent. See [evidence](../evidence.md).',
+      ),
     tls: tlsOptions().describe(
       'Whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',
     ),
@@ -134,5 +151,7 @@ export const urlsOf = (given: S3Options): readonly string[] =>
 export function filesOf(given: S3Options): readonly NamedFile[] {
   const path = given.web_identity_token_file
   const token = path === undefined ? [] : [{ field: 'web_identity_token_file', path }]
-  return [...tlsFiles(given.tls), ...token]
+  const key = given.evidence?.signing_key_file
+  const signing = key === undefined ? [] : [{ field: 'evidence.signing_key_file', path: key }]
+  return [...tlsFiles(given.tls), ...token, ...signing]
 }

@@ -7,9 +7,11 @@ import type {
   OpenObject,
   ReadyObject,
 } from '../../model/sink.ts'
-import type { CheckResult } from '../../model/sink.ts'
+import type { CheckResult, Evidence, Memory } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
 import { lineFrame } from '../line-frame.ts'
+import { checkSigningKey, openEvidence } from './evidence.ts'
+import { manifestStore } from './evidence-bucket.ts'
 import { objectKey } from './key.ts'
 import { filesOf, options, type S3Options, urlsOf } from './options.ts'
 import { checkBucket, proveBucket } from './probe.ts'
@@ -31,6 +33,7 @@ class S3Sink implements ObjectSink {
   readonly name: string
   readonly shape: string
   readonly objects: ObjectLimits
+  readonly evidence: ((memory: Memory) => Evidence) | undefined
   readonly #options: S3Options
   readonly #deps: SinkDeps
   readonly #store: Store
@@ -45,6 +48,22 @@ class S3Sink implements ObjectSink {
     this.shape = JSON.stringify({ bucket, prefix, endpoint, compression })
     this.objects = { maxBytes: rotate.max_bytes, maxAgeMs: rotate.max_age }
     this.#store = new Store(s3, deps)
+    this.evidence = s3.evidence && this.#evidence(s3.evidence)
+  }
+
+  #evidence({ signing_key_file: keyFile, interval }: NonNullable<S3Options['evidence']>) {
+    const { clock, log } = this.#deps
+    const store = manifestStore(this.#store, this.#options, clock)
+    return openEvidence({
+      ...{ sink: this.name, prefix: this.#options.prefix, intervalMs: interval, keyFile, clock, log },
+      store: {
+        put: async (key, body, signal) => {
+          await this.#prove(signal)
+          return store.put(key, body, signal)
+        },
+        get: (key, signal) => store.get(key, signal),
+      },
+    })
   }
 
   async open(slot: number, _group: ObjectGroup, signal: AbortSignal): Promise<OpenObject> {
@@ -94,8 +113,10 @@ class S3Sink implements ObjectSink {
     await spool.discard()
   }
 
-  check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    return checkBucket(this.#store, this.#options, this.#deps, signal)
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { evidence } = this.#options
+    const key = evidence ? [checkSigningKey(evidence.signing_key_file)] : []
+    return [...key, ...(await checkBucket(this.#store, this.#options, this.#deps, signal))]
   }
 
   async close(): Promise<void> {

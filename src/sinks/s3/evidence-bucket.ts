@@ -1,0 +1,60 @@
+// A bucket as the evidence sees it: where manifests are put, and where a verifier finds them again with all that they list.
+import type { Clock } from '../../model/clock.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { ManifestStore } from './evidence.ts'
+import type { EvidenceStore } from './evidence-objects.ts'
+import { under } from './key.ts'
+import { sha256 } from './manifest.ts'
+import type { S3Options } from './options.ts'
+import type { Body, Store } from './store.ts'
+
+const DAY_MS = 86_400_000
+const contentType = 'application/x-ndjson'
+
+function bodyOf(bytes: Uint8Array): Body {
+  return {
+    bytes: bytes.length,
+    sha256: sha256(bytes),
+    async *read() {
+      yield bytes
+    },
+  }
+}
+
+/** Manifests are locked as the objects are. */
+export function manifestStore(store: Store, options: S3Options, clock: Clock): ManifestStore {
+  const { prefix, object_lock: lock } = options
+  return {
+    async put(key, bytes, signal) {
+      const lockedUntil = lock && clock.now() + lock.days * DAY_MS
+      const put = { contentType, lockedUntil }
+      return (await store.put(under(prefix, key), bodyOf(bytes), put, signal)).outcome
+    },
+    async get(key, signal) {
+      try {
+        const body = await store.fetch(under(prefix, key), signal)
+        if (body) return Buffer.concat(await all(body))
+      } catch (error) {
+        if (error instanceof ConnectorError && error.code === 'forbidden') return undefined
+        throw error
+      }
+      throw new ConnectorError('bad_reply', `${store.where}: ${key} was taken a moment ago, and is not there`)
+    },
+  }
+}
+
+async function all(body: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
+  const parts: Uint8Array[] = []
+  for await (const part of body) parts.push(part)
+  return parts
+}
+
+export function bucketEvidence(store: Store, prefix: string, signal: AbortSignal): EvidenceStore {
+  const beginning = under(prefix, '')
+  return {
+    async *list() {
+      for await (const { key } of store.list(beginning, undefined, signal)) yield key.slice(beginning.length)
+    },
+    get: (key) => store.fetch(under(prefix, key), signal),
+  }
+}

@@ -1,0 +1,266 @@
+// One chain of manifests, link by link: numbers, signatures, hashes, intervals and sequence numbers must follow each other. Reads no entry.
+import type { KeyObject } from 'node:crypto'
+import type { EvidenceStore } from './evidence-objects.ts'
+import { namingFault, objectPlace } from './evidence-objects.ts'
+import { openManifest, type OpenedManifest } from './manifest-signature.ts'
+import { manifestKey, type Manifest } from './manifest.ts'
+
+/** A manifest lists some thousand objects: far below this. */
+const MANIFEST_BYTES = 16 * 1024 * 1024
+
+/** `fault`: the evidence does not hold. `note`: it holds, and an auditor should know this. */
+export interface Finding {
+  readonly level: 'fault' | 'note'
+  readonly where: string
+  readonly what: string
+}
+export type Tell = (level: Finding['level'], where: string, what: string) => void
+
+export interface ChainName {
+  readonly sink: string
+  readonly journal: string
+}
+
+/** Sequence numbers of which nothing is known, for a manifest that is missing or bad. */
+export interface Blind {
+  readonly after: number
+  readonly through: number
+}
+
+export interface Range {
+  readonly first: number
+  readonly last: number
+}
+
+export interface WalkOptions {
+  /** public keys by their ids */
+  readonly keys: ReadonlyMap<string, KeyObject>
+  /** gaps that somebody has explained */
+  readonly acceptedGaps?: readonly Range[]
+}
+
+/** What a chain that was walked to its end says. */
+export interface WalkedChain extends ChainName {
+  readonly manifests: number
+  readonly last: OpenedManifest | undefined
+  /** entries up to here are from before the chain */
+  readonly after: number
+  readonly through: number
+  /** entries that the sink's settings left out, and that became dead letters */
+  readonly filtered: number
+  readonly parked: number
+  readonly hashes: ReadonlySet<string>
+  readonly blind: readonly Blind[]
+  readonly gaps: readonly Range[]
+}
+
+async function readWhole(store: EvidenceStore, key: string): Promise<Uint8Array | string> {
+  const body = await store.get(key)
+  if (!body) return 'is missing'
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of body) {
+    bytes += part.length
+    if (bytes > MANIFEST_BYTES) return 'is larger than any manifest'
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
+
+/** Walks along the chain's manifests; `visit` gets each one whose signature and form hold. */
+export class ChainWalk {
+  readonly #name: ChainName
+  readonly #store: EvidenceStore
+  readonly #keys: WalkOptions['keys']
+  readonly #accepted: readonly Range[]
+  readonly #tell: Tell
+  readonly #hashes = new Set<string>()
+  readonly #blind: Blind[] = []
+  readonly #gaps: Range[] = []
+  /** the one before, where it is there and holds */
+  #before: OpenedManifest | undefined
+  #last: OpenedManifest | undefined
+  #after: number | undefined
+  #through = 0
+  #expected = 1
+  #blinded = false
+  #manifests = 0
+  #filtered = 0
+  #parked = 0
+
+  constructor(name: ChainName, store: EvidenceStore, options: WalkOptions, tell: Tell) {
+    this.#name = name
+    this.#store = store
+    this.#keys = options.keys
+    this.#accepted = options.acceptedGaps ?? []
+    this.#tell = tell
+  }
+
+  /** In ascending order of numbers. Resolves with the manifest where what it says may be believed. */
+  async next(number: number): Promise<Manifest | undefined> {
+    const key = manifestKey({ ...this.#name, number })
+    this.#tellMissing(number)
+    this.#expected = number + 1
+    this.#manifests++
+    const body = await readWhole(this.#store, key)
+    const opened = typeof body === 'string' ? body : openManifest(body, this.#keys)
+    const fault = typeof opened === 'string' ? opened : this.#strange(opened.manifest, number)
+    if (typeof opened === 'string' || fault !== undefined) {
+      this.#tell('fault', key, fault ?? '')
+      this.#lose()
+      return undefined
+    }
+    this.#link(key, opened)
+    return opened.manifest
+  }
+
+  #tellMissing(number: number): void {
+    if (number === this.#expected) return
+    const first = manifestKey({ ...this.#name, number: this.#expected })
+    const count = number - this.#expected
+    this.#tell('fault', first, count === 1 ? 'is missing' : `is missing, and ${count - 1} behind it`)
+    this.#lose()
+  }
+
+  #lose(): void {
+    this.#before = undefined
+    this.#blinded = true
+  }
+
+  /** Signed by us, but for another place: copied there. */
+  #strange({ sink, journal, number: own }: Manifest, number: number): string | undefined {
+    if (sink === this.#name.sink && journal === this.#name.journal && own === number) return undefined
+    return `is manifest ${own} of sink ${sink}, journal ${journal}: it was moved here`
+  }
+
+  #link(key: string, opened: OpenedManifest): void {
+    const { manifest, sha256 } = opened
+    const fault = (what: string) => this.#tell('fault', key, what)
+    if (this.#before) {
+      for (const what of linkFaults(this.#before, manifest)) fault(what)
+      this.#tellTurns(key, this.#before.manifest, manifest)
+    } else if (manifest.number === 1 && manifest.previous !== null)
+      fault('is the first one and names one before it')
+    else if (manifest.number > 1 && manifest.previous?.number !== manifest.number - 1)
+      fault('does not name the one before it')
+    for (const what of sequenceFaults(manifest)) fault(what)
+    for (const what of objectFaults(manifest)) fault(what)
+    this.#tellIntervals(key, manifest)
+    if (this.#blinded) this.#blind.push({ after: this.#through, through: manifest.sequence.after })
+    this.#blinded = false
+    this.#after ??= manifest.number === 1 ? manifest.sequence.after : 0
+    this.#through = Math.max(this.#through, manifest.sequence.through)
+    this.#gaps.push(...manifest.gaps)
+    for (const { filtered, parked } of manifest.stretches) {
+      this.#filtered += filtered
+      this.#parked += parked
+    }
+    this.#hashes.add(sha256)
+    this.#before = opened
+    this.#last = opened
+  }
+
+  #tellTurns(key: string, before: Manifest, manifest: Manifest): void {
+    if (before.key_sha256 !== manifest.key_sha256)
+      this.#tell('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
+  }
+
+  #tellIntervals(key: string, { interval, made_at: madeAt, gaps }: Manifest): void {
+    const [from, until] = [Date.parse(interval.from), Date.parse(interval.until)]
+    const spans = (until - from) / 1000 / interval.every_seconds
+    if (until < from)
+      this.#tell(
+        'note',
+        key,
+        `the clock was set back before it was made: from ${interval.from} to ${interval.until}`,
+      )
+    else if (spans > 1.5)
+      this.#tell(
+        'note',
+        key,
+        `spans ${Math.round(spans)} intervals, ${interval.from} to ${interval.until}: nothing ran, or nothing could be stored; made at ${madeAt}`,
+      )
+    for (const { first, last } of gaps)
+      this.#tell(
+        this.#accepted.some((gap) => first >= gap.first && last <= gap.last) ? 'note' : 'fault',
+        key,
+        `says nothing of the entries ${first} to ${last}: they were settled while evidence was off, or dropped while the sink was away`,
+      )
+  }
+
+  /** After the last number. */
+  end(): WalkedChain {
+    if (this.#blinded) this.#blind.push({ after: this.#through, through: Infinity })
+    return {
+      ...this.#name,
+      manifests: this.#manifests,
+      last: this.#last,
+      after: this.#after ?? 0,
+      through: this.#through,
+      filtered: this.#filtered,
+      parked: this.#parked,
+      hashes: this.#hashes,
+      blind: this.#blind,
+      gaps: this.#gaps,
+    }
+  }
+}
+
+/** What of a manifest does not follow from the one before it. */
+function* linkFaults({ manifest: before, sha256 }: OpenedManifest, manifest: Manifest): Generator<string> {
+  if (manifest.previous?.number !== before.number || manifest.previous.sha256 !== sha256)
+    yield `names another manifest as the one before it than ${before.number} with SHA-256 ${sha256}: the chain was forked or put together of two`
+  const { from, until } = manifest.interval
+  if (before.complete && from !== before.interval.until)
+    yield `begins at ${from}, want ${before.interval.until}, where the one before it ended`
+  if (!before.complete && (from !== before.interval.from || until !== before.interval.until))
+    yield 'does not go on with the interval that the one before it left incomplete'
+  if (manifest.sequence.after !== before.sequence.through)
+    yield `goes on behind entry ${manifest.sequence.after}, want ${before.sequence.through}, where the one before it ended`
+}
+
+/** All of (after, through] stands in stretches and gaps, each once and in order; each stretch's counts add up. */
+function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<string> {
+  let at = sequence.after
+  for (const { first, last } of [...stretches, ...gaps].sort((a, b) => a.first - b.first)) {
+    if (first !== at + 1 || last < first) yield `leaves a hole or an overlap at entry ${at + 1}`
+    at = Math.max(at, last)
+  }
+  if (at !== sequence.through) yield `covers the entries up to ${at}, want ${sequence.through}`
+  for (const { first, last, delivered, filtered, parked } of stretches)
+    if (delivered + filtered + parked !== last - first + 1)
+      yield `counts ${delivered + filtered + parked} entries from ${first} to ${last}, want ${last - first + 1}`
+}
+
+/** Names fit, each object is whole within one stretch, and together they hold what was delivered of it. */
+function* objectFaults({ stretches, objects }: Manifest): Generator<string> {
+  const held = stretches.map(() => 0)
+  for (const object of objects) {
+    const naming = namingFault(object)
+    if (naming !== undefined) yield `lists ${object.key}, which ${naming}`
+    const { first_sequence: first, last_sequence: last } = object
+    const at = stretches.findIndex((stretch) => first >= stretch.first && last <= stretch.last)
+    if (at < 0) yield `lists ${object.key}, which lies outside of the entries that it covers`
+    else held[at] = (held[at] ?? 0) + object.entries
+  }
+  for (const [at, { first, last, delivered }] of stretches.entries())
+    if (held[at] !== delivered)
+      yield `lists objects with ${held[at] ?? 0} of the entries ${first} to ${last}, want ${delivered}`
+}
+
+/** Why an object that no manifest lists may be there; undefined: it may not. */
+export function excuseOf(
+  key: string,
+  chains: readonly WalkedChain[],
+): 'newer' | 'older' | 'blind' | 'gap' | undefined {
+  const place = objectPlace(key)
+  if (!place) return undefined
+  const { first, last } = place
+  for (const { after, through, blind, gaps } of chains) {
+    if (blind.some((each) => first > each.after && last <= each.through)) return 'blind'
+    if (first > through) return 'newer'
+    if (last <= after) return 'older'
+    if (gaps.some((gap) => first >= gap.first && last <= gap.last)) return 'gap'
+  }
+  return undefined
+}

@@ -1,0 +1,136 @@
+// One stored object against what a manifest says of it: read as a stream, within the bounds that the manifest names.
+import { createHash } from 'node:crypto'
+import { Readable, type Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
+import { errnoOf } from '../../model/errors.ts'
+import type { ManifestObject } from './manifest.ts'
+
+/** What is under one prefix of a bucket, or in a folder copied from there. */
+export interface EvidenceStore {
+  /** Keys as they stand under the prefix, in any order. */
+  list(): AsyncIterable<string>
+  /** The body as it is stored; undefined where there is none. */
+  get(key: string): Promise<AsyncIterable<Uint8Array> | undefined>
+}
+
+const LF = 10
+/** 2^24 bytes: more than any level that objects are written with. */
+const ZSTD_WINDOW_LOG = 24
+
+const keyPattern =
+  /^(?:replay=[^/]+\/)?workspace=[a-z0-9-]+\/source=[a-z0-9._-]+\/dt=(?<day>\d{4}-\d\d-\d\d|unknown)\/(?<first>\d{16})-(?<last>\d{16})-(?<hash>[0-9a-f]{16})\.ndjson(?<packed>\.gz|\.zst)?$/
+
+export interface ObjectPlace {
+  readonly day: string
+  readonly first: number
+  readonly last: number
+  /** the beginning of the lines' SHA-256 */
+  readonly hash: string
+  readonly packed: '.gz' | '.zst' | ''
+}
+
+/** Undefined for the key of anything else. */
+export function objectPlace(key: string): ObjectPlace | undefined {
+  const found = keyPattern.exec(key)?.groups
+  if (!found) return undefined
+  const { day = '', first = '', last = '', hash = '', packed } = found
+  return {
+    day,
+    first: Number(first),
+    last: Number(last),
+    hash,
+    packed: (packed ?? '') as ObjectPlace['packed'],
+  }
+}
+
+/** What is wrong with the name, by what the manifest says of the object. */
+export function namingFault(object: ManifestObject): string | undefined {
+  const place = objectPlace(object.key)
+  if (!place) return 'has a name that no object of this program has'
+  if (place.first !== object.first_sequence || place.last !== object.last_sequence)
+    return 'has other sequence numbers in its name than its manifest says'
+  if (!object.sha256.startsWith(place.hash)) return 'has another hash in its name than its manifest says'
+  if (object.last_sequence - object.first_sequence + 1 < object.entries)
+    return 'is said to hold more entries than its sequence numbers have room for'
+  return undefined
+}
+
+class TooLong extends Error {}
+
+function unpacker(packed: ObjectPlace['packed']): Transform | undefined {
+  if (packed === '.gz') return createGunzip()
+  if (packed === '.zst')
+    return createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG } })
+  return undefined
+}
+
+interface Seen {
+  storedSha256: string
+  storedBytes: number
+  sha256: string
+  bytes: number
+  lines: number
+  lastByte: number | undefined
+}
+
+/** Throws TooLong as soon as more bytes come than the manifest names. */
+async function see(
+  body: AsyncIterable<Uint8Array>,
+  packed: ObjectPlace['packed'],
+  { bytes: mostBytes, stored_bytes: mostStored = Infinity }: ManifestObject,
+): Promise<Seen> {
+  const stored = createHash('sha256')
+  const lines = createHash('sha256')
+  const seen: Seen = { storedSha256: '', storedBytes: 0, sha256: '', bytes: 0, lines: 0, lastByte: undefined }
+  async function* arriving() {
+    for await (const part of body) {
+      stored.update(part)
+      seen.storedBytes += part.length
+      if (seen.storedBytes > mostStored) throw new TooLong()
+      yield part
+    }
+  }
+  async function count(source: AsyncIterable<Uint8Array>) {
+    for await (const part of source) {
+      seen.bytes += part.length
+      if (seen.bytes > mostBytes) throw new TooLong()
+      lines.update(part)
+      for (let at = part.indexOf(LF); at >= 0; at = part.indexOf(LF, at + 1)) seen.lines++
+      seen.lastByte = part.at(-1) ?? seen.lastByte
+    }
+  }
+  const through = unpacker(packed)
+  if (through) await pipeline(Readable.from(arriving(), { objectMode: false }), through, count)
+  else await count(arriving())
+  seen.storedSha256 = stored.digest('hex')
+  seen.sha256 = lines.digest('hex')
+  return seen
+}
+
+function contentFault(object: ManifestObject, seen: Seen): string | undefined {
+  if (seen.bytes < object.bytes) return `is cut: ${seen.bytes} of ${object.bytes} bytes of lines`
+  if (seen.lines !== object.entries || seen.lastByte !== LF)
+    return `holds ${seen.lines} whole lines, want ${object.entries}`
+  if (seen.sha256 !== object.sha256) return 'was changed: its lines have another SHA-256'
+  if (object.stored_sha256 !== undefined && seen.storedSha256 !== object.stored_sha256)
+    return 'was stored anew: the lines are right, but the stored body has another SHA-256'
+  return undefined
+}
+
+/** What is wrong with the stored object; undefined when all holds. Throws what the store throws. */
+export async function objectFault(store: EvidenceStore, object: ManifestObject): Promise<string | undefined> {
+  const place = objectPlace(object.key)
+  // Told of its manifest already; such a name is not even asked for.
+  if (!place) return undefined
+  const body = await store.get(object.key)
+  if (!body) return 'is missing'
+  try {
+    return contentFault(object, await see(body, place.packed, object))
+  } catch (error) {
+    if (error instanceof TooLong) return 'is longer than its manifest says'
+    const code = errnoOf(error, '')
+    if (/^(Z_|ERR_ZLIB|ZSTD_)/.test(code)) return `cannot be decompressed (${code})`
+    throw error
+  }
+}

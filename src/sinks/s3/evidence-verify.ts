@@ -1,0 +1,163 @@
+// Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
+import { ChainWalk, excuseOf } from './evidence-chain.ts'
+import type { ChainName, Finding, Tell, WalkedChain, WalkOptions } from './evidence-chain.ts'
+import { type EvidenceStore, objectFault, objectPlace } from './evidence-objects.ts'
+import type { Manifest } from './manifest.ts'
+import { manifestPlace } from './manifest.ts'
+
+/** Objects that are read at the same time: over a network most of the time is waiting. */
+const AT_ONCE = 8
+/** What the sink's own probes may have left. */
+const PROBES = '.auditferry/'
+/** So many of one kind are told by name. */
+const NAMED = 20
+
+export interface VerifyOptions extends WalkOptions {
+  /** epoch ms: a manifest must reach at least to here */
+  readonly untilAt?: number | undefined
+  /** hash of a manifest that must be in the chain */
+  readonly lastSha256?: string | undefined
+}
+
+export interface Verified {
+  readonly faults: number
+  readonly chains: readonly WalkedChain[]
+  readonly objects: number
+  readonly entries: number
+}
+
+export type { EvidenceStore } from './evidence-objects.ts'
+export type { Finding, Range, WalkedChain } from './evidence-chain.ts'
+
+type Seen = 'unlisted' | 'listed'
+
+interface Listing {
+  /** manifest numbers by chain, ascending */
+  readonly chains: ReadonlyMap<string, { readonly name: ChainName; readonly numbers: number[] }>
+  readonly objects: Map<string, Seen>
+  readonly others: number
+}
+
+async function listAll(store: EvidenceStore): Promise<Listing> {
+  const chains = new Map<string, { name: ChainName; numbers: number[] }>()
+  const objects = new Map<string, Seen>()
+  let others = 0
+  for await (const key of store.list()) {
+    const place = manifestPlace(key)
+    if (place) {
+      const { sink, journal, number } = place
+      const id = `${sink}/${journal}`
+      const chain = chains.get(id) ?? { name: { sink, journal }, numbers: [] }
+      chain.numbers.push(number)
+      chains.set(id, chain)
+    } else if (objectPlace(key)) objects.set(key, 'unlisted')
+    else if (!key.startsWith(PROBES)) others++
+  }
+  for (const { numbers } of chains.values()) numbers.sort((a, b) => a - b)
+  return { chains, objects, others }
+}
+
+/** Throws what the store throws: then nothing is proved either way. */
+export async function verifyEvidence(
+  store: EvidenceStore,
+  options: VerifyOptions,
+  told: (finding: Finding) => void,
+): Promise<Verified> {
+  const counts = { faults: 0, objects: 0, entries: 0 }
+  const tell: Tell = (level, where, what) => {
+    if (level === 'fault') counts.faults++
+    told({ level, where, what })
+  }
+  const listing = await listAll(store)
+  const chains: WalkedChain[] = []
+  for (const [, { name, numbers }] of [...listing.chains].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const walk = new ChainWalk(name, store, options, tell)
+    for (const number of numbers) {
+      const manifest = await walk.next(number)
+      if (manifest) await checkObjects(store, manifest, listing.objects, tell, counts)
+    }
+    chains.push(walk.end())
+  }
+  tellEnds(chains, options, tell)
+  tellUnlisted(listing, chains, tell)
+  return { ...counts, chains }
+}
+
+async function checkObjects(
+  store: EvidenceStore,
+  { objects }: Manifest,
+  listed: Map<string, Seen>,
+  tell: Tell,
+  counts: { objects: number; entries: number },
+): Promise<void> {
+  for (let at = 0; at < objects.length; at += AT_ONCE) {
+    const some = objects.slice(at, at + AT_ONCE)
+    const faults = await Promise.all(some.map((object) => objectFault(store, object)))
+    for (const [i, { key, entries }] of some.entries()) {
+      if (listed.get(key) === 'listed') tell('fault', key, 'is listed twice')
+      if (listed.has(key)) listed.set(key, 'listed')
+      const fault = faults[i]
+      if (fault !== undefined) tell('fault', key, fault)
+      counts.objects++
+      counts.entries += entries
+    }
+  }
+}
+
+/** Where the chains end: what bounds the end from outside is compared with it. */
+function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 }: VerifyOptions, tell: Tell): void {
+  if (chains.length === 0) tell('fault', 'manifest/', 'holds no manifest at all: nothing can be proved')
+  if (lastSha256 !== undefined && !chains.some(({ hashes }) => hashes.has(lastSha256)))
+    tell(
+      'fault',
+      'manifest/',
+      `holds no manifest with SHA-256 ${lastSha256}: the end of a chain was cut, or another one put in its place`,
+    )
+  if (untilAt === undefined) return
+  const ends = chains.map(({ last }) => last).filter((last) => last !== undefined)
+  const reached = Math.max(-Infinity, ...ends.map(({ manifest }) => reachOf(manifest)))
+  if (reached < untilAt) {
+    const where = Number.isFinite(reached) ? `ends at ${new Date(reached).toISOString()}` : 'ends nowhere'
+    tell(
+      'fault',
+      'manifest/',
+      `${where}, before ${new Date(untilAt).toISOString()}: the end of the chain was cut, or nothing was written since`,
+    )
+  }
+}
+
+/** An incomplete one proves its interval's begin only. */
+const reachOf = ({ complete, interval }: Manifest): number =>
+  Date.parse(complete ? interval.until : interval.from)
+
+const excuses = {
+  newer: 'newer than the last manifest: the next one lists them; nothing is proved of them',
+  older: 'from before evidence was switched on: nothing is proved of them',
+  blind: 'in the range of a manifest that is missing or bad: nothing is proved of them',
+  gap: 'stored while evidence was off: nothing is proved of them',
+} as const
+
+function tellUnlisted({ objects, others }: Listing, chains: readonly WalkedChain[], tell: Tell): void {
+  const counts = { newer: 0, older: 0, blind: 0, gap: 0 }
+  const examples: Partial<Record<keyof typeof counts, string>> = {}
+  let faults = 0
+  for (const [key, seen] of objects) {
+    if (seen === 'listed') continue
+    const excuse = chains.length === 0 ? 'blind' : excuseOf(key, chains)
+    if (excuse) {
+      counts[excuse]++
+      examples[excuse] ??= key
+    } else if (++faults <= NAMED)
+      tell('fault', key, 'is listed by no manifest, though its entries are covered by one: it was put there')
+  }
+  if (faults > NAMED)
+    tell('fault', 'workspace=', `holds ${faults - NAMED} more objects that no manifest lists`)
+  for (const [excuse, count] of Object.entries(counts) as [keyof typeof counts, number][])
+    if (count > 0)
+      tell(
+        'note',
+        examples[excuse] ?? '',
+        `${count === 1 ? 'is' : `and ${count - 1} more are`} ${excuses[excuse]}`,
+      )
+  if (others > 0) tell('note', '.', `holds ${others} more objects that are none of this program's`)
+}

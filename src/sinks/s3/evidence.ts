@@ -1,0 +1,278 @@
+// The chain of manifests as it is written: notes what each settlement stored, and once an interval fixes, signs and stores a manifest of it.
+import type { KeyObject } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Clock } from '../../model/clock.ts'
+import { ConnectorError, errnoOf } from '../../model/errors.ts'
+import type { Note } from '../../model/journal.ts'
+import type { Log } from '../../model/log.ts'
+import type {
+  CheckResult,
+  Evidence,
+  EvidenceState,
+  Memory,
+  StoredObject,
+  StoredStretch,
+} from '../../model/sink.ts'
+import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './evidence-intervals.ts'
+import type { Chain, Pending, Record } from './evidence-notes.ts'
+import {
+  chainName,
+  pendingName,
+  readChain,
+  readPending,
+  readRecord,
+  recordNote,
+  recordsPrefix,
+} from './evidence-notes.ts'
+import { keyId, readSigningKey, signedManifest } from './manifest-signature.ts'
+import { manifestKey, manifestLine, microTime, sha256 } from './manifest.ts'
+import type { Manifest, ManifestObject } from './manifest.ts'
+
+/** While entries flow, a manifest that failed is tried again this much later. */
+const RETRY_MS = 30_000
+
+/** Where manifests are stored; keys stand under the sink's prefix. Both throw ConnectorError as storing an object does. */
+export interface ManifestStore {
+  /** Never replaces: `there` when something stands under the key already. */
+  put(key: string, body: Uint8Array, signal: AbortSignal): Promise<'stored' | 'there'>
+  /** Undefined where this role may write but not read. */
+  get(key: string, signal: AbortSignal): Promise<Uint8Array | undefined>
+}
+
+export interface EvidenceOptions {
+  readonly sink: string
+  /** what all keys of the sink begin with; '' for none */
+  readonly prefix: string
+  readonly intervalMs: number
+  /** PEM file of the private key */
+  readonly keyFile: string
+  /** what stands in it now; may throw */
+  readonly readKey?: (path: string) => string
+  readonly store: ManifestStore
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const readText = (path: string): string => readFileSync(path, 'utf8')
+
+/** Throws `misconfigured`: a key that cannot be used holds the manifests and is told. */
+function signingKey(keyFile: string, readKey: (path: string) => string): KeyObject {
+  try {
+    return readSigningKey(readKey(keyFile))
+  } catch (error) {
+    const code = errnoOf(error, '')
+    const why = code === '' && error instanceof Error ? error.message : code
+    throw new ConnectorError(
+      'misconfigured',
+      `No manifest can be signed: the key file ${keyFile} cannot be used (${why}). Put an Ed25519 private key in PEM there (openssl genpkey -algorithm ed25519); entries are stored all the same, and the next manifest lists them`,
+      { cause: error },
+    )
+  }
+}
+
+/** Of `validate --connect`. */
+export function checkSigningKey(keyFile: string): CheckResult {
+  const what = 'evidence.signing_key_file'
+  try {
+    const id = keyId(signingKey(keyFile, readText))
+    return { what, ok: true, message: `signs manifests; SHA-256 of its public key: ${id}` }
+  } catch (error) {
+    return { what, ok: false, message: error instanceof Error ? error.message : 'cannot be used' }
+  }
+}
+
+class ManifestChain implements Evidence {
+  readonly #options: EvidenceOptions
+  readonly #memory: Memory
+  /** a manifest of this life that nobody has tried to store before: what stands under its key is not ours */
+  #fresh: string | undefined
+  #retryAt = -Infinity
+
+  constructor(options: EvidenceOptions, memory: Memory) {
+    this.#options = options
+    this.#memory = memory
+  }
+
+  stored({ first, last, parked, objects }: StoredStretch): readonly Note[] {
+    const { sink, prefix } = this.#options
+    const delivered = objects.reduce((sum, { count }) => sum + count, 0)
+    const filtered = last - first + 1 - delivered - parked
+    const listed = objects.map((object) => objectOf(object, prefix))
+    return [recordNote(sink, { first, last, delivered, filtered, parked, objects: listed })]
+  }
+
+  async step(state: EvidenceState, signal: AbortSignal): Promise<number> {
+    const { clock } = this.#options
+    const waitMs = this.#retryAt - clock.elapsed()
+    if (waitMs > 0 && !state.idle) return waitMs
+    try {
+      const dueInMs = await this.#goOn(state, signal)
+      this.#retryAt = -Infinity
+      return dueInMs
+    } catch (error) {
+      this.#retryAt = clock.elapsed() + RETRY_MS
+      throw error
+    }
+  }
+
+  async #goOn({ over }: EvidenceState, signal: AbortSignal): Promise<number> {
+    const { sink, clock, intervalMs } = this.#options
+    for (;;) {
+      const waiting = await this.#memory.note(pendingName(sink))
+      if (waiting !== undefined) await this.#store(readPending(sink, waiting), signal)
+      const chain = await this.#chain()
+      const nowAt = clock.now()
+      const interval = intervalOver(chain, nowAt, intervalMs)
+      if (typeof interval !== 'number') await this.#fix(chain, interval.untilAt)
+      else if (over && (await this.#listable(chain))) await this.#fix(chain, nowAt)
+      else return interval
+    }
+  }
+
+  /** What is settled ahead of a hole cannot be listed yet. */
+  async #listable({ through }: Chain): Promise<boolean> {
+    const [oldest] = await this.#records(1)
+    return oldest !== undefined && oldest.settled.first <= Math.max(through, this.#position()) + 1
+  }
+
+  /** The oldest settlements that no manifest lists yet. */
+  async #records(limit: number): Promise<Record[]> {
+    return (await this.#memory.notes(recordsPrefix(this.#options.sink), limit)).map(readRecord)
+  }
+
+  /** All up to here is settled. */
+  #position(): number {
+    const { sink: name } = this.#options
+    const found = this.#memory.stats().sinks.find(({ sink }) => sink === name)
+    if (!found) throw new Error(`The journal was opened without a sink named ${name}`)
+    return found.position
+  }
+
+  /** A chain begins where the sink stands when evidence is first on: it says nothing of what was stored before. */
+  async #chain(): Promise<Chain> {
+    const { sink, clock } = this.#options
+    const name = chainName(sink)
+    const known = await this.#memory.note(name)
+    if (known !== undefined) return readChain(sink, known)
+    const [record] = await this.#records(1)
+    const position = this.#position()
+    const through = record ? Math.min(position, record.settled.first - 1) : position
+    const chain: Chain = { number: 0, sha256: '', fromAt: clock.now(), through }
+    await this.#memory.changeNotes({ drop: [], put: [{ name, value: JSON.stringify(chain) }] })
+    return chain
+  }
+
+  /** From here on the manifest is what it is, whatever happens; what it lists is no longer to be listed. */
+  async #fix(chain: Chain, untilAt: number): Promise<void> {
+    const { sink } = this.#options
+    // The position first: what is settled after it has its record in the list that is read next.
+    const position = this.#position()
+    const records = await this.#records(MOST_RECORDS + 1)
+    const listed = listSettled(records, chain.through, position)
+    const pending = await this.#sign(chain, listed, untilAt)
+    const note = { name: pendingName(sink), value: JSON.stringify(pending) }
+    await this.#memory.changeNotes({ drop: listed.records.map(({ name }) => name), put: [note] })
+    this.#fresh = pending.key
+  }
+
+  async #sign(chain: Chain, listed: Listed, untilAt: number): Promise<Pending> {
+    const { sink, clock, keyFile, readKey = readText, intervalMs } = this.#options
+    const instance = await this.#memory.note('instance')
+    if (instance === undefined) throw new Error('The journal has no instance id yet')
+    // Read anew for each manifest: a key that was changed counts from the next one on.
+    const key = signingKey(keyFile, readKey)
+    const number = chain.number + 1
+    const made = { madeAt: clock.now(), key: keyId(key) }
+    const line = manifestLine(manifestOf({ sink, instance, chain, listed, untilAt, intervalMs, ...made }))
+    const then: Chain = {
+      number,
+      sha256: sha256(line),
+      through: listed.through,
+      ...(listed.complete ? { fromAt: untilAt } : { fromAt: chain.fromAt, untilAt }),
+    }
+    const body = Buffer.from(signedManifest(line, key)).toString()
+    return { key: manifestKey({ sink, journal: instance, number }), body, then }
+  }
+
+  async #store(pending: Pending, signal: AbortSignal): Promise<void> {
+    const { sink, store, log } = this.#options
+    const { key, body, then } = pending
+    const answer = await store.put(key, Buffer.from(body), signal).catch((error: unknown) => {
+      // It may have arrived, whatever became of the answer.
+      this.#fresh = undefined
+      throw error
+    })
+    if (answer === 'there') await this.#compare(pending, signal)
+    this.#fresh = undefined
+    await this.#memory.changeNotes({
+      drop: [pendingName(sink)],
+      put: [{ name: chainName(sink), value: JSON.stringify(then) }],
+    })
+    log.info('A manifest was stored', { sink, number: then.number, sha256: then.sha256 })
+  }
+
+  /** Something stands where the manifest belongs: it itself, from a try whose answer was lost, or somebody else's. */
+  async #compare({ key, body }: Pending, signal: AbortSignal): Promise<void> {
+    const { sink, store } = this.#options
+    const found = await store.get(key, signal)
+    // Without the right to read, a second try is taken for what it nearly always is; `verify` sees it if it was not.
+    if (found === undefined ? this.#fresh !== key : Buffer.from(body).equals(found)) return
+    throw new ConnectorError(
+      'misconfigured',
+      `Another manifest stands under ${key} already, so the chain of sink ${sink} would fork: two journals write as one (a copy, or one put back from an old backup), or somebody put it there. Stop the other writer; to go on from here, give the sink another name, which begins a new chain`,
+    )
+  }
+}
+
+interface Making {
+  readonly sink: string
+  readonly instance: string
+  readonly chain: Chain
+  readonly listed: Listed
+  readonly untilAt: number
+  readonly intervalMs: number
+  readonly madeAt: number
+  /** its id */
+  readonly key: string
+}
+
+function manifestOf({ sink, instance, chain, listed, untilAt, intervalMs, madeAt, key }: Making): Manifest {
+  const time = (at: number) => new Date(at).toISOString()
+  return {
+    type: 'auditferry-manifest',
+    version: 1,
+    sink,
+    journal: instance,
+    number: chain.number + 1,
+    previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
+    interval: { from: time(chain.fromAt), until: time(untilAt), every_seconds: intervalMs / 1000 },
+    complete: listed.complete,
+    made_at: time(madeAt),
+    key_sha256: key,
+    sequence: { after: chain.through, through: listed.through },
+    stretches: [...listed.stretches],
+    gaps: [...listed.gaps],
+    objects: listed.records.flatMap(({ settled }) => settled.objects),
+  }
+}
+
+/** Of a body that an earlier try had stored nothing sure is known: another version may have packed it. */
+function objectOf(object: StoredObject, prefix: string): ManifestObject {
+  const { key, there, bodySha256, bodyBytes } = object
+  return {
+    key: prefix === '' ? key : key.slice(prefix.length + 1),
+    sha256: object.linesSha256,
+    bytes: object.linesBytes,
+    entries: object.count,
+    first_sequence: object.first,
+    last_sequence: object.last,
+    first_time: microTime(object.firstAtUs),
+    last_time: microTime(object.lastAtUs),
+    ...(there ? {} : { stored_sha256: bodySha256, stored_bytes: bodyBytes }),
+  }
+}
+
+/** Reads and connects to nothing yet. */
+export function openEvidence(options: EvidenceOptions): (memory: Memory) => Evidence {
+  return (memory) => new ManifestChain(options, memory)
+}
