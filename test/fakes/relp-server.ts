@@ -22,6 +22,8 @@ export interface RelpSwitches {
   reversed?: boolean
   /** Answers lie here until `release`. */
   held?: boolean
+  /** As a system that holds back small answers: the next goes out when something came in after the last. */
+  waiting?: boolean
   /** Answers go out in pieces of so many bytes. */
   pieceBytes?: number
   /** What `open` is answered with: code, text, offers. */
@@ -135,6 +137,7 @@ export class RelpPeer {
   #over = false
   #answers: Buffer[] = []
   #unanswered = 0
+  #onItsWay = false
   /** bytes of each piece that came in at once */
   readonly pieces: number[] = []
   closedInOrder = false
@@ -147,13 +150,15 @@ export class RelpPeer {
   /** False: it reads no more. */
   take(bytes: Uint8Array): boolean {
     if (this.#over) return true
-    const { deafFrom = Infinity, held, reversed } = this.#fake.switches
+    const { deafFrom = Infinity, held, reversed, waiting } = this.#fake.switches
     if (this.#fake.seen >= deafFrom) return false
+    this.#onItsWay = false
+    this.#trickle()
     this.pieces.push(bytes.length)
     this.#bytes = Buffer.concat([this.#bytes, bytes])
     while (this.#frame());
     if (reversed) this.#answers.reverse()
-    if (!held) this.flush()
+    if (!held && !waiting) this.flush()
     return true
   }
 
@@ -164,6 +169,12 @@ export class RelpPeer {
     const bytes = Buffer.concat(batch)
     for (let at = 0; at < bytes.length; at += pieceBytes)
       this.#line.send(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)))
+  }
+
+  #trickle(): void {
+    if (!this.#fake.switches.waiting || this.#onItsWay || this.#answers.length === 0) return
+    this.#onItsWay = true
+    this.flush()
   }
 
   leave(): void {
@@ -199,6 +210,7 @@ export class RelpPeer {
     const data = this.#bytes.subarray(start, start + size).toString()
     this.#bytes = this.#bytes.subarray(start + size + 1)
     this.#obey(Number(txnr), command, data)
+    this.#trickle()
     return true
   }
 

@@ -11,6 +11,10 @@ export class Round {
   answered = 0
   /** `answered` when the receiver was last heard */
   heard = 0
+  /** `answered` when something was last written */
+  carried = 0
+  /** how much of the last frame is written: it counts as sent when all of it is */
+  lastBytes = 0
   /** nothing more is to be sent: only what is under way is waited for */
   halted = false
   /** data of the last answer, of all but `syslog` */
@@ -29,7 +33,7 @@ export class Round {
   }
 
   get whole(): boolean {
-    return this.answered === (this.halted ? this.sent : this.datas.length)
+    return this.answered === (this.halted && this.lastBytes === 0 ? this.sent : this.datas.length)
   }
 
   change(): Promise<void> {

@@ -72,10 +72,6 @@ export class RelpSession {
     return this.#fault
   }
 
-  get certificateEndsAt(): number | undefined {
-    return this.#connection.certificateEndsAt
-  }
-
   /** True where `count` more messages and the goodbye still have numbers. */
   hasRoomFor(count: number): boolean {
     return this.#nextTxnr + count <= this.#settings.largestTxnr
@@ -117,7 +113,8 @@ export class RelpSession {
     if (signal.aborted) halt()
     else signal.addEventListener('abort', halt, { once: true })
     while (!this.#fault && !round.whole) {
-      if (this.#mayFill(round)) await this.#fill(round)
+      const bytes = this.#next(round)
+      if (bytes) await this.#write(bytes)
       else await round.change()
     }
     signal.removeEventListener('abort', halt)
@@ -127,22 +124,47 @@ export class RelpSession {
     return round
   }
 
-  /** A window that is nearly full waits until a quarter of it is free: few large writes instead of many small ones. */
-  #mayFill({ sent, datas, open, halted }: Round): boolean {
-    if (halted || this.#lost !== undefined || sent === datas.length) return false
-    const { window } = this.#settings
-    return window - open >= Math.min(datas.length - sent, Math.ceil(window / 4))
+  /** What can be written now: as many frames as the window has room for, or a piece of the last one. */
+  #next(round: Round): Uint8Array | undefined {
+    if (this.#lost !== undefined) return undefined
+    const out = this.#out
+    const end = Math.min(round.datas.length - 1, round.answered + this.#settings.window)
+    if (round.sent >= end || round.halted) return this.#nextOfLast(round)
+    out.clear()
+    for (; round.sent < end && out.length < WRITE_BYTES; round.sent++) this.#frame(round)
+    round.carried = round.answered
+    return out.view()
   }
 
-  async #fill(round: Round): Promise<void> {
-    const { datas, command } = round
+  /**
+   * A receiver's system holds back a small answer until an earlier one is acknowledged on the wire, and ours acknowledges
+   * at once only where it has something to send; else both wait for 40 ms. So each piece of answers is met with a byte of
+   * the last frame, and its rest goes out when all before it is answered: then nothing is held back.
+   */
+  #nextOfLast(round: Round): Uint8Array | undefined {
     const out = this.#out
-    out.clear()
-    const end = Math.min(datas.length, round.answered + this.#settings.window)
-    for (; round.sent < end && out.length < WRITE_BYTES; round.sent++)
-      putFrame(out, this.#nextTxnr++, command, datas[round.sent] as Uint8Array)
+    const begun = round.lastBytes > 0
+    if (round.sent !== round.datas.length - 1 || (round.halted && !begun)) return undefined
+    const finish = round.open === 0 || round.halted
+    if (!finish && round.answered === round.carried) return undefined
+    if (!begun) {
+      out.clear()
+      this.#frame(round)
+    }
+    round.carried = round.answered
+    const from = round.lastBytes
+    round.lastBytes = finish ? out.length : Math.min(from + 1, out.length - 1)
+    if (finish) round.sent++
+    return from === round.lastBytes ? undefined : out.bytes.subarray(from, round.lastBytes)
+  }
+
+  #frame({ command, datas, sent }: Round): void {
+    putFrame(this.#out, this.#nextTxnr++, command, datas[sent] as Uint8Array)
+  }
+
+  async #write(bytes: Uint8Array): Promise<void> {
     try {
-      await this.#connection.write(out.view(), this.#ended.signal)
+      await this.#connection.write(bytes, this.#ended.signal)
     } catch (error) {
       // What was answered before may still lie unread: the listener takes it first, and then tells the fault.
       this.#lost ??= error

@@ -42,11 +42,6 @@ export class RelpLink {
     this.#session = { where, clock, window, graceMs, largestTxnr }
   }
 
-  /** epoch ms at which the peer's certificate ends; undefined without TLS or session */
-  get certificateEndsAt(): number | undefined {
-    return this.#open?.certificateEndsAt
-  }
-
   /** Connects and opens a session, unless one is open. Throws ConnectorError. */
   async open(signal: AbortSignal): Promise<void> {
     await this.#ready(1, signal)

@@ -85,16 +85,29 @@ describe('the window', () => {
     }
   })
 
-  test('frames go out many to a write, also while answers trickle', async () => {
-    const { fake, link } = bench({ held: true })
-    const sending = link.send(someMessages(1_000), never)
-    for (let i = 0; i < 1_000; i++) {
-      await new Promise((resolve) => setImmediate(resolve))
-      fake.release(1)
+  test('frames go out many to a write', async () => {
+    const { fake, link } = bench()
+    await link.send(someMessages(1_000), never)
+    // Beside the opening: eight windows, and the last frame.
+    expect(fake.sessions[0]?.pieces.length).toBeLessThanOrEqual(1 + 8 + 1)
+  })
+
+  test('no answer waits for ours: a receiver whose answers are held back until it hears from us is heard at once', async () => {
+    for (const [count, window] of [
+      [1, 128],
+      [2, 128],
+      [128, 128],
+      [1_000, 128],
+      [50, 1],
+      [50, 3],
+    ] as const) {
+      const { fake, link, clock } = bench({ waiting: true }, { window })
+      const sending = link.send(someMessages(count), never)
+      await calm()
+      expect(await Promise.race([sending, calm()]), `${count} in ${window}`).toEqual(all(count))
+      expect(fake.stored).toEqual(textsOf(count))
+      expect(clock.sleeping).toBe(0)
     }
-    expect(await sending).toEqual(all(1_000))
-    // The first is the opening.
-    expect(fake.sessions[0]?.pieces.length).toBeLessThan(1 + 1_000 / 25)
   })
 
   test('a large message does not stop the window from moving', async () => {
@@ -452,6 +465,22 @@ describe('opening and closing', () => {
     expect(await sending).toEqual(all(10))
     expect(fake.seen).toBe(10)
     expect(clock.sleeping).toBe(0)
+    await link.close(500)
+    expect(fake.sessions[0]?.closedInOrder).toBe(true)
+  })
+
+  test('a stop amid the last frame finishes it: the session stays whole and is closed in order', async () => {
+    const { fake, link } = bench({ held: true })
+    const stop = new AbortController()
+    const sending = link.send(someMessages(5), stop.signal)
+    await calm()
+    fake.release(1)
+    await calm()
+    expect([fake.seen, fake.sessions[0]?.pieces.at(-1)]).toEqual([4, 1])
+    stop.abort()
+    await calm()
+    fake.release()
+    expect(await sending).toEqual(all(5))
     await link.close(500)
     expect(fake.sessions[0]?.closedInOrder).toBe(true)
   })
