@@ -61,7 +61,7 @@ export class RelpSession {
     if (fault) session.#fail(fault)
     if (session.#fault) {
       await session.#listening
-      throw session.#fault
+      throw beforeItBegan(session.#fault)
     }
     return session
   }
@@ -199,7 +199,7 @@ export class RelpSession {
     try {
       for (;;) {
         const chunk = await this.#connection.read(this.#ended.signal)
-        if (!chunk) throw this.#error('unreachable', this.#farewell())
+        if (!chunk) throw this.#error('unreachable', 'closed the connection')
         this.#parser.push(chunk, this.#take)
         const round = this.#round
         if (!round || round.answered === round.heard) continue
@@ -210,11 +210,6 @@ export class RelpSession {
     } catch (error) {
       this.#fail(this.#lost ?? error)
     }
-  }
-
-  #farewell(): string {
-    if (this.#round?.command !== 'open') return 'closed the connection'
-    return 'closed the connection before it answered; does it want TLS, or a client certificate?'
   }
 
   readonly #take = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number): void => {
@@ -252,4 +247,11 @@ export class RelpSession {
     this.#ended.abort()
     this.#round?.wake()
   }
+}
+
+/** Receivers hang up on who may not talk to them, and seldom say why. */
+function beforeItBegan(fault: ConnectorError): ConnectorError {
+  if (fault.code !== 'unreachable') return fault
+  const guess = 'before the session began; does it want TLS, or a client certificate that it permits?'
+  return new ConnectorError(fault.code, `${fault.message}, ${guess}`, { cause: fault })
 }
