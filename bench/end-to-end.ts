@@ -1,4 +1,4 @@
-// The whole path: a mock without limits in one process, the built daemon in another, a file or a HEC receiver behind it. Prints, asserts nothing. `node bench/end-to-end.ts [entries] [runs]`
+// The whole path: a mock without limits in one process, the built daemon in another, a file or a HEC receiver behind it. Prints, asserts nothing. `node bench/end-to-end.ts [entries] [runs] [file | gzip | none]`
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -166,14 +166,15 @@ log: { level: warn }
 const median = (values: readonly number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
 
-export async function run(entries = 500_000, runs = 3): Promise<void> {
+export async function run(entries = 500_000, runs = 3, only = ''): Promise<void> {
   process.stdout.write(
     `${entries} entries, median of ${runs}; CPU and memory are the daemon's, its start included\n`,
   )
   process.stdout.write(
     'sink         entries/s flowing   entries/s whole   CPU s/M   peak MiB   mock CPU s/M\n',
   )
-  for (const goal of [toFile, toHec('gzip'), toHec('none')]) {
+  const goals = [toFile, toHec('gzip'), toHec('none')].filter(({ name }) => name.includes(only))
+  for (const goal of goals) {
     const figures: Figures[] = []
     for (let i = 0; i < runs; i++) figures.push(await drain(goal, entries))
     const of = (pick: (figure: Figures) => number) => median(figures.map(pick))
@@ -196,4 +197,7 @@ export async function run(entries = 500_000, runs = 3): Promise<void> {
   }
 }
 
-if (import.meta.main) await run(Number(process.argv[2] ?? 500_000), Number(process.argv[3] ?? 3))
+if (import.meta.main) {
+  const [, , entries, runs, only] = process.argv
+  await run(Number(entries ?? 500_000), Number(runs ?? 3), only)
+}

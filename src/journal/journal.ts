@@ -181,7 +181,7 @@ class SqliteJournal implements Journal {
   }
 
   async settle(sink: string, { first, through, parked, next, notes }: Settlement) {
-    const { ledger, transactions } = this.#core
+    const { ledger, shelf, transactions } = this.#core
     if (parked.some(({ seq }) => seq < first || seq > through))
       throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
     let copied = 0
@@ -194,6 +194,7 @@ class SqliteJournal implements Journal {
       return settled
     })
     ledger.applySettled(sink, progress, copied)
+    shelf.release(ledger.settledTo)
   }
 
   async arrival(sink: string, signal: AbortSignal) {

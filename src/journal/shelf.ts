@@ -123,6 +123,11 @@ export class Shelf {
     return chunk && { run: chunk.run, index: seq - chunk.first }
   }
 
+  /** Chunks that nobody owes any more need not stay at hand. */
+  release(settledTo: Seq): void {
+    for (const { first, last } of this.#atHand.values()) if (last <= settledTo) this.forget(first)
+  }
+
   forget(first: Seq): void {
     this.#atHandBytes -= this.#atHand.get(first)?.bytes ?? 0
     this.#atHand.delete(first)

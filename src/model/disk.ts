@@ -14,11 +14,20 @@ export interface DiskFile {
   close(): Promise<void>
 }
 
+/** What stands under a name. */
+export interface FileState {
+  /** as `DiskFile.identity` tells it */
+  readonly identity: string
+  readonly size: number
+}
+
 /** Throws ConnectorError `disk_full`, `misconfigured` (no such folder, no permission, read-only) or `disk_failed` (an I/O error). */
 export interface Disk {
   /** Opens for reading and writing, creates the file (mode 0600) where there is none; its folder must exist or is created. */
   open(path: string): Promise<DiskFile>
   exists(path: string): Promise<boolean>
+  /** Undefined where there is none. */
+  look(path: string): Promise<FileState | undefined>
   /** Replaces `to`; both names in the same folder. */
   rename(from: string, to: string): Promise<void>
   /** No error where there is none. */

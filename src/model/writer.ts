@@ -1,5 +1,10 @@
 // A growing run of bytes that formats and frames write lines into.
 
+/** Buffer's own copy, for any bytes: it makes no view of the source, of which there would be one an entry. */
+const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
+  Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
+
 export class ByteWriter {
   bytes: Buffer
   length = 0
@@ -31,7 +36,7 @@ export class ByteWriter {
       const { bytes, length } = this
       for (let i = 0; i < size; i++) bytes[length + i] = source[start + i] as number
     } else {
-      this.bytes.set(source.subarray(start, end), this.length)
+      copyBytes(source, this.bytes, this.length, start, end)
     }
     this.length += size
   }

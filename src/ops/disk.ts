@@ -1,8 +1,8 @@
 // The real disk behind model/disk.ts: node's own file calls, with errors that say what to do.
-import { constants } from 'node:fs'
-import { access, type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { type BigIntStats, constants } from 'node:fs'
+import { access, type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { Disk, DiskFile } from '../model/disk.ts'
+import type { Disk, DiskFile, FileState } from '../model/disk.ts'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { diskError } from './disk-errors.ts'
 
@@ -44,15 +44,16 @@ async function readUpTo(handle: FileHandle, offset: number, length: number): Pro
   return bytes.subarray(0, got)
 }
 
+/** The inode's number alone is given to the next file once this one is removed; the instant of birth tells them apart. */
+function stateOf({ ino, birthtimeNs, size }: BigIntStats): FileState {
+  return { identity: `${ino.toString(36)}-${birthtimeNs.toString(36)}`, size: Number(size) }
+}
+
 function openedFile(handle: FileHandle, path: string): DiskFile {
   return {
     size: () => told('read the size of', path, async () => (await handle.stat()).size),
-    // The number alone is given to the next file once this one is removed; the instant of birth tells them apart.
     identity: () =>
-      told('read the state of', path, async () => {
-        const { ino, birthtimeNs } = await handle.stat({ bigint: true })
-        return `${ino.toString(36)}-${birthtimeNs.toString(36)}`
-      }),
+      told('read the state of', path, async () => stateOf(await handle.stat({ bigint: true })).identity),
     read: (offset, length) => told('read', path, () => readUpTo(handle, offset, length)),
     write: (bytes, offset) => told('write', path, () => writeAll(handle, bytes, offset)),
     truncate: (size) => told('cut', path, () => handle.truncate(size)),
@@ -100,6 +101,14 @@ export const disk: Disk = {
       return true
     } catch (cause) {
       if (errnoOf(cause) === 'ENOENT') return false
+      throw diskError('look for', path, cause)
+    }
+  },
+  async look(path) {
+    try {
+      return stateOf(await stat(path, { bigint: true }))
+    } catch (cause) {
+      if (errnoOf(cause) === 'ENOENT') return undefined
       throw diskError('look for', path, cause)
     }
   },

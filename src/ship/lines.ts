@@ -82,8 +82,8 @@ function payloadBytes({ entries }: Run): number {
 
 /** Entries' own time to acceptance, grouped by the histogram's buckets: one call a bucket, not an entry. */
 export function tellDelays(watch: SinkWatch, nowMs: number, times: Float64Array): void {
-  const counts = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
-  const sums = new Array<number>(counts.length).fill(0)
+  const counts = new Uint32Array(deliveryBucketsSeconds.length + 1)
+  const sums = new Float64Array(counts.length)
   for (const time of times) {
     const delayMs = Math.max(0, nowMs - time / 1000)
     let bucket: number = deliveryBucketsSeconds.length

@@ -1,4 +1,5 @@
 // The conductor of delivery: steps one sink's shipper, waits where there is nothing to do, and decides what an error means.
+import { Tether } from '../model/abort.ts'
 import { backoffMs } from '../model/backoff.ts'
 import type { Clock, Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
@@ -54,12 +55,11 @@ async function waitForMore(
   waitMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const enough = new AbortController()
-  const either = AbortSignal.any([signal, enough.signal])
-  const waits = [journal.arrival(sink.name, either)]
-  if (waitMs !== Infinity) waits.push(clock.sleep(waitMs, either))
+  const wait = new Tether(signal)
+  const waits = [journal.arrival(sink.name, wait.signal)]
+  if (waitMs !== Infinity) waits.push(clock.sleep(waitMs, wait.signal))
   await Promise.race(waits)
-  enough.abort()
+  wait.close()
 }
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */

@@ -1,4 +1,5 @@
 // One request to a receiver and its whole reply, bounded in bytes and in time: a receiver is no more to be trusted than an API.
+import { orAborted, Tether } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
@@ -32,42 +33,24 @@ export async function ask(
   signal: AbortSignal,
 ): Promise<WholeReply> {
   const where = new URL(request.url).host
-  const stop = new AbortController()
-  const timer = new AbortController()
-  const forward = () => stop.abort(signal.reason)
-  signal.addEventListener('abort', forward, { once: true })
-  if (signal.aborted) forward()
-
-  // Whoever stands behind `transport` may be deaf to its signal; this one is not.
-  const stopped = new Promise<never>((_, reject) => {
-    const tell = () => {
-      const [code, what] = signal.aborted
-        ? (['aborted', 'called off'] as const)
-        : (['timeout', `not answered within ${DEADLINE_MS / 1000} s`] as const)
-      reject(new ConnectorError(code, `the request to ${where} was ${what}`))
-    }
-    if (stop.signal.aborted) tell()
-    else stop.signal.addEventListener('abort', tell, { once: true })
+  const stop = new Tether(signal)
+  void clock.sleep(DEADLINE_MS, stop.signal).then(() => {
+    if (stop.signal.aborted) return
+    const what = `the request to ${where} was not answered within ${DEADLINE_MS / 1000} s`
+    stop.abort(new ConnectorError('timeout', what))
   })
-  stopped.catch(() => undefined)
-  void clock.sleep(DEADLINE_MS, timer.signal).then(() => {
-    if (!timer.signal.aborted) stop.abort()
-  })
-
   const work = async (): Promise<WholeReply> => {
     const { status, headers, body } = await transport(request, stop.signal)
     return { status, headers, body: await readBounded(body) }
   }
   try {
-    if (signal.aborted) return await stopped
-    const asked = work()
-    asked.catch(() => undefined)
-    return await Promise.race([stopped, asked])
+    signal.throwIfAborted()
+    // Whoever stands behind `transport` may be deaf to its signal.
+    return await orAborted(work(), stop.signal)
   } catch (error) {
-    if (stop.signal.aborted) return await stopped
-    throw error
+    if (signal.aborted) throw new ConnectorError('aborted', `the request to ${where} was called off`)
+    throw stop.signal.aborted ? stop.signal.reason : error
   } finally {
-    timer.abort()
-    signal.removeEventListener('abort', forward)
+    stop.close()
   }
 }

@@ -27,12 +27,33 @@ async function bytesBefore(file: DiskFile, offset: number): Promise<Uint8Array> 
 
 const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 32)
 
-/** The file's end as the place of the next batch; `torn`: its last line lacks its LF. */
-export async function endOf(file: DiskFile): Promise<{ place: Place; torn: boolean }> {
-  const offset = await file.size()
-  const before = await bytesBefore(file, offset)
-  const torn = before.length > 0 && before[before.length - 1] !== LF
-  return { place: { file: await file.identity(), offset, tail: hash(before) }, torn }
+/** Where a file ends. */
+export interface FileEnd {
+  readonly identity: string
+  readonly size: number
+  /** the last bytes before it, all of a short file */
+  readonly tail: Uint8Array
+}
+
+export async function endOf(file: DiskFile): Promise<FileEnd> {
+  const size = await file.size()
+  return { identity: await file.identity(), size, tail: await bytesBefore(file, size) }
+}
+
+/** The last line lacks its LF. */
+export const isTorn = ({ tail }: FileEnd): boolean => tail.length > 0 && tail.at(-1) !== LF
+
+/** Where the next batch begins. */
+export const placeAt = ({ identity, size, tail }: FileEnd): Place => ({
+  file: identity,
+  offset: size,
+  tail: hash(tail),
+})
+
+/** The end once `bytes` stand behind it. */
+export function endAfter({ identity, size, tail }: FileEnd, bytes: Uint8Array): FileEnd {
+  const last = bytes.length < TAIL_BYTES ? Buffer.concat([tail, bytes]) : bytes
+  return { identity, size: size + bytes.length, tail: Buffer.from(last.subarray(-TAIL_BYTES)) }
 }
 
 /** True when `file` reaches to the place and what stands before it is what stood there. */

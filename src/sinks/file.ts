@@ -6,7 +6,18 @@ import { ConnectorError } from '../model/errors.ts'
 import type { CheckResult, Delivery, Lines, Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
 import { size } from '../model/units.ts'
-import { begunAtEnd, endOf, equalPrefix, holds, type Place, readPlace } from './file-place.ts'
+import {
+  begunAtEnd,
+  endAfter,
+  endOf,
+  equalPrefix,
+  type FileEnd,
+  holds,
+  isTorn,
+  type Place,
+  placeAt,
+  readPlace,
+} from './file-place.ts'
 import { framedBytes, LF, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({
@@ -47,12 +58,18 @@ async function rotate(disk: Disk, path: string, keep: number): Promise<void> {
 }
 
 /** A last line that somebody else left without its end gets one, so that ours begins on a line of its own. */
-async function endLine(file: DiskFile): Promise<Place> {
-  const { place, torn } = await endOf(file)
-  if (!torn) return place
-  await file.write(Uint8Array.of(LF), place.offset)
+async function endLine(file: DiskFile): Promise<FileEnd> {
+  const end = await endOf(file)
+  if (!isTorn(end)) return end
+  await file.write(Uint8Array.of(LF), end.size)
   await file.sync()
-  return (await endOf(file)).place
+  return endOf(file)
+}
+
+/** The open file, its end as our last batch left it. */
+interface Pen {
+  readonly file: DiskFile
+  readonly end: FileEnd
 }
 
 class FileSink implements Sink {
@@ -63,8 +80,10 @@ class FileSink implements Sink {
   readonly name: string
   readonly #options: FileOptions
   readonly #deps: SinkDeps
-  /** Opened by `prepare` for the `deliver` that follows; anew for each batch, since another program may move the file away. */
-  #ready: { file: DiskFile; detail: string } | undefined
+  /** Kept from batch to batch; looked at before each, since another program may move the file away. */
+  #pen: Pen | undefined
+  /** what `prepare` answered last: the batch that goes out with it begins where the pen stands */
+  #prepared: string | undefined
   #folderSynced = false
 
   constructor(name: string, options: FileOptions, deps: SinkDeps) {
@@ -74,59 +93,79 @@ class FileSink implements Sink {
   }
 
   async prepare(lines: Lines): Promise<string> {
-    await this.#leave()
-    const { path, rotate: limits } = this.#options
-    let file = await this.#open()
-    try {
-      let place = await endLine(file)
-      const full = limits && place.offset > 0 && place.offset + framedBytes(lines).length > limits.max_bytes
-      if (full) {
-        await file.close()
-        await rotate(this.#deps.disk, path, limits.keep)
-        this.#folderSynced = false
-        file = await this.#open()
-        place = (await endOf(file)).place
-      }
-      const detail = JSON.stringify(place)
-      this.#ready = { file, detail }
-      return detail
-    } catch (error) {
-      await closeQuietly(file)
-      throw error
+    const { rotate: limits } = this.#options
+    let pen = await this.#atEnd()
+    const full = limits && pen.end.size > 0 && pen.end.size + framedBytes(lines).length > limits.max_bytes
+    if (full) {
+      await this.#leave()
+      await rotate(this.#deps.disk, this.#options.path, limits.keep)
+      this.#folderSynced = false
+      pen = await this.#takeUp()
     }
+    this.#prepared = JSON.stringify(placeAt(pen.end))
+    return this.#prepared
   }
 
   async deliver(delivery: Delivery, signal: AbortSignal) {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.#options.path}: stopped before the batch`)
-    if (delivery.lines.count === 0) return { settled: 0, refused: [] }
-    const bytes = framedBytes(delivery.lines)
-    const prepared = await this.#asPrepared(delivery)
-    const { file, offset } = prepared ?? (await this.#findAgain(delivery.detail, bytes))
+    const { lines, detail, doubtful } = delivery
+    if (lines.count === 0) return { settled: 0, refused: [] }
+    const bytes = framedBytes(lines)
+    const prepared = this.#prepared === detail && !doubtful ? this.#pen : undefined
+    this.#prepared = undefined
+    if (prepared) {
+      // Until the batch is on the disk the file's end is not known: what fails leaves it to be read anew.
+      this.#pen = undefined
+      await this.#append(prepared, bytes)
+    } else {
+      await this.#leave()
+      await this.#mend(detail, bytes)
+    }
+    return { settled: lines.count, refused: [] }
+  }
+
+  async #append({ file, end }: Pen, bytes: Uint8Array): Promise<void> {
+    await kept(file, async () => {
+      try {
+        await file.write(bytes, end.size)
+        await file.sync()
+      } catch (error) {
+        const full = error instanceof ConnectorError && error.code === 'disk_full'
+        if (full) await file.truncate(end.size).catch(() => undefined)
+        throw error
+      }
+    })
+    this.#pen = { file, end: endAfter(end, bytes) }
+  }
+
+  /** A batch that may be there, whole or in part. */
+  async #mend(detail: string, bytes: Uint8Array): Promise<void> {
+    const { file, offset } = await this.#findAgain(detail, bytes)
     try {
-      if (!prepared) await this.#cutAfterEqual(file, offset, bytes)
+      await this.#cutAfterEqual(file, offset, bytes)
       // The equal part is written again too: a sync that failed before may have left it in memory alone, and only
       // what is written anew is synced anew. The same bytes in the same place: whoever follows the file sees nothing.
       await file.write(bytes, offset)
       await file.sync()
-    } catch (error) {
-      const full = error instanceof ConnectorError && error.code === 'disk_full'
-      if (full && prepared) await file.truncate(offset).catch(() => undefined)
-      throw error
     } finally {
       await closeQuietly(file)
     }
-    return { settled: delivery.lines.count, refused: [] }
   }
 
-  /** The file as `prepare` left it a moment ago; undefined: look at what is there. */
-  async #asPrepared(delivery: Delivery): Promise<{ file: DiskFile; offset: number } | undefined> {
-    const ready = this.#ready
-    if (!ready || ready.detail !== delivery.detail || delivery.doubtful) return undefined
-    this.#ready = undefined
-    const offset = readPlace(ready.detail)?.offset ?? -1
-    if ((await kept(ready.file, () => ready.file.size())) === offset) return { file: ready.file, offset }
-    await closeQuietly(ready.file)
-    return undefined
+  /** The pen at the end of the file that bears the name now. */
+  async #atEnd(): Promise<Pen> {
+    const pen = this.#pen
+    if (!pen) return this.#takeUp()
+    const there = await this.#deps.disk.look(this.#options.path)
+    if (there?.identity === pen.end.identity && there.size === pen.end.size) return pen
+    await this.#leave()
+    return this.#takeUp()
+  }
+
+  async #takeUp(): Promise<Pen> {
+    const file = await this.#open()
+    this.#pen = await kept(file, async () => ({ file, end: await endLine(file) }))
+    return this.#pen
   }
 
   /** What stands behind the batch's equal part is our own torn write. A batch that is there whole may have a neighbour behind it. */
@@ -137,7 +176,6 @@ class FileSink implements Sink {
 
   /** The file that the intent names, by whatever name it has now; else the end of the one at `path`. */
   async #findAgain(detail: string, bytes: Uint8Array): Promise<{ file: DiskFile; offset: number }> {
-    await this.#leave()
     const { disk, log } = this.#deps
     const { path } = this.#options
     const place = readPlace(detail)
@@ -154,7 +192,7 @@ class FileSink implements Sink {
     const file = await this.#open()
     return kept(file, async () => {
       const begun = await begunAtEnd(file, bytes)
-      const offset = begun ?? (await endLine(file)).offset
+      const offset = begun ?? (await endLine(file)).size
       const facts = { sink: this.name, path, offset, expectedOffset: place?.offset ?? null, there }
       log.warn('The file is not as it was left: the batch in doubt goes to its end.', facts)
       return { file, offset }
@@ -180,9 +218,9 @@ class FileSink implements Sink {
   }
 
   async #leave(): Promise<void> {
-    const ready = this.#ready
-    this.#ready = undefined
-    if (ready) await closeQuietly(ready.file)
+    const pen = this.#pen
+    this.#pen = undefined
+    if (pen) await closeQuietly(pen.file)
   }
 
   async check(): Promise<readonly CheckResult[]> {

@@ -129,6 +129,7 @@ export interface Looker {
 export function lookOver(view: PageView, { entries, quarantined }: Group, by: Looker): readonly Finding[] {
   const findings: Finding[] = []
   const { head, lost } = by.cursor
+  const { horizonUs } = by
   view.count += entries.count + quarantined.length
   view.beyond += quarantined.length
   view.malformed += quarantined.length
@@ -138,7 +139,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
     const at = entries.times[i] as number
     const kind = by.classify(entries, i)
     if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
-    if (at > by.horizonUs) continue
+    if (at > horizonUs) continue
     if (at > view.newestUs) view.newestUs = at
     lastIndex = i
     if (lost !== null && at >= lost.at) {

@@ -1,6 +1,7 @@
 // A reply's body under its limits: decompressed, capped, and never slower than it may be. Knows nothing of what is inside.
 import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { orAborted, Tether } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { HttpReply } from '../model/http.ts'
@@ -51,14 +52,13 @@ function isUndecodable(error: unknown): boolean {
 
 /**
  * Watches a request from its start: `signal` aborts when it takes too long, and says so as its reason
- * (ConnectorError `timeout`). `close` must be called when the request is over.
+ * (ConnectorError `timeout`). `close` must be called when the request is over, and aborts it too.
  */
 export class Deadline {
-  readonly signal: AbortSignal
   readonly #clock: Clock
   readonly #limits: BodyLimits
-  readonly #over = new AbortController()
-  readonly #expired = new AbortController()
+  readonly #tether: Tether
+  #expired = false
   readonly #startedAt: number
   #progressAt: number
   #bytes = 0
@@ -68,12 +68,16 @@ export class Deadline {
     this.#limits = limits
     this.#startedAt = clock.elapsed()
     this.#progressAt = this.#startedAt
-    this.signal = AbortSignal.any([outer, this.#expired.signal])
+    this.#tether = new Tether(outer)
     void this.#watch()
   }
 
+  get signal(): AbortSignal {
+    return this.#tether.signal
+  }
+
   get expired(): boolean {
-    return this.#expired.signal.aborted
+    return this.#expired
   }
 
   progress(bytes: number): void {
@@ -82,7 +86,7 @@ export class Deadline {
   }
 
   close(): void {
-    this.#over.abort()
+    this.#tether.close()
   }
 
   /** Milliseconds until the first limit that is breached if nothing more comes. */
@@ -96,29 +100,17 @@ export class Deadline {
   }
 
   async #watch(): Promise<void> {
-    for (let left = this.#leftMs(); !this.#over.signal.aborted; left = this.#leftMs()) {
+    for (let left = this.#leftMs(); !this.signal.aborted; left = this.#leftMs()) {
       if (left <= 0) {
-        this.#expired.abort(
+        this.#expired = true
+        this.#tether.abort(
           new ConnectorError('timeout', 'The API took too long to answer or to send its answer'),
         )
         return
       }
-      await this.#clock.sleep(left, this.#over.signal)
+      await this.#clock.sleep(left, this.signal)
     }
   }
-}
-
-/** Rejects as soon as `signal` aborts, whatever the other side does meanwhile. */
-export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) {
-    work.catch(() => undefined)
-    return Promise.reject(signal.reason as Error)
-  }
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason as Error)
-    signal.addEventListener('abort', abort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }
 
 /**

@@ -1,4 +1,5 @@
 // The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
+import { orAborted } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError, isAbort } from '../model/errors.ts'
@@ -10,7 +11,7 @@ import type { Secret } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
-import { Deadline, leave, orAborted, readBody } from './body.ts'
+import { Deadline, leave, readBody } from './body.ts'
 import type { Budget } from './budget.ts'
 
 const pageLimits: BodyLimits = {

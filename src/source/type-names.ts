@@ -17,9 +17,7 @@ export class TypeNames {
   index(bytes: Uint8Array, start: number, end: number): number {
     const slots = this.#slots
     const mask = slots.length - 1
-    let hash = end - start
-    for (let i = start; i < end; i++) hash = (Math.imul(hash, 31) + (bytes[i] as number)) | 0
-    for (let slot = (hash ^ (hash >>> 15)) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = sketch(bytes, start, end) & mask; ; slot = (slot + 1) & mask) {
       const index = (slots[slot] as number) - 1
       if (index < 0) return this.#add(slot, bytes.slice(start, end))
       if (isSame(this.#bytes[index] as Uint8Array, bytes, start, end)) return index
@@ -38,6 +36,16 @@ export class TypeNames {
     this.#slots[slot] = this.names.push(utf8.decode(name))
     return this.names.length - 1
   }
+}
+
+/** Its length, its end and two bytes within: real types differ there, and those that do not are told apart by `isSame`. */
+function sketch(bytes: Uint8Array, start: number, end: number): number {
+  const size = end - start
+  if (size === 0) return 0
+  let hash = Math.imul(size, 31) + (bytes[end - 1] as number)
+  hash = Math.imul(hash, 31) + (bytes[start + (size >> 1)] as number)
+  hash = Math.imul(hash, 31) + (bytes[end - 1 - (size >> 2)] as number)
+  return hash ^ (hash >>> 15)
 }
 
 function isSame(name: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {

@@ -1,7 +1,7 @@
 // A disk in memory that keeps only what was synced: cut at any byte by a kill, robbed of any unsynced write by a power cut.
 import { dirname } from 'node:path'
 import type { Random } from '../../src/model/clock.ts'
-import type { Disk, DiskFile } from '../../src/model/disk.ts'
+import type { Disk, DiskFile, FileState } from '../../src/model/disk.ts'
 import { ConnectorError, type ErrorCode } from '../../src/model/errors.ts'
 
 /** kill: the process is gone, what it wrote stays. power: of what was not synced any part may be gone. */
@@ -163,6 +163,12 @@ export class FakeDisk implements Disk {
   async exists(path: string): Promise<boolean> {
     this.#alive()
     return this.#names.has(path)
+  }
+
+  async look(path: string): Promise<FileState | undefined> {
+    this.#alive()
+    const inode = this.#names.get(path)
+    return inode && { identity: String(inode.id), size: inode.live.size }
   }
 
   async rename(from: string, to: string): Promise<void> {

@@ -270,12 +270,12 @@ class Run {
 
 /** A volume that is read-only for a while. */
 function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
+  const unlessBroken = <T>(work: () => Promise<T>): Promise<T> =>
+    broken() ? Promise.reject(new ConnectorError('misconfigured', 'the volume is read-only')) : work()
   return {
-    open: (path) =>
-      broken()
-        ? Promise.reject(new ConnectorError('misconfigured', 'the volume is read-only'))
-        : disk.open(path),
+    open: (path) => unlessBroken(() => disk.open(path)),
     exists: (path) => disk.exists(path),
+    look: (path) => unlessBroken(() => disk.look(path)),
     rename: (from, to) => disk.rename(from, to),
     remove: (path) => disk.remove(path),
     syncFolder: (folder) => disk.syncFolder(folder),

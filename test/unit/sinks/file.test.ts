@@ -246,7 +246,7 @@ test('bytes of other settings behind the offset are replaced', async () => {
   expect(disk.content(PATH)?.toString()).toBe(text(other))
 })
 
-test('no file stays open between batches, whatever failed', async () => {
+test('no file stays open once the sink is closed, whatever failed', async () => {
   for (const call of ['write', 'sync', 'truncate', 'syncFolder', 'open', 'read'] as const) {
     const disk = new FakeDisk()
     const sink = open(disk)

@@ -1,0 +1,53 @@
+// Signals that end with a piece of work: they follow what is around it, and let go of it when it is done.
+
+/** One for all: an error's stack costs more than the signal, and nobody reads this one. */
+const OVER = new Error('over')
+
+/** `signal` aborts with `outer`, with `abort`, or when the work is over: `close` must be called then, and leaves no listener behind. */
+export class Tether {
+  readonly #controller = new AbortController()
+  readonly #outer: AbortSignal | undefined
+  readonly #follow = () => this.#controller.abort(this.#outer?.reason)
+
+  constructor(outer?: AbortSignal) {
+    this.#outer = outer
+    if (outer?.aborted) this.#follow()
+    else outer?.addEventListener('abort', this.#follow, { once: true })
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  abort(reason: Error): void {
+    this.#controller.abort(reason)
+  }
+
+  close(): void {
+    this.#outer?.removeEventListener('abort', this.#follow)
+    if (!this.signal.aborted) this.#controller.abort(OVER)
+  }
+}
+
+/** Rejects as soon as `signal` aborts, whatever the other side does meanwhile. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) {
+    work.catch(() => undefined)
+    return Promise.reject(signal.reason as Error)
+  }
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', abort, { once: true })
+    const heard = () => signal.removeEventListener('abort', abort)
+    work.then(
+      (value) => {
+        heard()
+        resolve(value)
+      },
+      (error: unknown) => {
+        heard()
+        reject(error)
+      },
+    )
+  })
+}
