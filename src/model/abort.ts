@@ -38,16 +38,6 @@ export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> 
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason as Error)
     signal.addEventListener('abort', abort, { once: true })
-    const heard = () => signal.removeEventListener('abort', abort)
-    work.then(
-      (value) => {
-        heard()
-        resolve(value)
-      },
-      (error: unknown) => {
-        heard()
-        reject(error)
-      },
-    )
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
   })
 }
