@@ -8,7 +8,7 @@ import { StepClock } from './sink-deps.ts'
 export class BriskClock extends StepClock {
   override sleep(ms: number, signal?: AbortSignal): Promise<void> {
     const slept = super.sleep(ms, signal)
-    if (ms <= 2_000)
+    if (ms <= 5_000)
       setImmediate(() => {
         if (signal?.aborted !== true) this.pass(ms)
       })
@@ -39,7 +39,8 @@ export class FakeConnection implements Connection {
     await Promise.resolve()
     if (this.gone) throw this.#failure ?? fault('unreachable', 'siem.test:601 closed the connection')
     const copy = Buffer.from(bytes)
-    if (this.#peer.stalled) {
+    if (this.#peer.stalled !== false) {
+      if (this.#peer.stalled === 'once') this.#peer.stalled = false
       await new Promise<void>((resolve) => {
         signal.addEventListener('abort', () => resolve(), { once: true })
         if (signal.aborted) resolve()
@@ -96,7 +97,8 @@ export class FakePeer {
   readonly connections: FakeConnection[] = []
   readonly asked: { to: Address; tls: TlsOptions | undefined }[] = []
   down = false
-  stalled = false
+  /** Takes no byte more; `once`: on the connection that is written to next. */
+  stalled: boolean | 'once' = false
   certificateEndsAt: number | undefined
   ownCertificateEndsAt: number | undefined
   /** Told of each write, behind it. */

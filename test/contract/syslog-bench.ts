@@ -1,0 +1,152 @@
+// Syslog receivers on the bench: streams, datagrams and RELP in memory, and TLS over real sockets.
+import { createServer, type TLSSocket } from 'node:tls'
+import type { AddressInfo } from 'node:net'
+import type { Connect } from '../../src/model/socket.ts'
+import { systemClock } from '../../src/ops/clock.ts'
+import { connectSocket } from '../../src/ops/sockets.ts'
+import { Shipper } from '../../src/ship/shipper.ts'
+import { sinkKinds } from '../../src/sinks/index.ts'
+import { FakeRelp } from '../fakes/relp-server.ts'
+import { sinkDeps } from '../fakes/sink-deps.ts'
+import { BriskClock, FakeDatagramPeer, FakePeer } from '../fakes/sockets.ts'
+import { framesOf, parse5424 } from '../fakes/syslog-parser.ts'
+import type { SinkBench } from './sink.contract.ts'
+import type { Secured, Shown } from './tls.contract.ts'
+
+/** Longer than what was sent is kept: what a receiver may have lost is another law's matter. */
+const LINGERED_MS = 31_000
+
+const NAME = 'siem'
+const idOf = (frame: Buffer) => parse5424(frame).data['id'] ?? ''
+const parse = (more: object) => sinkKinds.syslog.options.parse(more)
+
+export function streamBench(address: string): SinkBench {
+  const peer = new FakePeer()
+  const clock = new BriskClock()
+  const deps = sinkDeps({ clock, connect: peer.connect })
+  const options = parse({ address })
+  return {
+    name: NAME,
+    open: () => sinkKinds.syslog.open(NAME, options, deps),
+    clock,
+    received: () => peer.streams().flatMap((stream) => framesOf(stream).map(idOf)),
+    down: () => {
+      clock.pass(LINGERED_MS)
+      peer.down = true
+      for (const connection of peer.connections) connection.over(true)
+    },
+    up: () => (peer.down = peer.stalled = false),
+    stall: () => (peer.stalled = 'once'),
+    ...(address.startsWith('tls:') ? { secured: securedStream } : {}),
+    secrets: [],
+    logged: () => deps.log.lines.join(),
+    leftOpen: () => peer.open + clock.sleeping,
+  }
+}
+
+/** Reads on over one connection after the other: what the last one left unfinished is no message. */
+function wholeFrames(bytes: Buffer): Buffer[] {
+  for (let end = bytes.length; ; end--)
+    try {
+      return framesOf(bytes.subarray(0, end))
+    } catch {
+      // one byte less, until it ends with a frame
+    }
+}
+
+const securedStream: Secured = async (shown, tls) => {
+  const streams: Buffer[][] = []
+  const sockets = new Set<TLSSocket>()
+  const listen = async ({ cert, key, clientCa }: Shown, port: number) => {
+    const asked = clientCa === undefined ? {} : { ca: clientCa, requestCert: true }
+    const server = createServer({ cert, key, ...asked }, (socket) => {
+      const parts: Buffer[] = []
+      streams.push(parts)
+      sockets.add(socket)
+      socket.on('data', (part: Buffer) => parts.push(part)).on('error', () => undefined)
+      socket.on('close', () => sockets.delete(socket))
+    })
+    server.on('tlsClientError', () => undefined)
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+    return server
+  }
+  let server = await listen(shown, 0)
+  const { port } = server.address() as AddressInfo
+  const shut = () => {
+    for (const socket of sockets) socket.destroy()
+    return new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+  const deps = sinkDeps({ clock: systemClock, connect: connectSocket })
+  const options = parse({ address: `tls://127.0.0.1:${port}`, tls })
+  return {
+    name: NAME,
+    start: (parts) => {
+      const sink = sinkKinds.syslog.open(NAME, options, deps)
+      return { sink, stepper: new Shipper({ ...parts, sink }) }
+    },
+    received: () => streams.flatMap((parts) => wholeFrames(Buffer.concat(parts)).map(idOf)),
+    show: async (next) => {
+      await shut()
+      server = await listen(next, port)
+    },
+    close: shut,
+  }
+}
+
+export function datagramBench(): SinkBench {
+  const peer = new FakeDatagramPeer()
+  const deps = sinkDeps({ clock: new BriskClock(), datagrams: peer.datagrams })
+  const options = parse({ address: 'udp://siem.test:514' })
+  return {
+    name: NAME,
+    open: () => sinkKinds.syslog.open(NAME, options, deps),
+    clock: deps.clock,
+    received: () => peer.received.map(idOf),
+    down: () => (peer.down = true),
+    up: () => (peer.down = false),
+    secrets: [],
+    logged: () => deps.log.lines.join(),
+    leftOpen: () => peer.open + deps.clock.sleeping,
+  }
+}
+
+export function relpBench(): SinkBench {
+  const fake = new FakeRelp()
+  // Deaf is the connection that comes next, and no other.
+  let deaf: 'next' | 'now' | undefined
+  const connect: Connect = () => {
+    if (deaf === 'now') fake.switches.deafFrom = Infinity
+    deaf = deaf === 'next' ? 'now' : undefined
+    return fake.connect()
+  }
+  const deps = sinkDeps({ clock: new BriskClock(), connect })
+  const options = parse({ address: 'relp://siem.test:2514' })
+  return {
+    name: NAME,
+    open: () => sinkKinds.syslog.open(NAME, options, deps),
+    clock: deps.clock,
+    received: () => fake.stored.map((message) => idOf(Buffer.from(message))),
+    down: () => {
+      fake.switches.down = true
+      fake.cutAll()
+    },
+    up: () => (fake.switches = {}),
+    loseAnswer: () => (fake.switches.cutAt = fake.seen + 2),
+    answers: { lost: () => (fake.switches.cutAt = fake.seen) },
+    stall: () => {
+      deaf = 'next'
+      fake.switches.deafFrom = fake.seen
+    },
+    refuse: (index) => {
+      const wanted = fake.seen + index
+      let refused: string | undefined
+      fake.switches.codeOf = (message, number) => {
+        if (number === wanted) refused = message
+        return message === refused ? 500 : undefined
+      }
+    },
+    secrets: [],
+    logged: () => deps.log.lines.join(),
+    leftOpen: () => fake.lines.size + deps.clock.sleeping,
+  }
+}
