@@ -15,12 +15,7 @@ import type { World } from './world.ts'
 const deflate = promisify(gzip)
 
 export function realOutside(config: Config, world: World): Outside {
-  const { env } = world
-  const proxy = {
-    https: env['HTTPS_PROXY'] ?? env['https_proxy'],
-    http: env['HTTP_PROXY'] ?? env['http_proxy'],
-    none: env['NO_PROXY'] ?? env['no_proxy'],
-  }
+  const proxy = proxyOf(world.env)
   return {
     version: world.version,
     clock: systemClock,
@@ -33,6 +28,14 @@ export function realOutside(config: Config, world: World): Outside {
     print: (bytes) => world.print(bytes),
     // On the thread pool, at the level that costs least (2 CPU s a million entries).
     compress: (bytes) => deflate(bytes, { level: constants.Z_BEST_SPEED }),
+  }
+}
+
+export function proxyOf(env: World['env']) {
+  return {
+    https: env['HTTPS_PROXY'] ?? env['https_proxy'],
+    http: env['HTTP_PROXY'] ?? env['http_proxy'],
+    none: env['NO_PROXY'] ?? env['no_proxy'],
   }
 }
 

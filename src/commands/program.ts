@@ -11,6 +11,7 @@ import { status } from './status.ts'
 import { validate } from './validate.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
+import type { VerifyCommandOptions } from './verify.ts'
 import { exitCodes, type World } from './world.ts'
 
 interface CommandSpec {
@@ -98,6 +99,18 @@ const quarantineCommands: readonly CommandSpec[] = [
   },
 ]
 
+const verifyOptions = (command: Command) =>
+  withConfig(command)
+    .argument('[where]', 's3://bucket/prefix, or a folder copied from there')
+    .option('--public-key <file>', 'PEM; may stand several times, where the key was changed', each, [])
+    .option('--until <time>', 'the chain must reach to here, such as 2026-01-31T00:00:00Z')
+    .option('--last-manifest <sha256>', 'the chain must hold this manifest, as an earlier verify told it')
+    .option('--accept-gap <first-last>', 'a gap that is explained; may stand several times', each, [])
+    .option('--endpoint <url>', 'another server than AWS; keys come from the environment')
+    .option('--region <name>', "the bucket's region (default: that of the environment)")
+    .option('--allow-insecure', 'allow an endpoint over plain http', false)
+    .option('--sink <name>', 'an s3 sink of the configuration: its bucket, server and keys')
+
 /** One line a command. The mock is loaded only where it is asked for: the daemon does not carry it. */
 const specs: readonly CommandSpec[] = [
   {
@@ -132,6 +145,13 @@ const specs: readonly CommandSpec[] = [
   },
   { name: 'dead-letters', summary: 'what a sink refuses for good', commands: letterCommands },
   { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },
+  {
+    name: 'verify',
+    summary: "prove by its signed manifests that an s3 sink's bucket is whole and unchanged",
+    options: verifyOptions,
+    run: async (world: World, options: VerifyCommandOptions, where?: string) =>
+      (await import('./verify.ts')).verify(world, options, where),
+  },
   { name: 'schema', summary: "print the configuration's JSON Schema", run: schema },
   {
     name: 'mock',

@@ -1,4 +1,4 @@
-// A folder that was copied from a bucket, for a check without any network. Only real files count: a link may lead anywhere.
+// A folder that was copied from a bucket, for a check without any network. A link counts as a file, by what it leads to: linked folders are not entered.
 import { createReadStream } from 'node:fs'
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ async function* filesUnder(folder: string, key: string): AsyncGenerator<string> 
   for (const each of inside) {
     const inner = key === '' ? each.name : `${key}/${each.name}`
     if (each.isDirectory()) yield* filesUnder(folder, inner)
-    else if (each.isFile()) yield inner
+    else if (each.isFile() || each.isSymbolicLink()) yield inner
   }
 }
 

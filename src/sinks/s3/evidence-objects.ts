@@ -19,7 +19,7 @@ const LF = 10
 const ZSTD_WINDOW_LOG = 24
 
 const keyPattern =
-  /^(?:replay=[^/]+\/)?workspace=[a-z0-9-]+\/source=[a-z0-9._-]+\/dt=(?<day>\d{4}-\d\d-\d\d|unknown)\/(?<first>\d{16})-(?<last>\d{16})-(?<hash>[0-9a-f]{16})\.ndjson(?<packed>\.gz|\.zst)?$/
+  /^(?:replay=[0-9A-Za-z._-]+\/)?workspace=[a-z0-9-]+\/source=[a-z0-9._-]+\/dt=(?<day>\d{4}-\d\d-\d\d|unknown)\/(?<first>\d{16})-(?<last>\d{16})-(?<hash>[0-9a-f]{16})\.ndjson(?<packed>\.gz|\.zst)?$/
 
 export interface ObjectPlace {
   readonly day: string

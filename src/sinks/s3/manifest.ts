@@ -9,7 +9,7 @@ const seq = () => z.int().min(1)
 const count = () => z.int().min(0)
 
 export const manifestObject = z.strictObject({
-  key: z.string().min(1).max(1024),
+  key: z.string().regex(/^[\x20-\x7e]{1,1024}$/),
   /** of the uncompressed lines */
   sha256: digest(),
   bytes: count(),

@@ -123,9 +123,7 @@ export const options = z
     rotate: rotate().prefault({}).describe('When open objects are closed and stored.'),
     evidence: evidence()
       .optional()
-      .describe(
-        'Signed manifests of what was stored, for `auditferry verify`; none when absent. See [evidence](../evidence.md).',
-      ),
+      .describe('Signed manifests of what was stored, for `auditferry verify`; none when absent.'),
     tls: tlsOptions().describe(
       'Whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',
     ),

@@ -166,7 +166,7 @@ describe('one change to any object or manifest is named', () => {
           })
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 120 },
     ))
 
   it('cut or made longer, by however much', () =>
@@ -186,7 +186,7 @@ describe('one change to any object or manifest is named', () => {
           })
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 80 },
     ))
 
   it('lines reordered, doubled, removed or put in, also where all is packed anew', () =>
