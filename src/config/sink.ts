@@ -39,7 +39,7 @@ const common = {
     .enum(formatNames)
     .default('raw')
     .describe(
-      'raw: the entry as the API sent it; envelope: the same inside an object that tells its origin.',
+      'raw: the entry as the API sent it; envelope: the same inside an object that tells its origin; cef and leef: as fields, for receivers that read Common Event Format or Log Event Extended Format.',
     ),
   batch: batch().prefault({}).describe('How large a batch grows and how long it waits.'),
   allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),

@@ -1,9 +1,11 @@
 // The formats by the word that stands in the configuration.
 import type { Format } from '../model/sink.ts'
+import { cef } from './cef.ts'
 import { envelope } from './envelope.ts'
+import { leef } from './leef.ts'
 import { raw } from './raw.ts'
 
-const formats = { raw: () => raw, envelope } as const satisfies Record<string, () => Format>
+const formats = { raw: () => raw, envelope, cef, leef } as const satisfies Record<string, () => Format>
 
 export type FormatName = keyof typeof formats
 

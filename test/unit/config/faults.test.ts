@@ -120,7 +120,7 @@ workspaces:
   - name: b
     name: c
 sinks:
-  - { name: x, type: stdout, format: leef }
+  - { name: x, type: stdout, format: ecs }
   - { name: x, type: file }
 `
   expect(faultsOf('a.yaml', text).map((line) => line.split(': ').slice(0, 2).join(' '))).toEqual([

@@ -65,5 +65,5 @@ test('any id survives an envelope, and the line stays one line', () => {
 })
 
 test('every format is named once', () => {
-  expect(formatNames).toEqual(['raw', 'envelope'])
+  expect(formatNames).toEqual(['raw', 'envelope', 'cef', 'leef'])
 })

@@ -1,0 +1,192 @@
+// An entry as named fields, in the way that a dialect writes them. What a field cannot hold exactly stands among the other members in its own bytes, so that nothing is lost.
+import { ID_END, ID_START, TIME_END, TIME_START } from '../model/entries.ts'
+import type { Run } from '../model/journal.ts'
+import { eachMember, stringAt } from '../model/json-members.ts'
+import type { Format } from '../model/sink.ts'
+import type { SourceName } from '../model/source.ts'
+import { ByteWriter } from '../model/writer.ts'
+import { eventType } from './event-types.ts'
+import { findMembers, isWritten, openTables } from './fields.ts'
+import type { Dialect, FieldName, Found, Row, Table } from './fields.ts'
+import { writeLabel, writeMember, writePlain, writeText } from './field-values.ts'
+import type { Writing } from './field-values.ts'
+import { isPlain, writeJson } from './one-line.ts'
+
+const QUOTE = 34
+const OPEN_OBJECT = 123
+const CLOSE_OBJECT = 125
+const COMMA = 44
+
+/** What stands in each line of one type, written once. */
+interface Head {
+  readonly bytes: Buffer
+  readonly typeIsExact: boolean
+  readonly typed: Buffer
+}
+
+/** What stands in each line of one origin. */
+interface Told {
+  readonly of: Run['origin']
+  readonly replay: boolean
+  readonly bytes: Buffer
+}
+
+/** Types come from outside: more of them, or longer ones, are written anew each time. */
+const MOST_HEADS = 1000
+const LONGEST_KEPT_TYPE = 255
+
+export function fieldFormat(dialect: Dialect): Format {
+  const tables = openTables()
+  const scratch = new ByteWriter(4096)
+  const sourceHeads = new Map<SourceName, Head>()
+  const typeHeads = new Map<string, Head>()
+  let known: Told | undefined
+
+  function headOf(source: SourceName, type: string): Head {
+    const met = source === 'audit' ? typeHeads.get(type) : sourceHeads.get(source)
+    if (met) return met
+    const made = makeHead(dialect, scratch, source, type)
+    if (typeHeads.size >= MOST_HEADS) typeHeads.clear()
+    if (source !== 'audit') sourceHeads.set(source, made)
+    else if (type.length <= LONGEST_KEPT_TYPE) typeHeads.set(type, made)
+    return made
+  }
+
+  return (run, index, out) => {
+    const { entries } = run
+    const { source } = run.origin
+    const writing = { dialect, out, raw: entries.raw(index) }
+    const table = tables[source]
+    findMembers(writing.raw, table)
+    if (known?.of !== run.origin || known.replay !== run.replay) known = makeOrigin(dialect, scratch, run)
+    const { bytes, typeIsExact, typed } = headOf(source, entries.type(index))
+    out.copy(bytes)
+    out.text(String(Math.floor(entries.at(index) / 1000)))
+    const idIsExact = writeColumn(writing, run, index, ID_START, 'id', 'id')
+    out.copy(known.bytes)
+    const version = entries.version(index)
+    if (version > 0) writeText(writing, 'version', String(version), 'version')
+    out.copy(typed)
+    const timeMember = holdColumns(writing.raw, run, index, table, typeIsExact, idIsExact)
+    writeColumn(writing, run, index, TIME_START, 'time', timeMember)
+    writeMembers(writing, table)
+    writeOthers(writing, table)
+  }
+}
+
+function makeHead(dialect: Dialect, out: ByteWriter, source: SourceName, type: string): Head {
+  const event = eventType(source, type)
+  const { category, action, outcome } = event
+  const writing = { dialect, out, raw: out.bytes }
+  out.clear()
+  // Without a type the source stands in its place: a type that is called as its source would read as none.
+  const typeIsExact = dialect.head(out, event) && type !== '' && type !== source
+  const headBytes = out.length
+  writeText(writing, 'category', category, '')
+  writeText(writing, 'action', action, '')
+  writeText(writing, 'outcome', outcome, '')
+  const all = Buffer.from(out.view())
+  return { bytes: all.subarray(0, headBytes), typeIsExact, typed: all.subarray(headBytes) }
+}
+
+function makeOrigin(dialect: Dialect, out: ByteWriter, { origin, replay }: Run): Told {
+  const writing = { dialect, out, raw: out.bytes }
+  out.clear()
+  writeText(writing, 'workspace', origin.workspace, '')
+  writeText(writing, 'source', origin.source, 'source')
+  if (replay) writeText(writing, 'replay', 'true', 'replay')
+  return { of: origin, replay, bytes: Buffer.from(out.view()) }
+}
+
+/** Id or time as the columns have it; the end stands behind the start. */
+function writeColumn(
+  { dialect, out }: Writing,
+  { entries }: Run,
+  index: number,
+  column: number,
+  field: FieldName,
+  label: string,
+): boolean {
+  const [start, end] = [entries.column(index, column), entries.column(index, column + 1)]
+  const writing = { dialect, out, raw: entries.bytes }
+  if (isPlain(entries.bytes, start, end)) return writePlain(writing, field, start, end, label)
+  return writeText(writing, field, Buffer.from(entries.bytes.subarray(start, end)).toString(), label)
+}
+
+/** Marks the members that are told by now as the entry's id, time and type; answers which of them the time is. */
+function holdColumns(
+  raw: Uint8Array,
+  { entries }: Run,
+  index: number,
+  { rows, found }: Table,
+  typeIsExact: boolean,
+  idIsExact: boolean,
+): string {
+  const { bytes } = entries
+  const type = entries.type(index)
+  const id = bytes.subarray(entries.column(index, ID_START), entries.column(index, ID_END))
+  const time = bytes.subarray(entries.column(index, TIME_START), entries.column(index, TIME_END))
+  let timeMember = ''
+  for (let row = 0; row < rows.length; row++) {
+    if (found.counts[row] === 0) continue
+    const [member, field] = rows[row] as Row
+    const start = found.starts[row] as number
+    const end = found.ends[row] as number
+    if (field === 'time') {
+      if (timeMember === '' && isString(raw, start, end, time)) timeMember = hold(found, row, member)
+    } else if (field === 'id') {
+      if (idIsExact && isString(raw, start, end, id)) hold(found, row, member)
+    } else if (field === 'type' && typeIsExact) {
+      if (isString(raw, start, end, Buffer.from(type))) hold(found, row, member)
+    }
+  }
+  return timeMember === '' ? 'time' : timeMember
+}
+
+/** A member that stands twice is held by no field: its field has the last value, the other members have both. */
+function hold({ counts, held }: Found, row: number, member: string): string {
+  if (counts[row] === 1) held[row] = 1
+  return member
+}
+
+/** Is the value `raw[start, end)` a string that means this text? */
+function isString(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
+  if (isWritten(raw, start, end, text)) return raw[start] === QUOTE
+  // Six bytes a byte is the longest way to write it.
+  if (raw[start] !== QUOTE || end - start - 2 > 6 * text.length) return false
+  const meant = stringAt(raw, start, end)
+  return meant.isWellFormed() && Buffer.from(meant).equals(text)
+}
+
+/** The members that have a field of their own; JSON comes last, so that what a receiver cuts off is the least. */
+function writeMembers(writing: Writing, { rows, found }: Table): void {
+  for (let row = 0; row < rows.length; row++) {
+    if (found.counts[row] === 0) continue
+    const [member, field, spare] = rows[row] as Row
+    if (field === 'id' || field === 'time' || field === 'type') continue
+    const start = found.starts[row] as number
+    const end = found.ends[row] as number
+    if (spare) {
+      if (found.counts[row - 1] === 0) writeMember(writing, field, member, start, end)
+    } else if (writeMember(writing, field, member, start, end)) hold(found, row, member)
+  }
+}
+
+/** All members that no field holds exactly, as an object, in their order. */
+function writeOthers(writing: Writing, { rows, found }: Table): void {
+  const { dialect, out, raw } = writing
+  const { held, starts } = found
+  let left = found.members
+  for (let row = 0; row < rows.length; row++) left -= held[row] as number
+  if (left === 0) return
+  out.copy(dialect.places.others.opening)
+  let separator = OPEN_OBJECT
+  eachMember(raw, ({ keyStart, valueStart, valueEnd }) => {
+    for (let row = 0; row < rows.length; row++) if (held[row] === 1 && starts[row] === valueStart) return
+    out.byte(separator)
+    separator = COMMA
+    writeJson(out, raw, keyStart, valueEnd, dialect.escapes)
+  })
+  out.byte(CLOSE_OBJECT)
+  writeLabel(writing, 'others', 'other_fields')
+}

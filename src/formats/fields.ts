@@ -1,0 +1,166 @@
+// Which member of an entry stands in which field, for every format of fields, and where it lies in the entry's bytes.
+import { eachMember, stringAt } from '../model/json-members.ts'
+import type { SourceName } from '../model/source.ts'
+import type { ByteWriter } from '../model/writer.ts'
+import type { EventType } from './event-types.ts'
+
+const BACKSLASH = 92
+
+/** What a field is about. `others` is an object of all members that no other field holds exactly. */
+export type FieldName =
+  | 'id' | 'workspace' | 'source' | 'time' | 'category' | 'action' | 'outcome' | 'version' | 'replay'
+  | 'user' | 'ipv4' | 'ipv6' | 'agent' | 'url' | 'matter' | 'thread' | 'name' | 'files' | 'size'
+  | 'details' | 'others' // prettier-ignore
+
+export interface Place {
+  /** what stands before the value: separator, key, `=` */
+  readonly opening: Buffer
+  /** characters at most */
+  readonly longest: number
+  /** what stands before the label, in a format whose keys do not say what they hold */
+  readonly label: Buffer | undefined
+}
+
+/** How a format of fields writes. Each text that it is given may be anything. */
+export interface Dialect {
+  readonly places: Readonly<Record<FieldName, Place>>
+  /** a backslash before each `\` and `=` */
+  readonly escapes: boolean
+  /** What may not stand in a value replaced, and only that. */
+  neutral(text: string): string
+  escape(text: string): string
+  /** The header, and all up to the value of the time. True where the class id stands in it exactly. */
+  head(out: ByteWriter, type: EventType): boolean
+}
+
+/**
+ * A spare stands in for the row before it where the entry lacks that one, and stays among
+ * the others, since no field says so.
+ */
+export type Row = readonly [member: string, field: FieldName | 'type' | 'address', spare?: 'spare']
+
+const historyRows: readonly Row[] = [
+  ['unique_usage_id', 'id'],
+  ['utc_time', 'time'],
+  ['timestamp', 'time'],
+  ['user', 'user'],
+  ['email', 'user', 'spare'],
+  ['product_surface_area', 'category'],
+  ['action', 'action'],
+  ['cm_id', 'matter'],
+  ['parent_thread_id', 'thread'],
+  ['link', 'url'],
+  ['metadata', 'details'],
+]
+
+const auditRows: readonly Row[] = [
+  ['id', 'id'],
+  ['timestamp', 'time'],
+  ['type', 'type'],
+  ['user', 'user'],
+  ['ip', 'address'],
+  ['user_agent', 'agent'],
+  ['data', 'details'],
+]
+
+const rowsOf: Readonly<Record<SourceName, readonly Row[]>> = {
+  audit: auditRows,
+  assistant: auditRows,
+  'history.usage': historyRows,
+  'history.query': historyRows,
+  'vault.projects': [
+    ['id', 'id'],
+    ['project_updated_at', 'time'],
+    ['updated_at', 'time'],
+    ['created_at', 'time'],
+    ['creator_email', 'user'],
+    ['name', 'name'],
+    ['files_count', 'files'],
+    ['size_bytes', 'size'],
+    ['sharing', 'details'],
+  ],
+}
+
+/** Where the members of one entry lie; the arrays go by row. */
+export interface Found {
+  readonly starts: Int32Array
+  readonly ends: Int32Array
+  /** how often the member occurs; its last value counts, and none holds exactly what two said */
+  readonly counts: Uint8Array
+  /** 1: a field holds it exactly */
+  readonly held: Uint8Array
+  members: number
+}
+
+/** The table of one source, and room for what is found of an entry. */
+export interface Table {
+  readonly rows: readonly Row[]
+  readonly keys: readonly Uint8Array[]
+  /** bytes of a key as it is written, above which it is none of these */
+  readonly longestKeyBytes: number
+  readonly found: Found
+}
+
+function tableOf(rows: readonly Row[]): Table {
+  const { length } = rows
+  return {
+    rows,
+    keys: rows.map(([member]) => Buffer.from(member)),
+    longestKeyBytes: Math.max(...rows.map(([member]) => member.length)) * 6 + 2,
+    found: {
+      starts: new Int32Array(length),
+      ends: new Int32Array(length),
+      counts: new Uint8Array(length),
+      held: new Uint8Array(length),
+      members: 0,
+    },
+  }
+}
+
+/** A table for each source: of a format's own, since an entry's places are kept in it. */
+export function openTables(): Readonly<Record<SourceName, Table>> {
+  return {
+    audit: tableOf(rowsOf.audit),
+    assistant: tableOf(rowsOf.assistant),
+    'history.usage': tableOf(rowsOf['history.usage']),
+    'history.query': tableOf(rowsOf['history.query']),
+    'vault.projects': tableOf(rowsOf['vault.projects']),
+  }
+}
+
+export function findMembers(raw: Uint8Array, table: Table): void {
+  const { found } = table
+  const { starts, ends, counts } = found
+  counts.fill(0)
+  found.held.fill(0)
+  found.members = 0
+  eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+    found.members++
+    const row = rowAt(raw, keyStart, keyEnd, table)
+    if (row < 0) return
+    starts[row] = valueStart
+    ends[row] = valueEnd
+    if (counts[row] !== 255) counts[row] = (counts[row] as number) + 1
+  })
+}
+
+/** The row of the key that `raw[start, end)` is with its quotes; negative where there is none. */
+function rowAt(raw: Uint8Array, start: number, end: number, { rows, keys, longestKeyBytes }: Table): number {
+  if (end - start > longestKeyBytes) return -1
+  for (let row = 0; row < keys.length; row++)
+    if (isWritten(raw, start, end, keys[row] as Uint8Array)) return row
+  for (let at = start; at < end; at++) {
+    if (raw[at] !== BACKSLASH) continue
+    const key = stringAt(raw, start, end)
+    return rows.findIndex(([member]) => member === key)
+  }
+  return -1
+}
+
+/** Does `text` stand in `raw[start, end)` as it is, between quotes? */
+export function isWritten(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
+  const { length } = text
+  if (end - start !== length + 2) return false
+  for (let i = 0; i < length; i++) if (raw[start + 1 + i] !== text[i] || text[i] === BACKSLASH) return false
+  return true
+}

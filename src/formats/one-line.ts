@@ -1,0 +1,106 @@
+// An entry's text and JSON as what may stand in one field of one line: no control character, nothing that a reader takes for the end of the line.
+import type { ByteWriter } from '../model/writer.ts'
+
+const SPACE = 32
+const EQUALS = 61
+const BACKSLASH = 92
+const DEL = 127
+
+/** What may not stand in a line: control characters, the two line ends that only Unicode knows, halves of surrogate pairs. */
+const unfit = /[\p{Cc}\p{Cs}\u2028\u2029]/gu
+
+/** Each such character as the text `\u` and four hex digits, save those in `keep`. */
+export function neutralText(text: string, keep: string): string {
+  return text.replace(unfit, (found) => (keep.includes(found) ? found : escapeOf(found.charCodeAt(0))))
+}
+
+function escapeOf(unit: number): string {
+  return `\\u${unit.toString(16).padStart(4, '0')}`
+}
+
+/** One character of a string is written with so many bytes at most. */
+const WRITTEN_BYTES = 6
+
+/**
+ * The string that `raw[start, end)` is with its quotes: whole, or more than `longest` characters of it. Of a string of megabytes
+ * only the beginning is decoded.
+ */
+export function textAt(raw: Uint8Array, start: number, end: number, longest: number): string {
+  const enough = start + 1 + (longest + 2) * WRITTEN_BYTES
+  const until = end - 1 > enough + WRITTEN_BYTES ? cutAt(raw, start + 1, enough) : end - 1
+  const inside = Buffer.from(raw.buffer, raw.byteOffset + start + 1, until - start - 1)
+  const text = inside.toString()
+  return inside.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
+}
+
+/** A place at `least` or soon behind it where neither an escape nor a character is cut in two. */
+function cutAt(raw: Uint8Array, from: number, least: number): number {
+  let at = from
+  while (at < least) {
+    if (raw[at] !== BACKSLASH) at++
+    else at += raw[at + 1] === 117 ? 6 : 2
+  }
+  while (((raw[at] as number) & 0xc0) === 0x80) at++
+  return at
+}
+
+/** Printable ASCII without what any format escapes, and without a space at its ends: such bytes are their own text. */
+export function isPlain(raw: Uint8Array, start: number, end: number): boolean {
+  for (let i = start; i < end; i++) {
+    const byte = raw[i] as number
+    if (byte < SPACE || byte >= DEL || byte === BACKSLASH || byte === EQUALS) return false
+  }
+  return raw[start] !== SPACE && raw[end - 1] !== SPACE
+}
+
+/** The longest that one byte becomes: `\\u007f`. */
+const GROWTH = 7
+const STRIDE = 4096
+
+/**
+ * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,
+ * what may not stand in a line is written as JSON escapes. With `escapes`, a backslash stands before each `\` and `=`.
+ */
+export function writeJson(
+  out: ByteWriter,
+  raw: Uint8Array,
+  start: number,
+  end: number,
+  escapes: boolean,
+): void {
+  let until = start
+  for (let i = start; i < end; i++) {
+    if (i >= until) {
+      out.reserve((STRIDE + 1) * GROWTH)
+      until = i + STRIDE
+    }
+    const byte = raw[i] as number
+    if (byte === BACKSLASH || byte === EQUALS) {
+      if (escapes) out.bytes[out.length++] = BACKSLASH
+      out.bytes[out.length++] = byte
+    } else if (byte >= SPACE && byte < DEL) {
+      out.bytes[out.length++] = byte
+    } else if (byte < SPACE) {
+      out.bytes[out.length++] = SPACE
+    } else {
+      const unit = unfitAt(raw, i)
+      if (unit === 0) out.bytes[out.length++] = byte
+      else {
+        if (escapes) out.bytes[out.length++] = BACKSLASH
+        out.length += out.bytes.write(escapeOf(unit), out.length)
+        i += unit < 0x80 ? 0 : unit < 0x800 ? 1 : 2
+      }
+    }
+  }
+}
+
+/** DEL, a control character of C1 or a line end of Unicode that begins at `at`; 0 where none does. */
+function unfitAt(raw: Uint8Array, at: number): number {
+  const byte = raw[at] as number
+  const second = raw[at + 1] as number
+  if (byte === DEL) return DEL
+  if (byte === 0xc2) return second < 0xa0 ? second : 0
+  if (byte !== 0xe2 || second !== 0x80) return 0
+  const third = raw[at + 2] as number
+  return third === 0xa8 || third === 0xa9 ? 0x2028 + third - 0xa8 : 0
+}

@@ -1,0 +1,213 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { cef } from '../../../src/formats/cef.ts'
+import { documentedTypes, eventType } from '../../../src/formats/event-types.ts'
+import { documentedTypes as typesOfMock } from '../../../src/mock/catalogue.ts'
+import { parseCef } from '../../fakes/cef-parser.ts'
+import type { CefEvent } from '../../fakes/cef-parser.ts'
+import { runOf } from '../../fakes/lines.ts'
+import { readJson } from '../../fakes/json-reader.ts'
+import type { Json } from '../../fakes/json-reader.ts'
+import { anyEntry, hostile, lineOf, membersOf, plain, runOfJson, sources } from './field-entries.ts'
+
+const ofText: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  audit: { externalId: 'id', suser: 'user', src: 'ip', c6a2: 'ip', requestClientApplication: 'user_agent' },
+  history: {
+    externalId: 'unique_usage_id',
+    suser: 'user',
+    cat: 'product_surface_area',
+    act: 'action',
+    request: 'link',
+  },
+  vault: { externalId: 'id', suser: 'creator_email' },
+}
+
+/** The entry's members, as docs/formats.md tells a reader to get them back. */
+function membersIn(source: string, { classId, extension }: CefEvent): Map<string, Json> {
+  const told = new Map<string, Json>()
+  const group = source.split('.')[0] ?? ''
+  if (source === 'audit' && classId !== 'audit') told.set('type', classId)
+  for (const [key, member] of Object.entries(ofText[group] ?? {})) {
+    const value = extension.get(key)
+    if (value !== undefined) told.set(member, value)
+  }
+  const labelled = (key: string) => [extension.get(`${key}Label`) ?? '', extension.get(key)] as const
+  for (const [label, value] of [labelled('cs2'), labelled('cs5')])
+    if (value !== undefined) told.set(label, value)
+  for (const [label, value] of [labelled('cn2'), labelled('cn3'), labelled('cs1')])
+    if (value !== undefined) told.set(label, readJson(value))
+  const [label, others] = labelled('cs4')
+  if (others !== undefined) {
+    expect(label).toBe('other_fields')
+    for (const [member, value] of membersOf(others)) told.set(member, value)
+  }
+  return told
+}
+
+const lineFor = (source: (typeof sources)[number], entry: object) =>
+  lineOf(cef(), runOfJson(source, JSON.stringify(entry)))
+
+describe('any entry can be read back from its line of CEF, member by member, and forges nothing', () => {
+  test.each(sources)('%s', (source) => {
+    const format = cef()
+    fc.assert(
+      fc.property(anyEntry(source), (json) => {
+        const run = runOfJson(source, json)
+        const event = parseCef(lineOf(format, run))
+        const [told, wanted] = [membersIn(source, event), membersOf(json)]
+        // Of the older history: the field of the user has what stands under this name among the others.
+        if (wanted.has('email') && !wanted.has('user')) told.delete('user')
+        expect(told).toEqual(wanted)
+        const { name, severity } = eventType(source, run.entries.type(0))
+        expect([event.name, event.severity]).toEqual([name, severity])
+        expect([event.vendor, event.product, event.version]).toEqual(['Auditferry', 'Workspace', '1'])
+        expect(event.extension.get('rt')).toBe(String(Math.floor(run.entries.at(0) / 1000)))
+        expect(event.extension.get('deviceExternalId')).toBe('acme')
+        expect([event.extension.get('cs3'), event.extension.get('cs3Label')]).toEqual([source, 'source'])
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('a hostile text in every member at once', () => {
+    for (const text of hostile) {
+      for (const source of sources) {
+        const entry = Object.fromEntries(
+          Object.entries(plain[source]).map(([key, value]) => [
+            key,
+            /id$|time|_at$/.test(key) ? value : text,
+          ]),
+        )
+        const json = JSON.stringify(entry)
+        const event = parseCef(lineOf(cef(), runOfJson(source, json)))
+        expect(membersIn(source, event), JSON.stringify(text)).toEqual(membersOf(json))
+      }
+    }
+  })
+})
+
+describe('a field of CEF', () => {
+  test('holds what it can of a value that it cannot hold exactly; the value itself stands among the others', () => {
+    const user = `${'x'.repeat(2000)}@example.com`
+    const { extension } = parseCef(lineFor('audit', { ...plain.audit, user, user_agent: 'a\u0000b\tc' }))
+    expect(extension.get('suser')).toBe('x'.repeat(1023))
+    expect(extension.get('requestClientApplication')).toBe('a\\u0000b\\u0009c')
+    expect(JSON.parse(extension.get('cs4') ?? '')).toEqual({ user, user_agent: 'a\u0000b\tc' })
+  })
+
+  test('keeps CR and LF as CEF writes them', () => {
+    const line = lineFor('audit', { ...plain.audit, user_agent: 'a\r\nb' })
+    expect(line).toContain(' requestClientApplication=a\\r\\nb ')
+    expect(parseCef(line).extension.has('cs4')).toBe(false)
+  })
+
+  test('never holds half of a character, wherever it is cut', () => {
+    for (const [before, told] of [
+      [1021, `${'x'.repeat(1021)}😀`],
+      [1022, 'x'.repeat(1022)],
+      [1023, 'x'.repeat(1023)],
+    ] as const) {
+      const user = `${'x'.repeat(before)}😀😀`
+      expect(parseCef(lineFor('audit', { ...plain.audit, user })).extension.get('suser')).toBe(told)
+    }
+  })
+
+  test('src has an IPv4 address, c6a2 an IPv6 one, and what is neither stands among the others', () => {
+    const of = (ip: unknown) => parseCef(lineFor('audit', { ...plain.audit, ip })).extension
+    expect(of('203.0.113.7').get('src')).toBe('203.0.113.7')
+    expect([of('2001:db8::1').get('c6a2'), of('2001:db8::1').get('c6a2Label')]).toEqual([
+      '2001:db8::1',
+      'Source IPv6 Address',
+    ])
+    for (const ip of ['unknown', '', '1.2.3', 'fe80::1%eth0', ['203.0.113.7'], null, 7]) {
+      expect([of(ip).has('src'), of(ip).has('c6a2')]).toEqual([false, false])
+      expect(JSON.parse(of(ip).get('cs4') ?? '')).toEqual({ ip })
+    }
+  })
+
+  test('an entry that says a thing twice has the last in the field and both among the others', () => {
+    const json = JSON.stringify(plain.audit).replace('"user":', '"user":"eve@example.com","user":')
+    const line = lineOf(cef(), runOfJson('audit', json))
+    expect(line).toContain(' suser=ann@example.com ')
+    expect(line).toContain(' cs4={"user":"eve@example.com","user":"ann@example.com"} ')
+  })
+
+  test('JSON is told in its own bytes: numbers of any size, escapes, order', () => {
+    const data = '{"n":123456789012345678901,"e":1e400,"s":"\\u00e9\\/","a":[ 1,2 ]}'
+    const json = JSON.stringify(plain.audit).replace('"data":{}', `"data":${data}`)
+    expect(parseCef(lineOf(cef(), runOfJson('audit', json))).extension.get('cs1')).toBe(data)
+  })
+
+  test('a version from 2 on and a replay are told', () => {
+    const run = runOfJson('history.usage', JSON.stringify(plain['history.usage']), { replay: true })
+    run.entries.columns[7] = 3
+    const { extension } = parseCef(lineOf(cef(), run))
+    expect([extension.get('cn1'), extension.get('cn1Label')]).toEqual(['3', 'version'])
+    expect([extension.get('cs6'), extension.get('cs6Label')]).toEqual(['true', 'replay'])
+  })
+})
+
+describe('a line of CEF', () => {
+  test('of a row of the older history, which has neither id nor time of its own, has those that it was given', () => {
+    const raw = JSON.stringify({ email: 'ann@example.com', Task: 'Ask', 'Client Matter #': '1', source: 'x' })
+    const run = runOf([{ id: 'f'.repeat(32), time: '2026-11-21 00:00:00', type: '', raw }], {
+      origin: { workspace: 'acme', source: 'history.usage' },
+    })
+    const { extension } = parseCef(lineOf(cef(), run))
+    expect([extension.get('externalId'), extension.get('cs2'), extension.get('cs2Label')]).toEqual([
+      'f'.repeat(32),
+      '2026-11-21 00:00:00',
+      'time',
+    ])
+    expect(extension.get('suser')).toBe('ann@example.com')
+    expect(extension.get('cs4')).toBe(raw)
+  })
+
+  test('of each documented type, of unknown ones and of each source is as it was', async () => {
+    const types = [
+      ...documentedTypes.map(({ classId }) => classId),
+      'user:not_known_yet',
+      'no_group',
+      'a|b\\c=d',
+      '',
+    ]
+    const lines = types.map((type) => lineFor('audit', { ...plain.audit, type }))
+    for (const source of sources.slice(1)) lines.push(lineFor(source, plain[source]))
+    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('../../fixtures/formats/types.cef')
+  })
+
+  test('is the same whatever the format wrote before', () => {
+    const runs = [
+      runOfJson('audit', JSON.stringify({ ...plain.audit, type: '\nhistory.usage' })),
+      ...sources.map((source) => runOfJson(source, JSON.stringify(plain[source]))),
+      runOfJson('audit', JSON.stringify(plain.audit), { origin: { workspace: 'other', source: 'audit' } }),
+      runOfJson('audit', JSON.stringify(plain.audit), { replay: true }),
+      ...hostile.map((type) => runOfJson('audit', JSON.stringify({ ...plain.audit, type }))),
+      ...Array.from({ length: 1100 }, (_, i) =>
+        runOfJson('audit', JSON.stringify({ ...plain.audit, type: `x:${i}` })),
+      ),
+    ]
+    const kept = cef()
+    for (const run of [...runs, ...[...runs].reverse()]) expect(lineOf(kept, run)).toBe(lineOf(cef(), run))
+  })
+
+  test('of an entry of megabytes, of 512 levels or of a million members is written', () => {
+    const deep = '['.repeat(510) + ']'.repeat(510)
+    const members = Array.from({ length: 50_000 }, (_, i) => `"k${i}":${i}`).join(',')
+    const start = JSON.stringify(plain.audit).slice(0, -1)
+    for (const more of [
+      `"d":${deep}`,
+      `"s":"${'\\u0000='.repeat(100_000)}"`,
+      `"user":"${'\\t'.repeat(400_000)}"`,
+      members,
+    ]) {
+      const json = `${start},${more}}`
+      expect(membersIn('audit', parseCef(lineOf(cef(), runOfJson('audit', json))))).toEqual(membersOf(json))
+    }
+  })
+
+  test('every type that is documented has a name and a severity, each once', () => {
+    expect(documentedTypes.map(({ classId }) => classId).sort()).toEqual([...typesOfMock].sort())
+    expect(new Set(documentedTypes.map(({ name }) => name)).size).toBe(documentedTypes.length)
+  })
+})
