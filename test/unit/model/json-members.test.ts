@@ -161,6 +161,21 @@ describe('a compact entry', () => {
     )
   })
 
+  test('keeps a field where naming it would take as many bytes', () => {
+    const short = `"short":"${'s'.repeat(16)}"`
+    const padded = `"padded":${' '.repeat(200)}"${'p'.repeat(14)}"`
+    expect(text(compactEntry(Buffer.from(`{"id":"a",${short},${padded}}`), 120))).toBe(
+      `{"id":"a",${short},"auditferry_dropped":[{"field":"padded","bytes":16}]}`,
+    )
+  })
+
+  test('keeps what stands around the object', () => {
+    const raw = Buffer.from(` { "id":"a","b":"${'z'.repeat(300)}" } `)
+    expect(text(compactEntry(raw, 100))).toBe(
+      ` { "id":"a","auditferry_dropped":[{"field":"b","bytes":302}]} `,
+    )
+  })
+
   test('may have nothing left but the mark', () => {
     const raw = Buffer.from(`{"b":"${'z'.repeat(300)}"}`)
     expect(text(compactEntry(raw, 100))).toBe('{"auditferry_dropped":[{"field":"b","bytes":302}]}')
