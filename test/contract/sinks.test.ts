@@ -1,20 +1,20 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gunzipSync, gzipSync } from 'node:zlib'
 import { afterEach } from 'vitest'
 import type { Disk } from '../../src/model/disk.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
-import type { HttpRequest, Transport } from '../../src/model/http.ts'
 import { disk } from '../../src/ops/disk.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeDisk } from '../fakes/disk.ts'
-import { FakeHec, hecTransport } from '../fakes/hec.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
-import { type SinkBench, sinkContract } from './sink.contract.ts'
+import { hecBench } from './hec-bench.ts'
+import { sinkContract } from './sink.contract.ts'
+import { datagramBench, relpBench, streamBench } from './syslog-bench.ts'
 
 const idOf = (line: string) => (JSON.parse(line) as { id: string }).id
-const idsOf = (text: string) => text.split('\n').filter(Boolean).map(idOf)
+/** Of whole lines: one that is being written is none yet. */
+const idsOf = (text: string) => text.split('\n').slice(0, -1).map(idOf)
 
 sinkContract('stdout', () => {
   let text = ''
@@ -26,10 +26,12 @@ sinkContract('stdout', () => {
   }
   const deps = sinkDeps({ print })
   return {
+    name: 'console',
     open: () => sinkKinds.stdout.open('console', {}, deps),
     received: () => idsOf(text),
     down: () => (gone = true),
     up: () => (gone = false),
+    clock: deps.clock,
     secrets: [],
     logged: () => deps.log.lines.join(),
     leftOpen: () => 0,
@@ -51,12 +53,14 @@ sinkContract('file, in memory', () => {
       return { ...file, sync }
     },
     exists: (path) => fake.exists(path),
+    look: (path) => fake.look(path),
     rename: (from, to) => fake.rename(from, to),
     remove: (path) => fake.remove(path),
     syncFolder: (folder) => fake.syncFolder(folder),
   }
   const options = sinkKinds.file.options.parse({ path: '/out/f.ndjson' })
   return {
+    name: 'archive',
     open() {
       if (fake.paths().length > 0) {
         fake.crash('kill')
@@ -68,6 +72,7 @@ sinkContract('file, in memory', () => {
     down: () => (fake.capacityBytes = 0),
     up: () => (fake.capacityBytes = Infinity),
     loseAnswer: () => (lose = true),
+    clock: deps.clock,
     secrets: [],
     logged: () => deps.log.lines.join(),
     leftOpen: () => fake.openFiles,
@@ -108,52 +113,23 @@ sinkContract('file, on a real disk', () => {
   }
   const options = sinkKinds.file.options.parse({ path })
   return {
+    name: 'archive',
     open: () => sinkKinds.file.open('archive', options, { ...deps, disk: refusing }),
     received: () => idsOf(read()),
     down: () => (gone = true),
     up: () => (gone = false),
+    clock: deps.clock,
     secrets: [],
     logged: () => deps.log.lines.join(),
     leftOpen: () => open,
   }
 })
 
-/** Makes the object number `index` of a body unreadable for Splunk. */
-function spoiled(request: HttpRequest, index: number): HttpRequest {
-  if (!request.body) return request
-  let seen = 0
-  const text = gunzipSync(request.body).toString()
-  const bad = text.replace(/"event":\{/g, (found) => (seen++ === index ? '"event":}' : found))
-  return { ...request, body: gzipSync(bad) }
-}
-
-function hecBench(more: object): SinkBench {
-  const token = 'test-token-5ec2e7'
-  const fake = new FakeHec({ tokens: { [token]: {} } })
-  const deps = sinkDeps()
-  const send = hecTransport(fake, deps.clock)
-  let spoil: number | undefined
-  const transport: Transport = (request, signal) => {
-    const index = spoil
-    spoil = undefined
-    return send(index === undefined ? request : spoiled(request, index), signal)
-  }
-  const options = sinkKinds.splunk_hec.options.parse({ token, ...more })
-  return {
-    open: () => sinkKinds.splunk_hec.open('splunk', options, { ...deps, transport: () => transport }),
-    received: () => fake.texts().map(idOf),
-    down: () => (fake.faultOf = () => ({ kind: 'reset' })),
-    up: () => (fake.faultOf = undefined),
-    loseAnswer: () => fake.faults.push({ kind: 'reset', indexes: true }),
-    stall: () => fake.faults.push({ kind: 'slow', ms: 3_600_000 }),
-    refuse: (index) => (spoil = index),
-    secrets: [token],
-    logged: () => deps.log.lines.join(),
-    leftOpen: () => deps.clock.sleeping,
-  }
-}
-
-sinkContract('splunk_hec', () => hecBench({ url: 'https://splunk.test:8088' }))
+sinkContract('splunk_hec', () => hecBench({ url: 'https://a.test:8088' }))
 sinkContract('splunk_hec with several endpoints', () =>
   hecBench({ urls: ['https://a.test:8088', 'https://b.test:8088'] }),
 )
+sinkContract('syslog over TCP', () => streamBench('tcp://siem.test:601'))
+sinkContract('syslog over TLS', () => streamBench('tls://siem.test:6514'))
+sinkContract('syslog over UDP', datagramBench)
+sinkContract('syslog over RELP', relpBench)

@@ -1,0 +1,239 @@
+// What every sink promises together with the conductor and a real journal, over hours of virtual time: one suite for all kinds.
+import { describe, expect, test } from 'vitest'
+import type { ConnectorError } from '../../src/model/errors.ts'
+import type { StepClock } from '../fakes/sink-deps.ts'
+import { uuid } from './journal-parts.ts'
+import { type Applies, notApplicable } from './not-applicable.ts'
+import { type Secured, tlsContract } from './tls.contract.ts'
+import { openVoyage, type Start, type Voyage } from './voyage.ts'
+
+/** What can become of the answer to one batch. */
+export const answerFaults = ['lost', 'cut', 'slow', 'endless', 'of a wrong type', 'nonsense'] as const
+export type AnswerFault = (typeof answerFaults)[number]
+
+/** Absent methods say: with this receiver that cannot be. The suite tells which cases were left out for it. */
+export interface DeliveryBench {
+  /** under which `start` opens it */
+  readonly name: string
+  /** A process with this sink: called again, the next process. `Shipper` over a sink, or what else delivers to it. */
+  readonly start: Start
+  /** The clock that the sink lives by; absent: it needs none, or lives in real time. */
+  readonly clock?: StepClock | undefined
+  /** Ids of the entries that the receiver has, in its order. */
+  received(): readonly string[] | Promise<readonly string[]>
+  /** The receiver keeps no order: what it has is compared as a set. */
+  readonly unordered?: true | undefined
+  /** The receiver is gone, or takes nothing. */
+  down(): unknown
+  up(): unknown
+  /** This becomes of the answer to the next batch; the receiver may have taken it or not. */
+  readonly answers?: Partial<Record<AnswerFault, () => void>> | undefined
+  /** The next batch is answered only when the test ends, or never. */
+  readonly stall?: (() => void) | undefined
+  /** The receiver refuses line `index` of the next batch for good, by name. */
+  readonly refuse?: ((index: number) => void) | undefined
+  /** The receiver refuses each batch that holds this entry, without saying which it is. */
+  readonly poison?: ((id: string) => void) | undefined
+  /** `revoke`: the receiver takes the present key no more. `renew`: a good one stands where the configuration says. */
+  readonly key?: { readonly revoke: () => void; readonly renew: () => void } | undefined
+  /** A receiver behind TLS on the loopback. */
+  readonly secured?: Secured | undefined
+  /** Files, sockets, timers that are open. */
+  leftOpen(): number
+}
+
+const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
+export const ids = (from: number, to: number): string[] =>
+  Array.from({ length: to - from + 1 }, (_, i) => uuid(from + i))
+
+/** Each id once, in the order of its first arrival. */
+const firsts = (received: readonly string[]): string[] => [...new Set(received)]
+
+function mostOften(received: readonly string[]): number {
+  const counts = new Map<string, number>()
+  for (const id of received) counts.set(id, (counts.get(id) ?? 0) + 1)
+  return Math.max(0, ...counts.values())
+}
+
+export function deliveryContract(kind: string, setUp: () => DeliveryBench): void {
+  describe(`${kind} behind the conductor`, () => {
+    const applies = notApplicable(kind)
+    orderCases(setUp)
+    refusalCases(setUp, applies)
+    trouble(setUp)
+    answerCases(setUp, applies)
+    endings(setUp, applies)
+    keyCases(setUp, applies)
+    tlsContract(() => setUp(), applies)
+  })
+}
+
+async function expectAll(bench: DeliveryBench, voyage: Voyage, wanted: readonly string[]): Promise<void> {
+  await voyage.until(() => voyage.owed() === 0)
+  const received = firsts(await bench.received())
+  if (bench.unordered) expect(received.sort()).toEqual([...wanted].sort())
+  else expect(received).toEqual(wanted)
+}
+
+function orderCases(setUp: () => DeliveryBench): void {
+  test('pages of any size arrive in the order of the journal, each entry once', async () => {
+    const bench = setUp()
+    const voyage = await openVoyage(bench, { maxEntries: 7 })
+    for (const count of [1, 20, 3, 7, 40]) await voyage.append(count)
+    voyage.sail()
+    await expectAll(bench, voyage, ids(1, 71))
+    expect(await bench.received()).toHaveLength(71)
+    await voyage.append(5)
+    await expectAll(bench, voyage, ids(1, 76))
+    await voyage.stop()
+    expect(bench.leftOpen()).toBe(0)
+  })
+}
+
+function refusalCases(setUp: () => DeliveryBench, applies: Applies): void {
+  test('an entry that is refused by name becomes a dead letter, and all around it arrive in order', async () => {
+    const bench = setUp()
+    if (!applies(bench.refuse, 'an entry refused by name')) return
+    const voyage = await openVoyage(bench, { maxEntries: 10 })
+    await voyage.append(10)
+    bench.refuse(3)
+    voyage.sail()
+    await expectAll(bench, voyage, [...ids(1, 3), ...ids(5, 10)])
+    expect(await bench.received()).toHaveLength(9)
+    expect((await voyage.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
+    await voyage.stop()
+  })
+
+  test('an entry that spoils each batch it is in is found, and it alone becomes a dead letter', async () => {
+    const bench = setUp()
+    if (!applies(bench.poison, 'an entry that spoils its batch without a name')) return
+    const voyage = await openVoyage(bench, { maxEntries: 16 })
+    await voyage.append(40)
+    bench.poison(uuid(11))
+    voyage.sail()
+    await expectAll(bench, voyage, [...ids(1, 10), ...ids(12, 40)])
+    expect(await bench.received()).toHaveLength(39)
+    const letters = await voyage.deadLetters()
+    expect(letters.map(({ entryId }) => entryId)).toEqual(ids(11, 11))
+    expect(letters[0]?.reason).toMatch(/\w/)
+    await voyage.stop()
+  })
+}
+
+function trouble(setUp: () => DeliveryBench): void {
+  test('a receiver that is down for hours gets all of it in order when it is back, and was not asked without end', async () => {
+    const bench = setUp()
+    const voyage = await openVoyage(bench, { maxEntries: 7 })
+    await voyage.append(5)
+    voyage.sail()
+    await expectAll(bench, voyage, ids(1, 5))
+    await bench.down()
+    for (let hour = 0; hour < 3; hour++) {
+      await voyage.append(10)
+      await voyage.pass(HOUR_MS)
+    }
+    expect(await bench.received()).toEqual(ids(1, 5))
+    expect(voyage.owed()).toBe(30)
+    // Between two tries it holds no memory that the living could use.
+    await voyage.until(() => voyage.heldBytes() === 0)
+    const tries = voyage.watch.retries.length
+    expect(tries).toBeGreaterThan(3 * 60)
+    expect(tries).toBeLessThan(3 * 240)
+    await bench.up()
+    const upAt = voyage.now()
+    await expectAll(bench, voyage, ids(1, 35))
+    expect(voyage.now() - upAt).toBeLessThan(2 * MINUTE_MS)
+    expect(await bench.received()).toHaveLength(35)
+    expect(await voyage.deadLetters()).toEqual([])
+    await voyage.stop()
+    expect(bench.leftOpen()).toBe(0)
+  })
+}
+
+function answerCases(setUp: () => DeliveryBench, applies: Applies): void {
+  test.each(answerFaults)(
+    'an answer that is %s loses nothing: at most its own batch comes twice',
+    async (fault) => {
+      const bench = setUp()
+      const bring = bench.answers?.[fault]
+      if (!applies(bring, `an answer that is ${fault}`)) return
+      const voyage = await openVoyage(bench, { maxEntries: 8 })
+      await voyage.append(8)
+      voyage.sail()
+      await expectAll(bench, voyage, ids(1, 8))
+      bring()
+      const before = voyage.now()
+      await voyage.append(20)
+      await expectAll(bench, voyage, ids(1, 28))
+      const received = await bench.received()
+      expect(received.length).toBeLessThanOrEqual(28 + 8)
+      expect(mostOften(received)).toBeLessThanOrEqual(voyage.assurance === 'stored' ? 1 : 2)
+      expect(await voyage.deadLetters()).toEqual([])
+      expect(voyage.now() - before).toBeLessThan(10 * MINUTE_MS)
+      await voyage.stop()
+      expect(bench.leftOpen()).toBe(0)
+    },
+  )
+}
+
+function endings(setUp: () => DeliveryBench, applies: Applies): void {
+  test('a stop in mid-batch ends at once, and the next process brings the rest', async () => {
+    const bench = setUp()
+    if (!applies(bench.stall, 'a batch that is on its way for long')) return
+    const voyage = await openVoyage(bench, { maxEntries: 5 })
+    await voyage.append(12)
+    bench.stall()
+    voyage.sail()
+    await voyage.until(() => voyage.watch.states.includes('sending'))
+    await voyage.turns(20)
+    const stoppedAt = voyage.now()
+    await voyage.stop()
+    expect(voyage.now()).toBe(stoppedAt)
+    expect(voyage.owed()).toBe(12)
+    expect(bench.leftOpen()).toBe(0)
+    await bench.up()
+    voyage.sail()
+    await expectAll(bench, voyage, ids(1, 12))
+    expect((await bench.received()).length).toBeLessThanOrEqual(12 + 5)
+    await voyage.stop()
+  })
+
+  test('a kill before the journal could note what was taken: nothing is missing, and nothing twice at a sink that stores', async () => {
+    const bench = setUp()
+    const voyage = await openVoyage(bench, { maxEntries: 5 })
+    await voyage.append(12)
+    const killed = voyage.sailUntilSettling()
+    await voyage.until(killed)
+    voyage.sail()
+    await expectAll(bench, voyage, ids(1, 12))
+    const received = await bench.received()
+    if (voyage.assurance === 'stored') expect(received).toHaveLength(12)
+    else expect(received.length).toBeLessThanOrEqual(12 + 5)
+    await voyage.stop()
+  })
+}
+
+function keyCases(setUp: () => DeliveryBench, applies: Applies): void {
+  test('a key that is revoked holds the sink; a new one in its file is taken without a restart', async () => {
+    const bench = setUp()
+    if (!applies(bench.key, 'a key that is rotated')) return
+    const voyage = await openVoyage(bench, { maxEntries: 5 })
+    await voyage.append(3)
+    voyage.sail()
+    await expectAll(bench, voyage, ids(1, 3))
+    bench.key.revoke()
+    await voyage.append(4)
+    await voyage.pass(10 * MINUTE_MS)
+    expect(await bench.received()).toHaveLength(3)
+    expect(voyage.watch.states.at(-1)).toBe('held')
+    expect(voyage.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({ action: 'hold' })
+    bench.key.renew()
+    const renewedAt = voyage.now()
+    await expectAll(bench, voyage, ids(1, 7))
+    expect(voyage.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
+    expect(await bench.received()).toHaveLength(7)
+    expect(await voyage.deadLetters()).toEqual([])
+    await voyage.stop()
+  })
+}

@@ -1,0 +1,188 @@
+// A journal, a sink and the conductor between them, on a clock that the test drives: what the delivery cases sail with.
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { openJournal } from '../../src/journal/journal.ts'
+import type { Clock } from '../../src/model/clock.ts'
+import type { DeadLetter, Journal } from '../../src/model/journal.ts'
+import { Room } from '../../src/model/room.ts'
+import type { Assurance } from '../../src/model/sink.ts'
+import { ship } from '../../src/ship/loop.ts'
+import type { Stepper } from '../../src/ship/loop.ts'
+import type { BatchLimits, ShipperOptions } from '../../src/ship/shipper.ts'
+import { rawFormat } from '../fakes/lines.ts'
+import { LogLines, StepClock } from '../fakes/sink-deps.ts'
+import { SinkNotes } from '../fakes/watches.ts'
+import { part, spec } from './journal-parts.ts'
+
+/** In real time: a case that takes longer goes in circles. */
+const PATIENCE_MS = 15_000
+
+/** All that delivery needs beside the sink itself. */
+export type Parts = Omit<ShipperOptions, 'sink'>
+
+export interface Started {
+  readonly sink: { readonly name: string; readonly assurance: Assurance; close(): Promise<void> }
+  readonly stepper: Stepper
+}
+
+export type Start = (parts: Parts) => Started
+
+export interface Voyage {
+  readonly watch: SinkNotes
+  readonly assurance: Assurance
+  /** `count` more entries, numbered on from 1, as one page. */
+  append(count: number): Promise<void>
+  /** Starts a process with its loop. */
+  sail(): void
+  /** Starts one that dies when it is about to settle; true once it did. */
+  sailUntilSettling(): () => boolean
+  /** Stops the loop and closes the sink, in order. */
+  stop(): Promise<void>
+  /** Time goes on from one sleeper to the next until it is so. */
+  until(condition: () => boolean): Promise<void>
+  /** So much time passes. */
+  pass(ms: number): Promise<void>
+  /** So many turns of the event loop; no time passes. */
+  turns(count: number): Promise<void>
+  now(): number
+  owed(): number
+  heldBytes(): number
+  deadLetters(): Promise<readonly DeadLetter[]>
+}
+
+const turn = () => new Promise<void>((resolve) => void setImmediate(resolve))
+
+async function openTemporary(sink: string, clock: Clock, log: LogLines): Promise<Journal> {
+  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-voyage-'))
+  const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
+  const journal = await openJournal({
+    path: join(folder, 'journal.db'),
+    ...bounds,
+    sinks: [sink],
+    clock,
+    log,
+  })
+  onTestFinished(async () => {
+    await journal.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return journal
+}
+
+/** The same journal for a process that never gets to hear that it settled, nor settles. */
+function deadly(journal: Journal, died: () => void): Journal {
+  const mortal = new Map<PropertyKey, unknown>([
+    [
+      'settle',
+      () => {
+        died()
+        return new Promise(() => undefined)
+      },
+    ],
+  ])
+  return new Proxy(journal, {
+    get(target, name) {
+      const own = mortal.get(name) ?? (Reflect.get(target, name) as unknown)
+      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+    },
+  })
+}
+
+/** A journal that knows this sink, and the parts of a process that delivers from it. */
+export async function openParts(
+  sink: string,
+  clock: Clock,
+  limits: Partial<BatchLimits>,
+): Promise<Parts & { watch: SinkNotes }> {
+  const log = new LogLines()
+  return {
+    journal: await openTemporary(sink, clock, log),
+    format: rawFormat,
+    limits: { maxEntries: 1000, maxBytes: 2 ** 20, lingerMs: 0, ...limits },
+    wanted: ({ onlySink }) => onlySink === undefined || onlySink === sink,
+    shape: 'one',
+    watch: new SinkNotes(),
+    log,
+    clock,
+    random: () => 0.5,
+    room: new Room(32 * 2 ** 20),
+    over: () => false,
+  }
+}
+
+export async function openVoyage(
+  bench: { readonly name: string; readonly start: Start; readonly clock?: StepClock | undefined },
+  limits: Partial<BatchLimits>,
+): Promise<Voyage> {
+  const clock = bench.clock ?? new StepClock()
+  const parts = await openParts(bench.name, clock, limits)
+  const { journal, watch } = parts
+  let room = new Room(0)
+  let running: { started: Started; stopping: AbortController; loop: Promise<void> } | undefined
+  let assurance: Assurance = 'sent'
+  let made = 0
+  /** what must stop a process */
+  let failure: unknown
+
+  const begin = (through: Journal) => {
+    room = new Room(32 * 2 ** 20)
+    const own = { ...parts, journal: through, room }
+    const started = bench.start(own)
+    assurance = started.sink.assurance
+    const stopping = new AbortController()
+    const loop = ship(started.stepper, { ...own, sink: started.sink }, stopping.signal)
+    loop.catch((error: unknown) => (failure = error))
+    return { started, stopping, loop }
+  }
+  const stop = async () => {
+    const ended = running
+    running = undefined
+    ended?.stopping.abort()
+    await ended?.loop
+    await ended?.started.sink.close()
+  }
+  const drive = async (done: () => boolean) => {
+    const deadline = performance.now() + PATIENCE_MS
+    for (;;) {
+      await turn()
+      await turn()
+      if (failure !== undefined) throw failure as Error
+      if (done()) return
+      clock.advance()
+      if (performance.now() > deadline) throw new Error('this goes in circles')
+    }
+  }
+  onTestFinished(stop)
+  return {
+    watch,
+    get assurance() {
+      return assurance
+    },
+    append: async (count) => {
+      await journal.append(part(Array.from({ length: count }, () => spec(++made))))
+    },
+    sail: () => {
+      running = begin(journal)
+    },
+    sailUntilSettling: () => {
+      let dead = false
+      begin(deadly(journal, () => (dead = true)))
+      return () => dead
+    },
+    stop,
+    until: drive,
+    pass: async (ms) => {
+      const end = clock.now() + ms
+      await drive(() => clock.now() >= end)
+    },
+    turns: async (count) => {
+      for (let i = 0; i < count; i++) await turn()
+    },
+    now: () => clock.now(),
+    owed: () => journal.stats().entries,
+    heldBytes: () => room.heldBytes,
+    deadLetters: () => journal.deadLetters({}),
+  }
+}
