@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { cef } from '../../../src/formats/cef.ts'
 import { documentedTypes, eventType } from '../../../src/formats/event-types.ts'
@@ -204,6 +205,22 @@ describe('a line of CEF', () => {
       const json = `${start},${more}}`
       expect(membersIn('audit', parseCef(lineOf(cef(), runOfJson('audit', json))))).toEqual(membersOf(json))
     }
+  })
+
+  test('docs/formats.md tells the name and severity of each type', () => {
+    const rows = readFileSync('docs/formats.md', 'utf8').matchAll(
+      /^\| `([a-z_]+:[a-z_]+)` +\| (\d+) +\| (.*?) +\|$/gm,
+    )
+    const told = Array.from(rows, ([, classId, severity, name]) => ({
+      classId,
+      severity: Number(severity),
+      name,
+    }))
+    const wanted = documentedTypes.map(({ classId, severity, name }) => ({ classId, severity, name }))
+    expect(new Set(told.map((row) => JSON.stringify(row)))).toEqual(
+      new Set(wanted.map((row) => JSON.stringify(row))),
+    )
+    expect(told.length).toBe(wanted.length)
   })
 
   test('every type that is documented has a name and a severity, each once', () => {
