@@ -383,6 +383,32 @@ describe('the end of the chain', () => {
   })
 })
 
+it.each(['.gz', '.zst', ''])(
+  'an endless object (%s) is read no further than its manifest allows',
+  async (end) => {
+    const key = objects.find((name) => name.endsWith(`.ndjson${end}`)) ?? ''
+    const lines = Buffer.alloc(2 ** 20, 'x\n')
+    const whole = packed(key, lines)
+    let pieces = 0
+    async function* endless() {
+      for (;;) {
+        if (pieces++ > 1_000) throw new Error('read without end')
+        yield whole
+      }
+    }
+    const bucket = new MemoryBucket(new Fate())
+    for (const [name, body] of original) bucket.objects.set(name, body)
+    const seen = bucket.seen()
+    const faults: string[] = []
+    const keys = readPublicKeys(stand.keys.publicPem)
+    const store = { ...seen, get: async (name: string) => (name === key ? endless() : seen.get(name)) }
+    await verifyEvidence(store, { keys }, ({ level, where, what }) => {
+      if (level === 'fault') faults.push(`${where} ${what}`)
+    })
+    expect(faults).toEqual([`${key} is longer than its manifest says`])
+  },
+)
+
 describe('a journal made anew', () => {
   it('begins a chain of its own beside the old one, and both are told', async () => {
     const second = await Stand.open()
