@@ -1,0 +1,14 @@
+// The example of docs/write-a-sink.md: it is the text of a file that compiles, and it passes the suite that all sinks pass.
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { httpLinesBench } from './example/http-lines-bench.ts'
+import { sinkContract } from './sink.contract.ts'
+
+sinkContract('http_lines, the example of docs/write-a-sink.md', httpLinesBench)
+
+test('docs/write-a-sink.md shows the example as it stands in its file', () => {
+  const source = readFileSync('test/contract/example/http-lines.ts', 'utf8')
+  // In the document it stands where a sink stands: in a folder of its own below src/sinks.
+  const placed = source.replaceAll("'../../../src/sinks/", "'../").replaceAll("'../../../src/", "'../../")
+  expect(readFileSync('docs/write-a-sink.md', 'utf8')).toContain(`\`\`\`ts\n${placed}\`\`\``)
+})
