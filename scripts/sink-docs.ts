@@ -13,6 +13,7 @@ interface Shape {
   readonly enum?: readonly unknown[]
   readonly pattern?: string
   readonly items?: Shape
+  readonly anyOf?: readonly Shape[]
   readonly properties?: Readonly<Record<string, Shape>>
   readonly required?: readonly string[]
 }
@@ -25,6 +26,7 @@ function kindOf(shape: Shape): string {
   if (shape.const !== undefined) return code(shape.const)
   if (shape.pattern === durationPattern.source) return 'duration'
   if (shape.pattern === sizePattern.source) return 'size'
+  if (shape.anyOf) return shape.anyOf.map(kindOf).join(' or ')
   if (shape.type === 'array') return `list of ${kindOf(shape.items ?? {})}`
   const words: Record<string, string> = { string: 'text', integer: 'number', object: 'mapping' }
   return words[shape.type ?? ''] ?? shape.type ?? 'text'

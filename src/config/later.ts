@@ -4,7 +4,7 @@ import { duration } from '../model/units.ts'
 import { interval, start } from './fields.ts'
 
 /** Sink types and formats that an operator may know from the contract. */
-export const laterWords: readonly string[] = ['syslog', 'ecs', 'ocsf']
+export const laterWords: readonly string[] = ['ecs', 'ocsf']
 
 const off = (onUnlessSaid: boolean) =>
   z

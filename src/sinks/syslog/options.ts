@@ -74,7 +74,7 @@ export const options = z
         'Private enterprise number in the structured data (`auditferry@32473`); the default is the one reserved for documentation.',
       ),
     max_message_bytes: messageBytes()
-      .default(8192)
+      .prefault(8192)
       .describe('The most bytes that a message may have, its header included.'),
     oversize: z
       .enum(['split', 'compact', 'dead_letter'])
