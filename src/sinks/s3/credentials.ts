@@ -65,7 +65,7 @@ function refused(error: unknown, options: S3Options, now: number): ConnectorErro
         ? 'for role_arn: check that the role exists and trusts whoever asks'
         : 'in the environment: set access_key_id, role_arn or web_identity_token_file, or run where AWS gives a role'
   const code = /^[A-Za-z]{1,48}$/.test(codeOf(error)) ? ` (${codeOf(error)})` : ''
-  return new ConnectorError('unauthorized', `no credentials ${how}${code}`, { cause: error })
+  return new ConnectorError('unauthorized', `no credentials ${how}${code}`)
 }
 
 /** Asked by the library whenever what it has comes to its end. */

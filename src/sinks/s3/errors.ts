@@ -171,27 +171,26 @@ export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(e
 /** `where`: the bucket and who has it. The server's own words are not quoted: they hold key ids and more. */
 export function s3Error(where: string, error: unknown, nowMs: number): ConnectorError {
   if (error instanceof ConnectorError) return error
-  if (!isRecord(error))
-    return new ConnectorError('bad_reply', `${where} could not be asked`, { cause: error })
+  if (!isRecord(error)) return new ConnectorError('bad_reply', `${where} could not be asked`)
   if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: called off`)
   const failure = failureOf(error)
   if (failure.status === 0) return unanswered(where, error)
   const [code, words] = meaningOf(failure)
   const region = words === elsewhere[1] && failure.region ? `: set region to ${failure.region}` : ''
   const hint = retryAfterMs(failure.headers, nowMs)
-  return new ConnectorError(code, `${where} ${words}${region} (${quoted(failure)})`, {
-    cause: error,
-    ...(hint === undefined ? {} : { retryAfterMs: hint }),
-  })
+  // No cause: the library's error carries the request as it was signed, session token and all.
+  const message = `${where} ${words}${region} (${quoted(failure)})`
+  return new ConnectorError(code, message, hint === undefined ? {} : { retryAfterMs: hint })
+}
+
+function nameOf({ name }: Readonly<Record<string, unknown>>): string {
+  return typeof name === 'string' && /^[A-Za-z]{1,48}$/.test(name) ? name : 'no name'
 }
 
 /** No answer of a server: what the library or our own code stumbled over before. */
 function unanswered(where: string, error: Readonly<Record<string, unknown>>): ConnectorError {
   const text = typeof error['message'] === 'string' ? error['message'] : ''
   if (text.includes('Region is missing'))
-    return new ConnectorError('misconfigured', `${where}: which region? Set region, or AWS_REGION`, {
-      cause: error,
-    })
-  if (error instanceof TypeError || error instanceof RangeError) throw error
-  return new ConnectorError('bad_reply', `${where} answered something that is not S3`, { cause: error })
+    return new ConnectorError('misconfigured', `${where}: which region? Set region, or AWS_REGION`)
+  return new ConnectorError('bad_reply', `${where} answered something that is not S3 (${nameOf(error)})`)
 }

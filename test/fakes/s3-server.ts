@@ -1,0 +1,66 @@
+// The S3 fake behind a real socket on the loopback, for senders in another process and for bodies that must stream.
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer as createTls } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { HttpRequest } from '../../src/model/http.ts'
+import type { FakeS3, RawReply } from './s3.ts'
+
+export interface S3Listener {
+  readonly url: string
+  close(): Promise<void>
+}
+
+function send(reply: RawReply, outgoing: ServerResponse): void {
+  if (reply.reset) {
+    outgoing.socket?.resetAndDestroy()
+    return
+  }
+  outgoing.writeHead(reply.status, reply.headers)
+  if (!reply.endless) {
+    outgoing.end(reply.body)
+    return
+  }
+  outgoing.write(reply.body)
+  const more = () => {
+    while (!outgoing.destroyed && outgoing.write(Buffer.alloc(16_384, 0x20)));
+  }
+  outgoing.on('drain', more)
+  more()
+}
+
+async function answer(fake: FakeS3, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  const parts: Buffer[] = []
+  for await (const part of incoming) parts.push(part as Buffer)
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(incoming.headers)) headers[name] = String(value)
+  const url = new URL(incoming.url ?? '/', 'http://127.0.0.1').href
+  const method = (incoming.method ?? 'GET') as HttpRequest['method']
+  const reply = fake.handle({ method, url, headers, body: Buffer.concat(parts) }, Date)
+  const timer = setTimeout(() => send(reply, outgoing), reply.delayMs)
+  outgoing.on('close', () => clearTimeout(timer))
+}
+
+export async function openS3Server(
+  fake: FakeS3,
+  tls?: { readonly key: string; readonly cert: string },
+): Promise<S3Listener> {
+  const handler = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    // The sender went away in mid-body: nothing was asked, so nothing is answered.
+    answer(fake, incoming, outgoing).catch(() => outgoing.destroy())
+  }
+  const server = tls ? createTls(tls, handler) : createServer(handler)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
