@@ -113,7 +113,7 @@ export class StreamSession implements Session {
       await this.#writePiece(line, bytes.subarray(at, at + WRITE_BYTES), signal)
   }
 
-  /** What fails here leaves half a message behind: no other can follow on this connection. */
+  /** What fails here leaves half a message behind: the connection is gone with it. */
   async #writePiece(line: Line, piece: Uint8Array, signal: AbortSignal): Promise<void> {
     const written = new AbortController()
     const late = new AbortController()
@@ -125,7 +125,6 @@ export class StreamSession implements Session {
       await line.connection.write(piece, AbortSignal.any([signal, late.signal]))
       line.writingSince = undefined
     } catch (error) {
-      line.connection.destroy()
       if (signal.aborted) this.#kept.clear()
       if (!late.signal.aborted || signal.aborted) throw line.failure ?? error
       const what = `${this.#options.where} took nothing for ${WRITE_MS / 1000} s: is it stuck, or its queue full?`

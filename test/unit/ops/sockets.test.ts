@@ -124,6 +124,19 @@ describe('a plain stream', () => {
     expect(connection.gone).toBe(true)
   })
 
+  test('a peer that ends its side while a write is stuck is gone, though the write still waits', async () => {
+    const port = await listen(
+      createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => socket.end()),
+    )
+    const connection = await connect(port)
+    const stop = new AbortController()
+    const writing = connection.write(Buffer.alloc(64 * 1024 * 1024), stop.signal)
+    writing.catch(() => undefined)
+    await until(() => connection.gone)
+    stop.abort()
+    await caught(writing)
+  })
+
   test('a read is called off without harm to the connection', async () => {
     const port = await plain((socket) => socket.pipe(socket))
     const connection = await connect(port)

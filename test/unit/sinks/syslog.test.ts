@@ -89,6 +89,8 @@ describe('over a stream', () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 300, 1))
     it.peer.last.over(true)
+    await turn()
+    it.clock.pass(3_600_000)
     let writes = 0
     it.peer.wrote = (connection) => {
       if (++writes === 1) connection.over(true)
