@@ -77,6 +77,8 @@ export interface Receiver {
  * Never called concurrently for one sink. All replies are bounded in size and time by the sink.
  */
 export interface Sink extends Receiver {
+  /** No batch holds more entries: a crash repeats a batch, and less may be promised than the settings would allow. */
+  readonly maxEntries?: number | undefined
   /** Called before a batch is sent for the first time; its answer is persisted in the intent before `deliver`. */
   prepare?(lines: Lines, signal: AbortSignal): Promise<string>
   /** Work on the next batch that may be done while the last one is in the air, such as compressing it. Never required. */

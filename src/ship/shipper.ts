@@ -84,7 +84,7 @@ export class Shipper implements Stepper {
   /** The oldest owed entries as lines, or how long to wait for more of them. */
   async #load(after: Seq | undefined, signal: AbortSignal): Promise<Loaded | number> {
     const { journal, sink, limits, clock, over, room } = this.#options
-    const maxEntries = Math.min(this.#cap ?? Infinity, limits.maxEntries)
+    const maxEntries = Math.min(this.#cap ?? Infinity, sink.maxEntries ?? Infinity, limits.maxEntries)
     const batch = await journal.take(sink.name, { maxEntries, maxBytes: limits.maxBytes }, after)
     if (!batch) return Infinity
     const oldestAt = batch.runs[0]?.appendedAt ?? 0

@@ -3,13 +3,15 @@ import { ConnectorError } from '../../model/errors.ts'
 import type { CheckResult, Lines } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
 import { messagesIn } from './messages.ts'
-import { RelpLink } from './relp.ts'
+import { RELP_WINDOW, RelpLink } from './relp.ts'
 import { CONNECT_MS, type Delivered, type Refused, type Session, type SessionOptions } from './session.ts'
 
 const CLOSE_MS = 400
 
 export class OverRelp implements Session {
   readonly assurance = 'received'
+  /** What a crash may repeat is the window. */
+  readonly maxEntries = RELP_WINDOW
   readonly #options: SessionOptions
   readonly #link: RelpLink
   #connection: Connection | undefined

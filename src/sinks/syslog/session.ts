@@ -22,6 +22,8 @@ export interface Delivered {
  */
 export interface Session {
   readonly assurance: Assurance
+  /** as in Sink */
+  readonly maxEntries?: number
   /** Throws ConnectorError when nothing may be settled. A signal that aborts: `aborted`. */
   deliver(lines: Lines, signal: AbortSignal): Promise<Delivered>
   /** Sends no message. Never throws. */

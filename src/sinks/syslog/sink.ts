@@ -66,6 +66,10 @@ class SyslogSink implements Sink {
     return this.#session.assurance
   }
 
+  get maxEntries() {
+    return this.#session.maxEntries
+  }
+
   async deliver({ lines }: Delivery, signal: AbortSignal): Promise<Outcome> {
     if (signal.aborted) throw new ConnectorError('aborted', 'syslog: stopped before the batch')
     if (lines.count === 0) return { settled: 0, refused: [] }
