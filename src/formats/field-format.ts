@@ -164,6 +164,8 @@ function writeMembers(writing: Writing, { rows, found }: Table): void {
     if (found.counts[row] === 0) continue
     const [member, field, spare] = rows[row] as Row
     if (field === 'id' || field === 'time' || field === 'type') continue
+    // JSON may be large: what stands twice is not told a third time.
+    if (field === 'details' && found.counts[row] !== 1) continue
     const start = found.starts[row] as number
     const end = found.ends[row] as number
     if (spare) {

@@ -33,14 +33,13 @@ export function textAt(raw: Uint8Array, start: number, end: number, longest: num
   return inside.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
 }
 
-/** A place at `least` or soon behind it where neither an escape nor a character is cut in two. */
+/** A place at `least` or soon behind it that is not within an escape; a character cut in two is past what is wanted. */
 function cutAt(raw: Uint8Array, from: number, least: number): number {
   let at = from
   while (at < least) {
     if (raw[at] !== BACKSLASH) at++
     else at += raw[at + 1] === 117 ? 6 : 2
   }
-  while (((raw[at] as number) & 0xc0) === 0x80) at++
   return at
 }
 
@@ -53,13 +52,17 @@ export function isPlain(raw: Uint8Array, start: number, end: number): boolean {
   return raw[start] !== SPACE && raw[end - 1] !== SPACE
 }
 
-/** The longest that one byte becomes: `\\u007f`. */
-const GROWTH = 7
+/** The longest that one character becomes: `\\u007f`. */
+const LONGEST = 7
 const STRIDE = 4096
+/** A character of one byte becomes seven: of an entry made of nothing else, only so many are spared. */
+const MOST_ESCAPES = 1 << 20
+const QUESTION_MARK = 63
 
 /**
  * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,
- * what may not stand in a line is written as JSON escapes. With `escapes`, a backslash stands before each `\` and `=`.
+ * what may not stand in a line is written as JSON escapes (past the first million of them as a question mark, since memory is
+ * bounded). With `escapes`, a backslash stands before each `\` and `=`.
  */
 export function writeJson(
   out: ByteWriter,
@@ -68,30 +71,36 @@ export function writeJson(
   end: number,
   escapes: boolean,
 ): void {
+  out.reserve(end - start + STRIDE * LONGEST)
+  let left = MOST_ESCAPES
   let until = start
+  let { bytes: into, length: to } = out
   for (let i = start; i < end; i++) {
     if (i >= until) {
-      out.reserve((STRIDE + 1) * GROWTH)
+      out.length = to
+      out.reserve(Math.min(end - i, STRIDE) * LONGEST)
+      into = out.bytes
       until = i + STRIDE
     }
     const byte = raw[i] as number
     if (byte === BACKSLASH || byte === EQUALS) {
-      if (escapes) out.bytes[out.length++] = BACKSLASH
-      out.bytes[out.length++] = byte
-    } else if (byte >= SPACE && byte < DEL) {
-      out.bytes[out.length++] = byte
-    } else if (byte < SPACE) {
-      out.bytes[out.length++] = SPACE
+      if (escapes) into[to++] = BACKSLASH
+      into[to++] = byte
+    } else if (byte < DEL || (byte > DEL && byte !== 0xc2 && byte !== 0xe2)) {
+      into[to++] = byte < SPACE ? SPACE : byte
     } else {
       const unit = unfitAt(raw, i)
-      if (unit === 0) out.bytes[out.length++] = byte
+      if (unit === 0) into[to++] = byte
       else {
-        if (escapes) out.bytes[out.length++] = BACKSLASH
-        out.length += out.bytes.write(escapeOf(unit), out.length)
+        if (left-- > 0) {
+          if (escapes) into[to++] = BACKSLASH
+          to += into.write(escapeOf(unit), to)
+        } else into[to++] = QUESTION_MARK
         i += unit < 0x80 ? 0 : unit < 0x800 ? 1 : 2
       }
     }
   }
+  out.length = to
 }
 
 /** DEL, a control character of C1 or a line end of Unicode that begins at `at`; 0 where none does. */

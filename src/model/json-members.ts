@@ -60,14 +60,14 @@ function afterSpace(raw: Uint8Array, at: number): number {
 
 /** Behind the closing quote of the string that opens at `start`. */
 function stringEnd(raw: Uint8Array, start: number): number {
-  let at = start + 1
-  // Most strings are short: a native search is for those that are not.
-  for (const near = Math.min(raw.length, at + 48); at < near; at++) {
-    const byte = raw[at] as number
-    if (byte === QUOTE) return at + 1
-    if (byte === BACKSLASH) at++
-  }
-  for (let from = at; ; from = at + 1) {
+  for (let at = start + 1; ; at++) {
+    // Most strings are short, and one full of quotes is a run of short ones: a native search is for those that are not.
+    for (const near = Math.min(raw.length, at + 128); at < near; at++) {
+      const byte = raw[at] as number
+      if (byte === QUOTE) return at + 1
+      if (byte === BACKSLASH) at++
+    }
+    const from = at
     at = raw.indexOf(QUOTE, from)
     if (at < 0) return raw.length
     let before = at

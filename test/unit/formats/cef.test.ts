@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { cef } from '../../../src/formats/cef.ts'
 import { documentedTypes, eventType } from '../../../src/formats/event-types.ts'
 import { documentedTypes as typesOfMock } from '../../../src/mock/catalogue.ts'
+import { neutralText } from '../../../src/formats/one-line.ts'
 import { parseCef } from '../../fakes/cef-parser.ts'
 import type { CefEvent } from '../../fakes/cef-parser.ts'
 import { runOf } from '../../fakes/lines.ts'
@@ -44,6 +45,12 @@ function membersIn(source: string, { classId, extension }: CefEvent): Map<string
   }
   return told
 }
+
+const escaped = (text: string) =>
+  Array.from(
+    { length: text.length },
+    (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, '0')}`,
+  ).join('')
 
 const lineFor = (source: (typeof sources)[number], entry: object) =>
   lineOf(cef(), runOfJson(source, JSON.stringify(entry)))
@@ -96,6 +103,15 @@ describe('a field of CEF', () => {
     expect(JSON.parse(extension.get('cs4') ?? '')).toEqual({ user, user_agent: 'a\u0000b\tc' })
   })
 
+  test.each([' a', 'a ', ' é', 'é\u00a0', ''])(
+    '%j stands among the others too, since some readers trim',
+    (user) => {
+      const { extension } = parseCef(lineFor('audit', { ...plain.audit, user }))
+      expect(extension.get('suser') ?? '').toBe(user)
+      expect(JSON.parse(extension.get('cs4') ?? '')).toEqual({ user })
+    },
+  )
+
   test('keeps CR and LF as CEF writes them', () => {
     const line = lineFor('audit', { ...plain.audit, user_agent: 'a\r\nb' })
     expect(line).toContain(' requestClientApplication=a\\r\\nb ')
@@ -110,6 +126,39 @@ describe('a field of CEF', () => {
     ] as const) {
       const user = `${'x'.repeat(before)}😀😀`
       expect(parseCef(lineFor('audit', { ...plain.audit, user })).extension.get('suser')).toBe(told)
+    }
+  })
+
+  test('a long text may be written in any way and begin anywhere: only its beginning is decoded', () => {
+    for (const unit of ['\u0001', 'é', '\ud83d\ude00', '\\', '"', '\u2028']) {
+      for (const written of [JSON.stringify(unit).slice(1, -1), escaped(unit)]) {
+        for (let before = 0; before < 6; before++) {
+          const user = 'x'.repeat(before) + unit.repeat(9000)
+          const json = JSON.stringify({ ...plain.audit, user: '@' }).replace(
+            '@',
+            () => 'x'.repeat(before) + written.repeat(9000),
+          )
+          const { extension } = parseCef(lineOf(cef(), runOfJson('audit', json)))
+          const told = neutralText(user, '').slice(0, 1023)
+          expect(told.startsWith(extension.get('suser') ?? '-')).toBe(true)
+          expect(extension.get('suser')?.length).toBeGreaterThan(1021)
+          expect(membersOf(extension.get('cs4') ?? '').get('user')).toBe(user)
+        }
+      }
+    }
+  })
+
+  test('JSON that stands twice is told once, among the others', () => {
+    const json = JSON.stringify(plain.audit).replace('"data":', '"data":1,"data":')
+    const { extension } = parseCef(lineOf(cef(), runOfJson('audit', json)))
+    expect([extension.has('cs1'), extension.get('cs4')]).toEqual([false, '{"data":1,"data":{}}'])
+  })
+
+  test('a class id is cut, so that the severity is never far from the start of a line', () => {
+    for (const type of ['x'.repeat(10_000), '|'.repeat(10_000), '\u0000'.repeat(10_000)]) {
+      const line = lineFor('audit', { ...plain.audit, type })
+      expect(line.indexOf('|3|rt=')).toBeLessThan(2000)
+      expect(JSON.parse(parseCef(line).extension.get('cs4') ?? '')).toEqual({ type })
     }
   })
 
@@ -221,6 +270,13 @@ describe('a line of CEF', () => {
       new Set(wanted.map((row) => JSON.stringify(row))),
     )
     expect(told.length).toBe(wanted.length)
+  })
+
+  test('of an entry full of control characters stays within a few times its size', () => {
+    const json = JSON.stringify({ ...plain.audit, data: '\x7f'.repeat(1_200_000) })
+    const { extension } = parseCef(lineOf(cef(), runOfJson('audit', json)))
+    const told = readJson(extension.get('cs1') ?? '')
+    expect(told).toBe('\x7f'.repeat(2 ** 20) + '?'.repeat(1_200_000 - 2 ** 20))
   })
 
   test('every type that is documented has a name and a severity, each once', () => {
