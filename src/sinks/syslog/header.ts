@@ -32,7 +32,7 @@ export type Header = (
 
 /** Of an entry's id in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
 const ID_BYTES = 128
-const WORKSPACE_BYTES = 64
+const NAME_BYTES = 64
 
 /** What all entries of a run share: written once, copied from then on. */
 function perRun<T>(make: (run: Run) => T): (run: Run) => T {
@@ -42,6 +42,9 @@ function perRun<T>(make: (run: Run) => T): (run: Run) => T {
     return known.made
   }
 }
+
+/** Names of the configuration, which are words: what would need escaping cannot stand there. */
+const paramField = (text: string) => headerField(text, NAME_BYTES).replace(/["\\\]]/g, '_')
 
 const hostnameOf = (options: HeaderOptions, run: Run) =>
   headerField(options.hostname ?? options.hostOf(run.origin.workspace), 255)
@@ -57,17 +60,23 @@ function header5424(options: HeaderOptions): Header {
   const constants = perRun((run) => {
     const { workspace, source } = run.origin
     const fields = `${hostnameOf(options, run)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
-    const data = `auditferry@${enterpriseId} workspace="${headerField(workspace, WORKSPACE_BYTES)}" source="${headerField(source, 32)}"`
-    return { middle: Buffer.from(` ${fields} [${data} id="`), close: run.replay ? '" replay="true"' : '"' }
+    const data = `auditferry@${enterpriseId} workspace="${paramField(workspace)}" source="${paramField(source)}"`
+    const close = run.replay ? '" replay="true"' : '"'
+    return { middle: Buffer.from(` ${fields} [${data} id="`), close, end: Buffer.from(`${close}] `) }
   })
+  const open = Array.from({ length: 8 }, (_, severity) => Buffer.from(`<${facility * 8 + severity}>1 `))
   return (run, index, severity, part, out) => {
-    const { middle, close } = constants(run)
-    out.text(`<${facility * 8 + severity}>1 `)
+    const { middle, close, end } = constants(run)
+    out.copy(open[severity] as Buffer)
     stamp(run.entries.at(index), out)
     out.copy(middle)
     writeId(run, index, out)
-    out.text(close)
     const version = run.entries.version(index)
+    if (version === 0 && !part) {
+      out.copy(end)
+      return
+    }
+    out.text(close)
     if (version > 0) out.text(` version="${version}"`)
     if (part) out.text(` part="${part.number}/${part.of}"`)
     out.text('] ')

@@ -41,11 +41,14 @@ export function writeParam(
 ): void {
   const until = end - start > longest ? characterStart(bytes, start + longest) : end
   out.reserve((until - start) * 2)
+  const { bytes: into } = out
+  let at = out.length
   for (let i = start; i < until; i++) {
     const byte = bytes[i] as number
-    if (byte === QUOTE || byte === BACKSLASH || byte === BRACKET) out.byte(BACKSLASH)
-    out.byte(byte < SPACE || byte === DEL ? UNDERSCORE : byte)
+    if (byte === QUOTE || byte === BACKSLASH || byte === BRACKET) into[at++] = BACKSLASH
+    into[at++] = byte
   }
+  out.length = at
 }
 
 /**

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compactEntry } from '../../../src/model/json-members.ts'
+import type { Run } from '../../../src/model/journal.ts'
 import type { Format } from '../../../src/model/sink.ts'
 import { type FrameOptions, syslogFrame } from '../../../src/sinks/syslog/frame.ts'
 import { messagesIn } from '../../../src/sinks/syslog/messages.ts'
@@ -61,6 +62,12 @@ describe('RFC 5424', () => {
       ...{ facility: 13, severity: 5, appName: 'w_rk_space', hostname: 'h__' },
       data: { '': 'auditferry@9' },
     })
+  })
+
+  test('no name of the configuration can end the structured data', () => {
+    const origin = { workspace: 'a"] b', source: 'c\\"' } as unknown as Run['origin']
+    const [frame] = framesOf(Buffer.from(linesWith({}, [{ id }], rawFormat, { origin }).bytes))
+    expect(parse5424(frame ?? Buffer.alloc(0)).data).toMatchObject({ workspace: 'a___b', source: 'c__', id })
   })
 
   test('header fields are cut to what the RFC allows', () => {
