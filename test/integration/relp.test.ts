@@ -1,8 +1,6 @@
 // RELP and RELP over TLS against rsyslog's imrelp: whole, in order, through kills, and held where the certificate is not right.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { globSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -17,14 +15,14 @@ import { RELP_WINDOW, RelpLink } from '../../src/sinks/syslog/relp.ts'
 import { certificate, type Issued } from '../fakes/certificates.ts'
 import { linesOf, runOf, someEntries } from '../fakes/lines.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
+import { freePort, rsyslogMissing, until } from './rsyslog.ts'
 
 const never = new AbortController().signal
 const program = '/usr/sbin/rsyslogd'
-const missing = !existsSync(program) || globSync('/usr/lib/*/rsyslog/imrelp.so').length === 0
-if (missing)
-  process.stderr.write(
-    '\nSKIPPED: RELP. There is no rsyslog with imrelp here; .ci/tools/syslog.sh brings it.\n\n',
-  )
+const relpThere = globSync('/usr/lib/*/rsyslog/imrelp.so').length > 0
+if (!relpThere)
+  process.stderr.write('\nSKIPPED: RELP. rsyslog has no imrelp here; .ci/tools/syslog.sh brings it.\n\n')
+const missing = rsyslogMissing !== undefined || !relpThere
 
 const host = '127.0.0.1'
 let folder = ''
@@ -47,24 +45,6 @@ async function kill(child: ChildProcess): Promise<void> {
   await ended
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => {
-    server.listen(0, host, resolve)
-  })
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
-async function until(there: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 1_000; tries++) {
-    if (await there()) return
-    await pause(10)
-  }
-  throw new Error('it did not come')
-}
-
 /** Answers only once a message is in the file: a queue in memory would be lost with a kill, whatever was answered. */
 async function imrelp(port: number, more = ''): Promise<ChildProcess> {
   const work = join(folder, `${port}`)
@@ -83,7 +63,7 @@ input(type="imrelp" port="${port}" address="${host}" ruleset="keep" maxDataSize=
   )
   const child = spawn(program, ['-n', '-C', '-f', config, '-i', join(work, 'pid')], { stdio: 'ignore' })
   receivers.push(child)
-  await until(() => {
+  await until(`a listener at port ${port}`, () => {
     if (child.exitCode !== null) throw new Error('rsyslog did not start')
     return connectSocket({ host, port }, undefined, 1_000, never).then(
       (connection) => {
@@ -183,7 +163,7 @@ describe.skipIf(missing)('imrelp', () => {
     let kills = 0
     const killing = (async () => {
       for (const share of [0.2, 0.5, 0.8]) {
-        await until(() => size() > share * count * 50)
+        await until('a share of the messages', () => size() > share * count * 50)
         await kill(child)
         kills++
         child = await imrelp(port)
