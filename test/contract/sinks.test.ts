@@ -8,7 +8,9 @@ import { disk } from '../../src/ops/disk.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeDisk } from '../fakes/disk.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
+import { deliveryContract } from './delivery.contract.ts'
 import { hecBench } from './hec-bench.ts'
+import { s3Bench } from './s3-bench.ts'
 import { sinkContract } from './sink.contract.ts'
 import { datagramBench, relpBench, streamBench } from './syslog-bench.ts'
 
@@ -133,3 +135,5 @@ sinkContract('syslog over TCP', () => streamBench('tcp://siem.test:601'))
 sinkContract('syslog over TLS', () => streamBench('tls://siem.test:6514'))
 sinkContract('syslog over UDP', datagramBench)
 sinkContract('syslog over RELP', relpBench)
+deliveryContract('s3', s3Bench)
+deliveryContract('s3, unpacked, under a prefix', () => s3Bench({ compression: 'none', prefix: 'a/b' }))

@@ -41,22 +41,31 @@ async function answer(fake: FakeS3, incoming: IncomingMessage, outgoing: ServerR
   outgoing.on('close', () => clearTimeout(timer))
 }
 
-export async function openS3Server(
-  fake: FakeS3,
-  tls?: { readonly key: string; readonly cert: string },
-): Promise<S3Listener> {
+export interface S3Tls {
+  readonly key: string
+  readonly cert: string
+  /** When given, the sender must show a certificate that this authority signed. */
+  readonly clientCa?: string
+}
+
+/** Listens on the loopback; port 0 takes a free one. */
+export async function openS3Server(fake: FakeS3, tls?: S3Tls, port = 0): Promise<S3Listener> {
   const handler = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     // The sender went away in mid-body: nothing was asked, so nothing is answered.
     answer(fake, incoming, outgoing).catch(() => outgoing.destroy())
   }
-  const server = tls ? createTls(tls, handler) : createServer(handler)
+  const clients =
+    tls?.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }
+  const server = tls
+    ? createTls({ key: tls.key, cert: tls.cert, ...clients }, handler)
+    : createServer(handler)
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen(0, '127.0.0.1', resolve)
+    server.listen(port, '127.0.0.1', resolve)
   })
-  const { port } = server.address() as AddressInfo
+  const { port: taken } = server.address() as AddressInfo
   return {
-    url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
+    url: `${tls ? 'https' : 'http'}://127.0.0.1:${taken}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

@@ -93,7 +93,7 @@ describe('an object', () => {
   it('is asked for once only, whole, with its length and two hashes, in one request', async () => {
     const { put, fake } = bench()
     const { bodySha256, bodyBytes } = await put()
-    const { headers } = fake.exchanges.at(-1) ?? { headers: {} }
+    const headers: Readonly<Record<string, string>> = fake.exchanges.at(-1)?.headers ?? {}
     expect(headers).toMatchObject({
       'if-none-match': '*',
       'content-length': String(bodyBytes),
@@ -154,7 +154,7 @@ describe('an object', () => {
 })
 
 describe('what an answer means', () => {
-  const codes: readonly (readonly [number, string, string, RegExp?])[] = [
+  const codes: [number, string, string, RegExp?][] = [
     [503, 'SlowDown', 'rate_limited'],
     [429, 'TooManyRequests', 'rate_limited'],
     [500, 'InternalError', 'server_error'],
