@@ -227,11 +227,13 @@ describe('a line of CEF', () => {
   })
 
   test('is the same whatever the format wrote before', () => {
+    const origin = { workspace: 'acme', source: 'audit' } as const
     const runs = [
       runOfJson('audit', JSON.stringify({ ...plain.audit, type: '\nhistory.usage' })),
       ...sources.map((source) => runOfJson(source, JSON.stringify(plain[source]))),
       runOfJson('audit', JSON.stringify(plain.audit), { origin: { workspace: 'other', source: 'audit' } }),
-      runOfJson('audit', JSON.stringify(plain.audit), { replay: true }),
+      runOfJson('audit', JSON.stringify(plain.audit), { origin }),
+      runOfJson('audit', JSON.stringify(plain.audit), { origin, replay: true }),
       ...hostile.map((type) => runOfJson('audit', JSON.stringify({ ...plain.audit, type }))),
       ...Array.from({ length: 1100 }, (_, i) =>
         runOfJson('audit', JSON.stringify({ ...plain.audit, type: `x:${i}` })),
