@@ -15,7 +15,7 @@ const MESSAGE_BYTES = 450
 const TICKS_PER_SECOND = 100
 const LOOK_MS = 5
 const LONGEST_MS = 30_000
-const FLOW_MS = 8_000
+const FLOW_MS = 4_000
 const never = new AbortController().signal
 
 interface Figures {

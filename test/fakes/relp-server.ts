@@ -120,7 +120,7 @@ export class FakeRelp {
     const peer = this.begin(line)
     socket.on('error', () => undefined)
     socket.on('close', () => this.lines.delete(line))
-    socket.on('data', (bytes) => {
+    socket.on('data', (bytes: Buffer) => {
       if (!peer.take(bytes)) socket.pause()
     })
     socket.on('end', () => socket.end())

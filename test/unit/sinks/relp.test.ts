@@ -165,6 +165,12 @@ describe('what counts as taken', () => {
     }
   })
 
+  test('an answer ahead of its message is no progress', async () => {
+    const { fake, link } = bench({ insteadOf: { number: 0, bytes: '20 rsp 6 200 OK\n' } }, { window: 2 })
+    expect(await caught(link.send(someMessages(50), never))).toMatchObject({ code: 'bad_reply' })
+    expect(fake.seen).toBe(2)
+  })
+
   test('an answer given twice is no progress', async () => {
     // Message 1 is txnr 3: answered, and then again in place of message 2.
     const { link } = bench({ insteadOf: { number: 2, bytes: '3 rsp 6 200 OK\n' } })
