@@ -46,7 +46,7 @@ export function writeParam(
   for (let i = start; i < until; i++) {
     const byte = bytes[i] as number
     if (byte === QUOTE || byte === BACKSLASH || byte === BRACKET) into[at++] = BACKSLASH
-    into[at++] = byte
+    into[at++] = byte < SPACE || byte === DEL ? UNDERSCORE : byte
   }
   out.length = at
 }
