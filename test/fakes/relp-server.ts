@@ -85,6 +85,11 @@ export class FakeRelp {
     for (const peer of this.sessions) peer.leave()
   }
 
+  /** Sends `text` as it is on each connection. */
+  say(text: string): void {
+    for (const line of this.lines) line.send(Buffer.from(text))
+  }
+
   cutAll(): void {
     for (const line of [...this.lines]) line.cut()
   }

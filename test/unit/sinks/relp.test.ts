@@ -229,8 +229,15 @@ describe('what counts as taken', () => {
   })
 
   test('hints alone are no answer', async () => {
-    const { link, clock } = bench({ insteadOf: { number: 0, bytes: '0 hint 0\n' }, silentFrom: 1 })
-    expect(await caught(passing(clock, link.send(someMessages(2), never)))).toMatchObject({ code: 'timeout' })
+    const { fake, link, clock } = bench({ silentFrom: 0 })
+    const sending = link.send(someMessages(2), never)
+    for (let i = 0; i < 9; i++) {
+      await calm()
+      fake.say('0 hint 2 hm\n')
+      await calm()
+      clock.pass(10_000)
+    }
+    expect(await caught(sending)).toMatchObject({ code: 'timeout' })
   })
 
   test('a receiver that reads no more is given up after 90 s', async () => {
