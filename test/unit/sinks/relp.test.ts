@@ -257,6 +257,16 @@ describe('what counts as taken', () => {
     }
   })
 
+  test('a goodbye is believed before the connection ends', async () => {
+    const { fake, link } = bench()
+    await link.send(someMessages(2), never)
+    fake.say('0 serverclose 0\n')
+    await calm()
+    expect(fake.lines.size).toBe(0)
+    expect(await link.send(someMessages(2, 2), never)).toEqual(all(2))
+    expect(fake.stored).toEqual(textsOf(4))
+  })
+
   test('a goodbye in the middle settles what was answered before it', async () => {
     const { fake, link } = bench({ held: true })
     const sending = link.send(someMessages(10), never)
