@@ -48,6 +48,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   AccountProblem: ['forbidden', 'says that there is a problem with the account'],
   NotSignedUp: ['forbidden', 'says that the account has no S3'],
   InvalidAccessKeyId: badKey,
+  XAdminUserNotFound: badKey,
   SignatureDoesNotMatch: badSignature,
   InvalidToken: expired,
   ExpiredToken: expired,

@@ -1,0 +1,94 @@
+// Encryption at the server, against MinIO. Its build is heavy, so that only `npm run test:minio` brings it; elsewhere this suite is skipped, loudly.
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { CreateBucketCommand, HeadObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { ObjectGroup } from '../../src/model/sink.ts'
+import { systemClock } from '../../src/ops/clock.ts'
+import { disk } from '../../src/ops/disk.ts'
+import { openTransport } from '../../src/ops/transport.ts'
+import { s3 } from '../../src/sinks/s3/sink.ts'
+import { sinkDeps } from '../fakes/sink-deps.ts'
+import { freePort, until } from './rsyslog.ts'
+
+const HOST = '127.0.0.1'
+const SECRET = 'secret-5ec2e7'
+const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
+const PROGRAM = join(tools, 'bin', 'minio')
+const missing = !existsSync(PROGRAM)
+const never = new AbortController().signal
+
+if (missing)
+  process.stderr.write('\nSKIPPED: encryption. There is no MinIO here; npm run test:minio builds it.\n\n')
+
+let folder = ''
+let url = ''
+let client: S3Client
+let stop = async () => undefined as unknown
+
+beforeAll(async () => {
+  if (missing) return
+  folder = mkdtempSync(join(tmpdir(), 'auditferry-minio-'))
+  const port = await freePort()
+  const key = { MINIO_KMS_SECRET_KEY: `my-key:${randomBytes(32).toString('base64')}` }
+  const env = { ...process.env, MINIO_ROOT_USER: 'keykey', MINIO_ROOT_PASSWORD: SECRET, ...key }
+  const server = spawn(PROGRAM, ['server', '--address', `${HOST}:${port}`, join(folder, 'data')], { stdio: 'ignore', env }) // prettier-ignore
+  url = `http://${HOST}:${port}`
+  await until('MinIO', () => fetch(`${url}/minio/health/ready`).then(({ ok }) => ok, () => false)) // prettier-ignore
+  client = new S3Client({
+    ...{ endpoint: url, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 },
+    credentials: { accessKeyId: 'keykey', secretAccessKey: SECRET },
+  })
+  await client.send(new CreateBucketCommand({ Bucket: 'locked', ObjectLockEnabledForBucket: true }))
+  stop = async () => {
+    client.destroy()
+    const ended = once(server, 'exit')
+    server.kill('SIGKILL')
+    await ended
+  }
+})
+
+afterAll(async () => {
+  await stop()
+  if (folder !== '') rmSync(folder, { recursive: true, force: true })
+})
+
+const group: ObjectGroup = {
+  origin: { workspace: 'acme', source: 'audit' },
+  day: '2026-01-31',
+  replay: undefined,
+}
+
+describe.skipIf(missing)('MinIO', () => {
+  test.each([
+    [{ type: 's3' }, 'AES256'],
+    [{ type: 'kms', kms_key_id: 'my-key' }, 'aws:kms'],
+  ] as const)('encrypts objects as %j asks, locks them, and takes each once', async (sse, told) => {
+    const transport = openTransport({})
+    const place = { bucket: 'locked', prefix: sse.type, endpoint: url, force_path_style: true }
+    const keys = { access_key_id: 'keykey', secret_access_key: SECRET }
+    const options = s3.options.parse({ ...place, ...keys, sse, object_lock: { mode: 'governance', days: 1 } })
+    const outside = { clock: systemClock, random: Math.random, disk, spoolFolder: join(folder, 'spool') }
+    const sink = s3.open('archive', options, sinkDeps({ ...outside, transport: () => transport.send }))
+    try {
+      expect((await sink.check(never)).filter(({ ok }) => !ok)).toEqual([])
+      for (const there of [false, true]) {
+        const object = await sink.open(0, group, never)
+        await object.write(Buffer.from('{"id":"a"}\n'))
+        const ready = await object.end({ group, count: 1, first: 1, last: 1, firstAtUs: 1, lastAtUs: 1 })
+        const stored = await ready.put(never)
+        await ready.discard()
+        expect(stored.there).toBe(there)
+        const seen = await client.send(new HeadObjectCommand({ Bucket: 'locked', Key: stored.key }))
+        expect(seen).toMatchObject({ ServerSideEncryption: told, ObjectLockMode: 'GOVERNANCE' })
+      }
+    } finally {
+      await sink.close()
+      await transport.close()
+    }
+  })
+})

@@ -1,0 +1,207 @@
+// The bucket against versitygw, a real server that verifies signatures, checksums, conditions and locks. Encryption: minio.test.ts, by a command of its own.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { listenMock, type MockListener } from '../../src/mock/listen.ts'
+import { openMock } from '../../src/mock/mock.ts'
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { ObjectGroup } from '../../src/model/sink.ts'
+import { systemClock } from '../../src/ops/clock.ts'
+import { disk } from '../../src/ops/disk.ts'
+import { openTransport } from '../../src/ops/transport.ts'
+import { s3 } from '../../src/sinks/s3/sink.ts'
+import { LogLines, sinkDeps } from '../fakes/sink-deps.ts'
+import { freePort, until } from './rsyslog.ts'
+
+const HOST = '127.0.0.1'
+const SECRET = 'secret-5ec2e7'
+const ENTRIES = 5_000
+const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
+const PROGRAM = join(tools, 'bin', 'versitygw')
+const missing = !existsSync(PROGRAM)
+const never = new AbortController().signal
+
+if (missing) process.stderr.write('\nSKIPPED: S3. There is no versitygw here; .ci/tools/s3.sh brings it.\n\n')
+
+let folder = ''
+let url = ''
+let api: MockListener
+let closing: (() => Promise<unknown>)[] = []
+
+beforeAll(async () => {
+  if (missing) return
+  folder = mkdtempSync(join(tmpdir(), 'auditferry-s3-'))
+  const [data, versions, port] = [join(folder, 'data'), join(folder, 'versions'), await freePort()]
+  for (const path of [versions, ...['plain', 'killed', 'cut'].map((bucket) => join(data, bucket))])
+    mkdirSync(path, { recursive: true })
+  const env = { ...process.env, ROOT_ACCESS_KEY: 'key', ROOT_SECRET_KEY: SECRET }
+  const args = ['--port', `${HOST}:${port}`, 'posix', '--versioning-dir', versions, data]
+  const server = spawn(PROGRAM, args, { stdio: 'ignore', env })
+  url = `http://${HOST}:${port}`
+  await until('versitygw', () => fetch(url).then(() => true, () => false)) // prettier-ignore
+  const client = new S3Client({
+    ...{ endpoint: url, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 },
+    credentials: { accessKeyId: 'key', secretAccessKey: SECRET },
+  })
+  await client.send(new CreateBucketCommand({ Bucket: 'locked', ObjectLockEnabledForBucket: true }))
+  client.destroy()
+  const mock = openMock({
+    ...{ clock: systemClock, seed: 1, workspaces: [{ name: 'acme', keys: [{ key: 'k' }] }] },
+    traffic: { backlog: ENTRIES },
+  })
+  api = await listenMock(mock, { port: 0, host: HOST })
+  closing = [
+    () => api.close(),
+    async () => {
+      const ended = once(server, 'exit')
+      server.kill('SIGKILL')
+      await ended
+    },
+  ]
+})
+
+afterAll(async () => {
+  for (const close of closing) await close()
+  if (folder !== '') rmSync(folder, { recursive: true, force: true })
+})
+
+function objectsOf(bucket: string): string[] {
+  const root = join(folder, 'data', bucket)
+  return (readdirSync(root, { recursive: true }) as string[])
+    .filter((name) => name.startsWith('workspace=') && statSync(join(root, name)).isFile())
+    .toSorted()
+}
+
+function idsOf(bucket: string): string[] {
+  return objectsOf(bucket).flatMap((name) =>
+    gunzipSync(readFileSync(join(folder, 'data', bucket, name)))
+      .toString()
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => (JSON.parse(line) as { id: string }).id),
+  )
+}
+
+function begin(bucket: string, more: object = {}) {
+  const config = join(folder, `${bucket}.yaml`)
+  // JSON is YAML.
+  writeFileSync(
+    config,
+    JSON.stringify({
+      journal: { path: join(folder, `${bucket}-state`, 'journal.db') },
+      workspaces: [{ name: 'acme', base_url: api.url, api_key: 'k', audit: {} }],
+      sinks: [
+        { name: 'archive', type: 's3', bucket, ...place(), secret_access_key: '${env:SECRET}', ...more },
+      ],
+    }),
+  )
+  const args = ['src/main.ts', 'run', '--once', '--timeout', '2m', '--config', config]
+  const child = spawn(process.execPath, args, { env: { SECRET }, stdio: ['ignore', 'ignore', 'pipe'] })
+  let told = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text))
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, told }))
+  return { child, ended }
+}
+
+const place = () => ({ endpoint: url, force_path_style: true, access_key_id: 'key' })
+
+function openSink(given: object, log = new LogLines()) {
+  const transport = openTransport({})
+  const options = s3.options.parse({ ...place(), secret_access_key: SECRET, ...given })
+  const outside = { clock: systemClock, random: Math.random, disk, log, spoolFolder: join(folder, 'spool') }
+  const sink = s3.open('archive', options, sinkDeps({ ...outside, transport: () => transport.send }))
+  const close = async () => {
+    await sink.close()
+    await transport.close()
+  }
+  return { sink, close }
+}
+
+const group: ObjectGroup = {
+  origin: { workspace: 'acme', source: 'audit' },
+  day: '2026-01-31',
+  replay: undefined,
+}
+
+describe.skipIf(missing)('a server that runs', () => {
+  test('takes a whole backlog in objects, each entry once', async () => {
+    const { code, told } = await begin('plain').ended
+    expect(told).toMatch(/all read and delivered/)
+    expect(code).toBe(0)
+    const ids = idsOf('plain')
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(ids.length).toBeGreaterThanOrEqual(ENTRIES)
+    for (const name of objectsOf('plain'))
+      expect(name).toMatch(
+        /^workspace=acme\/source=audit\/dt=\d{4}-\d\d-\d\d\/\d{16}-\d{16}-[0-9a-f]{16}\.ndjson\.gz$/,
+      )
+  })
+
+  test('holds each entry once whenever the process was killed', async () => {
+    for (let objects = 1; objects < 30; objects += 7) {
+      const { child, ended } = begin('killed', { rotate: { max_bytes: '32KiB' } })
+      const there = objectsOf('killed').length
+      await Promise.race([ended, until('objects', () => objectsOf('killed').length >= there + objects)])
+      child.kill('SIGKILL')
+      await ended
+    }
+    const { code } = await begin('killed', { rotate: { max_bytes: '32KiB' } }).ended
+    expect(code).toBe(0)
+    const ids = idsOf('killed')
+    expect(ids.length).toBeGreaterThanOrEqual(ENTRIES)
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  test('is told apart by the check: once only, checksums, locks', async () => {
+    const { sink, close } = openSink({ bucket: 'locked', object_lock: { mode: 'compliance', days: 1 } })
+    try {
+      const results = await sink.check(never)
+      expect(results.filter(({ ok }) => !ok)).toEqual([])
+      const words = results.map(({ message }) => message).join('\n')
+      expect(words).toMatch(/refused \(412\)[^]*locked as asked \(COMPLIANCE\)[^]*compared and kept/)
+    } finally {
+      await close()
+    }
+  })
+
+  test('that ignores encryption holds the sink that demands it, and has nothing of it', async () => {
+    const { sink, close } = openSink({ bucket: 'cut', sse: { type: 's3' } })
+    try {
+      const error: unknown = await sink.open(0, group, never).catch((each: unknown) => each)
+      expect(error).toBeInstanceOf(ConnectorError)
+      expect((error as ConnectorError).action).toBe('hold')
+      expect((error as ConnectorError).message).toMatch(/sse is set and the server ignores it/)
+      expect(objectsOf('cut')).toEqual([])
+    } finally {
+      await close()
+    }
+  })
+
+  test.each([
+    [{ bucket: 'plain', secret_access_key: 'wrong' }, 'unauthorized'],
+    [{ bucket: 'plain', access_key_id: 'nobody' }, 'unauthorized'],
+    [{ bucket: 'nowhere' }, 'not_found'],
+    [{ bucket: 'plain', object_lock: { mode: 'governance', days: 1 } }, 'misconfigured'],
+  ])('%j holds the sink as %s', async (given, code) => {
+    const { sink, close } = openSink(given)
+    try {
+      await expect(sink.open(0, group, never)).rejects.toMatchObject({ code, action: 'hold' })
+    } finally {
+      await close()
+    }
+  })
+})
