@@ -331,11 +331,11 @@ class MemoryConnection implements Connection {
 
   async read(signal: AbortSignal): Promise<Uint8Array | undefined> {
     for (;;) {
+      if (signal.aborted) throw new ConnectorError('aborted', 'fake: called off')
       const chunk = this.#inbox.shift()
       if (chunk) return chunk
       if (this.#reset) throw new ConnectorError('unreachable', 'fake: reset')
       if (this.#gone) return undefined
-      if (signal.aborted) throw new ConnectorError('aborted', 'fake: called off')
       await this.#change(signal)
     }
   }

@@ -148,6 +148,35 @@ describe('what counts as taken', () => {
     }
   })
 
+  test('what was answered before a write failed counts, though it lay unread', async () => {
+    const fake = new FakeRelp()
+    const failed = new AbortController()
+    const failing = async (): Promise<Connection> => {
+      const connection = await fake.connect()
+      const read = connection.read.bind(connection)
+      const write = connection.write.bind(connection)
+      let writes = 0
+      connection.write = async (bytes, signal) => {
+        if (++writes < 3) return write(bytes, signal)
+        failed.abort()
+        connection.destroy()
+        throw new ConnectorError('unreachable', 'the network is gone')
+      }
+      connection.read = async (signal) => {
+        if (fake.seen > 0 && !failed.signal.aborted)
+          await new Promise((resolve) => {
+            failed.signal.addEventListener('abort', resolve)
+          })
+        return read(signal)
+      }
+      return connection
+    }
+    const { link } = bench({}, { connect: failing })
+    const large = Array.from({ length: 9 }, (_, i) => Buffer.alloc(100_000, `${i}`))
+    expect(await link.send(large, never)).toEqual(all(3))
+    expect(fake.stored).toHaveLength(3)
+  })
+
   test('a cut before any answer settles nothing and says so', async () => {
     const { link } = bench({ cutAt: 0 })
     const error = await caught(link.send(someMessages(3), never))
