@@ -182,6 +182,15 @@ describe('a field of CEF', () => {
     expect(line).toContain(' cs4={"user":"eve@example.com","user":"ann@example.com"} ')
   })
 
+  test('a member whose key is written with escapes has its field', () => {
+    const line = lineOf(
+      cef(),
+      runOfJson('audit', JSON.stringify(plain.audit).replace('"user":', '"\\u0075ser":')),
+    )
+    expect(line).toContain(' suser=ann@example.com ')
+    expect(parseCef(line).extension.has('cs4')).toBe(false)
+  })
+
   test('JSON is told in its own bytes: numbers of any size, escapes, order', () => {
     const data = '{"n":123456789012345678901,"e":1e400,"s":"\\u00e9\\/","a":[ 1,2 ]}'
     const json = JSON.stringify(plain.audit).replace('"data":{}', `"data":${data}`)
