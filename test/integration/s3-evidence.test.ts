@@ -1,0 +1,242 @@
+// Evidence in a real bucket: versitygw keeps it, verify reads it over the network and as the folder that it is there, and tampering is named.
+import { generateKeyPairSync } from 'node:crypto'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { runProgram } from '../../src/commands/program.ts'
+import type { World } from '../../src/commands/world.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import type { Journal } from '../../src/model/journal.ts'
+import { ConnectorError } from '../../src/model/errors.ts'
+import { Room } from '../../src/model/room.ts'
+import { systemClock } from '../../src/ops/clock.ts'
+import { disk } from '../../src/ops/disk.ts'
+import { openTransport } from '../../src/ops/transport.ts'
+import { ObjectShipper } from '../../src/ship/objects.ts'
+import { s3 } from '../../src/sinks/s3/sink.ts'
+import { logOf, part, spec } from '../contract/journal-parts.ts'
+import { rawFormat } from '../fakes/lines.ts'
+import { sinkDeps } from '../fakes/sink-deps.ts'
+import { SinkNotes } from '../fakes/watches.ts'
+import { freePort, until } from './rsyslog.ts'
+
+const HOST = '127.0.0.1'
+const SECRET = 'secret-5ec2e7'
+const HOUR_MS = 3_600_000
+const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
+const PROGRAM = join(tools, 'bin', 'versitygw')
+const missing = !existsSync(PROGRAM)
+const never = new AbortController().signal
+
+if (missing)
+  process.stderr.write(
+    '\nSKIPPED: evidence in S3. There is no versitygw here; .ci/tools/s3.sh brings it.\n\n',
+  )
+
+let folder = ''
+let url = ''
+let close = async () => {}
+
+beforeAll(async () => {
+  if (missing) return
+  folder = mkdtempSync(join(tmpdir(), 'auditferry-evidence-'))
+  const [data, versions, port] = [join(folder, 'data'), join(folder, 'versions'), await freePort()]
+  for (const path of [versions, join(data, 'audit')]) mkdirSync(path, { recursive: true })
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  writeFileSync(join(folder, 'key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }))
+  writeFileSync(join(folder, 'public.pem'), publicKey.export({ type: 'spki', format: 'pem' }))
+  const env = { ...process.env, ROOT_ACCESS_KEY: 'key', ROOT_SECRET_KEY: SECRET }
+  const args = ['--port', `${HOST}:${port}`, 'posix', '--versioning-dir', versions, data]
+  const server = spawn(PROGRAM, args, { stdio: 'ignore', env })
+  url = `http://${HOST}:${port}`
+  await until('versitygw', () => fetch(url).then(() => true, () => false)) // prettier-ignore
+  close = async () => {
+    const ended = once(server, 'exit')
+    server.kill('SIGKILL')
+    await ended
+  }
+})
+
+afterAll(async () => {
+  await close()
+  if (folder !== '') rmSync(folder, { recursive: true, force: true })
+})
+
+let runs = 0
+let prefix = ''
+let journal: Journal
+let closing: (() => Promise<unknown>)[] = []
+beforeEach(() => {
+  prefix = `run-${++runs}/logs`
+})
+afterEach(async () => {
+  vi.unstubAllEnvs()
+  for (const each of closing.reverse()) await each()
+  closing = []
+})
+
+const copyOf = () => join(folder, 'data', 'audit', prefix)
+const filesUnder = (beginning: string) =>
+  (readdirSync(copyOf(), { recursive: true }) as string[])
+    .filter((name) => name.startsWith(beginning) && statSync(join(copyOf(), name)).isFile())
+    .toSorted()
+
+async function verify(...argv: string[]) {
+  const said = { out: '', err: '' }
+  const world: World = {
+    ...{ env: {}, version: '0.0.0', signal: never },
+    stdout: (text) => void (said.out += text),
+    stderr: (text) => void (said.err += text),
+    print: async () => undefined,
+  }
+  const code = await runProgram(['verify', ...argv, '--public-key', join(folder, 'public.pem')], world)
+  return { code, ...said }
+}
+
+async function putTheirs(key: string): Promise<void> {
+  const client = new S3Client({
+    ...{ endpoint: url, region: 'us-east-1', forcePathStyle: true },
+    credentials: { accessKeyId: 'key', secretAccessKey: SECRET },
+  })
+  await client.send(new PutObjectCommand({ Bucket: 'audit', Key: key, Body: 'theirs' }))
+  client.destroy()
+}
+
+const overNetwork = () => {
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'key')
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', SECRET)
+  return verify(`s3://audit/${prefix}`, '--endpoint', url, '--region', 'us-east-1')
+}
+const offline = () => verify(copyOf())
+
+/** Entries in, through the real sink; hours pass as told. */
+async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
+  let aheadMs = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
+  const state = join(folder, `state-${runs}`)
+  journal = await openJournal({
+    ...{ path: join(state, 'journal.db'), sinks: ['archive'], clock, log: logOf(), ballastBytes: 0 },
+    ...{ maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0 },
+  })
+  await journal.putNote('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
+  closing.push(() => journal.close())
+  const options = s3.options.parse({
+    ...{ bucket: 'audit', prefix, endpoint: url, region: 'us-east-1', force_path_style: true, compression },
+    ...{ access_key_id: 'key', secret_access_key: SECRET },
+    evidence: { signing_key_file: join(folder, 'key.pem') },
+  })
+  let network: ReturnType<typeof openTransport>
+  let shipper: ObjectShipper
+  const begin = () => {
+    network = openTransport({ tls: undefined, proxy: { https: undefined, http: undefined, none: undefined } })
+    closing.push(() => network.close())
+    const parts = { clock, disk, transport: () => network.send, spoolFolder: join(state, 'spool') }
+    const sink = s3.open('archive', options, sinkDeps(parts))
+    closing.push(() => sink.close())
+    shipper = new ObjectShipper({
+      ...{ sink, journal, watch: new SinkNotes(), log: logOf(), clock, format: rawFormat, shape: 'one' },
+      ...{ random: () => 0.5, room: new Room(2 ** 25), over: () => false, lookAgainMs: Infinity },
+      wanted: () => true,
+    })
+  }
+  begin()
+  let appended = 0
+  return {
+    begin,
+    step: () => shipper.step(never),
+    async append(count: number) {
+      await journal.append(part(Array.from({ length: count }, (_, i) => spec(appended + i + 1))))
+      appended += count
+    },
+    async hour() {
+      aheadMs += HOUR_MS
+      for (let i = 0; i < 1_000 && (await shipper.step(never)) === 'sent'; i++) continue
+    },
+  }
+}
+
+describe.skipIf(missing)('versitygw', () => {
+  test.each(['gzip', 'zstd', 'none'] as const)(
+    'what was stored as %s verifies over the network and from the folder, word for word the same',
+    async (compression) => {
+      const feed = await openFeed(compression)
+      for (let hour = 0; hour < 3; hour++) {
+        await feed.append(500)
+        await feed.hour()
+      }
+      await feed.hour()
+      const [there, here] = [await overNetwork(), await offline()]
+      expect([there.code, there.err]).toEqual([0, ''])
+      expect(there.out).toContain('proved: 3 objects with 1500 entries')
+      expect(here).toEqual(there)
+    },
+  )
+
+  test('killed between any two steps, it is one chain and each object is listed once', async () => {
+    const feed = await openFeed('gzip')
+    for (let round = 0; round < 4; round++) {
+      await feed.append(50)
+      for (let steps = 0; steps < round * 3; steps++) await feed.step()
+      feed.begin()
+      await feed.hour()
+    }
+    await feed.hour()
+    const { code, out } = await overNetwork()
+    expect([code, out]).toEqual([0, expect.stringContaining('with 200 entries')])
+  })
+
+  test('another manifest under the next number is not replaced: held, with a word', async () => {
+    const feed = await openFeed('gzip')
+    await feed.append(10)
+    await feed.hour()
+    await feed.hour()
+    const [first = ''] = filesUnder('manifest')
+    const next = first.replace('1.ndjson', '2.ndjson')
+    await putTheirs(`${prefix}/${next}`)
+    const error = await feed.hour().catch((each: unknown) => each)
+    expect(error).toBeInstanceOf(ConnectorError)
+    expect(error).toMatchObject({
+      code: 'misconfigured',
+      message: expect.stringContaining('would fork') as string,
+    })
+    expect(readFileSync(join(copyOf(), next), 'utf8')).toBe('theirs')
+  })
+
+  test('an object or a manifest that was taken away or changed is named', async () => {
+    const feed = await openFeed('gzip')
+    for (let hour = 0; hour < 3; hour++) {
+      await feed.append(20)
+      await feed.hour()
+    }
+    await feed.hour()
+    const [object = ''] = filesUnder('workspace=')
+    const [, manifest = ''] = filesUnder('manifest')
+    for (const name of [object, manifest]) {
+      const path = join(copyOf(), name)
+      const body = readFileSync(path)
+      const changed = Buffer.from(body)
+      changed[40] = (changed[40] ?? 0) ^ 1
+      writeFileSync(path, changed)
+      const told = await overNetwork()
+      expect([told.code, told.out]).toEqual([1, expect.stringContaining(`fault: ${name} `)])
+      rmSync(path)
+      const gone = await overNetwork()
+      expect([gone.code, gone.out]).toEqual([1, expect.stringContaining(`fault: ${name} is missing`)])
+      writeFileSync(path, body)
+    }
+    expect((await offline()).code).toBe(0)
+  })
+})
