@@ -10,6 +10,8 @@ interface Piece {
   readonly bytes: Uint8Array
   /** monotonic ms; Infinity: in doubt, to be sent again */
   sentAt: number
+  /** how long a peer had it when that one went in an orderly way */
+  hadMs: number
 }
 
 export class Kept {
@@ -27,10 +29,6 @@ export class Kept {
     return this.#bytes
   }
 
-  get pieces(): readonly Piece[] {
-    return this.#pieces
-  }
-
   /** Copies. */
   add({ bytes, ends, count }: Lines, now: number): void {
     if (this.#lingerMs === 0) return
@@ -38,7 +36,8 @@ export class Kept {
     for (let i = 0; i < count; i++) {
       const end = ends[i] as number
       if (i < count - 1 && (ends[i + 1] as number) - from <= PIECE_BYTES) continue
-      if (end > from) this.#pieces.push({ bytes: Buffer.from(bytes.subarray(from, end)), sentAt: now })
+      if (end > from)
+        this.#pieces.push({ bytes: Buffer.from(bytes.subarray(from, end)), sentAt: now, hadMs: 0 })
       this.#bytes += end - from
       from = end
     }
@@ -50,10 +49,25 @@ export class Kept {
     this.#drop(([oldest]) => oldest !== undefined && now - oldest.sentAt > this.#lingerMs)
   }
 
-  /** The peer is gone: what is kept now stays until it went out once more, however long that takes. */
-  doubt(now: number): void {
+  /**
+   * The peer is gone: what is kept now stays until it went out once more, however long that takes. After an orderly end it
+   * goes on ageing from where it was, or a receiver that closes what is idle would be sent the same for ever.
+   */
+  doubt(now: number, orderly: boolean): void {
     this.expire(now)
-    for (const piece of this.#pieces) piece.sentAt = Infinity
+    for (const piece of this.#pieces) {
+      if (piece.sentAt !== Infinity) piece.hadMs = orderly ? Math.max(0, now - piece.sentAt) : 0
+      piece.sentAt = Infinity
+    }
+  }
+
+  /** Sends all that is in doubt, the oldest first; what could not be sent stays in doubt. */
+  async sendAgain(send: (bytes: Uint8Array) => Promise<void>, now: () => number): Promise<void> {
+    for (const piece of this.#pieces) {
+      if (piece.sentAt !== Infinity) continue
+      await send(piece.bytes)
+      piece.sentAt = now() - piece.hadMs
+    }
   }
 
   clear(): void {

@@ -1,4 +1,5 @@
 // Messages over TCP or TLS. A write is no delivery: the peer is watched, and what it was sent lately goes out again after its end.
+import { backoffMs } from '../../model/backoff.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { CheckResult, Lines } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
@@ -13,6 +14,8 @@ const PROOF_MS = 1_000
 /** A syslog receiver says nothing; what talks on is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
 const END_MS = 400
+/** Before each try to bring back what is in doubt while nothing new is to be sent. */
+const PAUSES = { baseMs: 1_000, capMs: 30_000 }
 
 interface Line {
   readonly connection: Connection
@@ -30,6 +33,10 @@ export class StreamSession implements Session {
   readonly #kept: Kept
   readonly #stop = new AbortController()
   #line: Line | undefined
+  #delivering = false
+  /** A stop came in the midst of a write: what was sent before it is on its way, not in doubt. */
+  #calledOff = false
+  #mending: { readonly stop: AbortController; readonly done: Promise<void> } | undefined
   #closing: Promise<void> | undefined
 
   constructor(options: SessionOptions) {
@@ -38,9 +45,23 @@ export class StreamSession implements Session {
   }
 
   async deliver(lines: Lines, signal: AbortSignal): Promise<Delivered> {
-    const all = { settled: lines.count, refused: [] }
     const bytes = framedBytes(lines)
-    if (bytes.length === 0) return all
+    if (bytes.length > 0) {
+      this.#delivering = true
+      try {
+        await this.#endMending()
+        await this.#send(lines, bytes, signal)
+      } catch (error) {
+        this.#calledOff = signal.aborted && this.#line?.writingSince !== undefined
+        throw error
+      } finally {
+        this.#delivering = false
+      }
+    }
+    return { settled: lines.count, refused: [] }
+  }
+
+  async #send(lines: Lines, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const line = await this.#ready(signal)
     this.#options.expiry.look(line.connection)
     await this.#write(line, bytes, signal)
@@ -48,7 +69,6 @@ export class StreamSession implements Session {
     const now = this.#options.deps.clock.elapsed()
     this.#kept.expire(now)
     this.#kept.add(lines, now)
-    return all
   }
 
   /** The connection that is there, or a new one, on which what was kept goes first. */
@@ -58,10 +78,12 @@ export class StreamSession implements Session {
     this.#line = undefined
     const line = this.#listen(await this.#connect(CONNECT_MS, signal))
     this.#line = line
-    for (const piece of this.#kept.pieces) {
-      await this.#write(line, piece.bytes, signal)
-      piece.sentAt = this.#options.deps.clock.elapsed()
+    const { clock } = this.#options.deps
+    const write = async (piece: Uint8Array) => {
+      await this.#write(line, piece, signal)
+      if (line.connection.gone) throw this.#gone(line)
     }
+    await this.#kept.sendAgain(write, () => clock.elapsed())
     return line
   }
 
@@ -98,14 +120,40 @@ export class StreamSession implements Session {
     this.#lost(line)
   }
 
-  #lost({ writingSince }: Line): void {
+  #lost({ writingSince, failure }: Line): void {
     const { deps, where } = this.#options
-    this.#kept.doubt(writingSince ?? deps.clock.elapsed())
-    if (this.#kept.bytes === 0) return
-    deps.log.warn('The receiver ended the connection: what it was sent lately goes out again with the next', {
+    const orderly = failure === undefined && writingSince === undefined
+    this.#kept.doubt(writingSince ?? deps.clock.elapsed(), orderly)
+    if (this.#kept.bytes === 0 || this.#mending) return
+    deps.log.warn('The receiver ended the connection: what it was sent lately goes out again', {
       receiver: where,
       bytes: this.#kept.bytes,
     })
+    // What is being delivered brings it along, at this try or the conductor's next.
+    if (this.#delivering) return
+    const stop = new AbortController()
+    const done = this.#mend(stop.signal).finally(() => (this.#mending = undefined))
+    this.#mending = { stop, done }
+  }
+
+  /** Nothing new may come for hours: what is in doubt does not wait for it. */
+  async #mend(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#options.deps
+    for (let tries = 1; ; tries++) {
+      await clock.sleep(backoffMs(tries, PAUSES, random), signal)
+      if (signal.aborted) return
+      try {
+        await this.#stays(await this.#ready(signal), signal)
+        return
+      } catch (error) {
+        if (!(error instanceof ConnectorError)) throw error
+      }
+    }
+  }
+
+  async #endMending(): Promise<void> {
+    this.#mending?.stop.abort()
+    await this.#mending?.done
   }
 
   async #write(line: Line, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -125,7 +173,6 @@ export class StreamSession implements Session {
       await line.connection.write(piece, AbortSignal.any([signal, late.signal]))
       line.writingSince = undefined
     } catch (error) {
-      if (signal.aborted) this.#kept.clear()
       if (!late.signal.aborted || signal.aborted) throw line.failure ?? error
       const what = `${this.#options.where} took nothing for ${WRITE_MS / 1000} s: is it stuck, or its queue full?`
       throw new ConnectorError('timeout', what, { cause: error })
@@ -183,11 +230,12 @@ export class StreamSession implements Session {
   }
 
   async #end(): Promise<void> {
+    await this.#endMending()
     const line = this.#line
     this.#line = undefined
     this.#stop.abort()
     if (line && !line.connection.gone) await line.connection.end(END_MS)
-    else if (this.#kept.bytes > 0) await this.#lastTry()
+    else if (this.#kept.bytes > 0 && !this.#calledOff) await this.#lastTry()
     this.#kept.clear()
     await line?.over
   }
@@ -201,7 +249,8 @@ export class StreamSession implements Session {
     try {
       const connection = await this.#connect(END_MS, late.signal)
       try {
-        for (const { bytes } of this.#kept.pieces) await connection.write(bytes, late.signal)
+        const write = (piece: Uint8Array) => connection.write(piece, late.signal)
+        await this.#kept.sendAgain(write, () => deps.clock.elapsed())
       } finally {
         await connection.end(END_MS / 4)
       }

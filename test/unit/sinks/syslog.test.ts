@@ -101,6 +101,56 @@ describe('over a stream', () => {
     expect(received(it).at(-1)).toEqual(idsOf(301, 1))
   })
 
+  test('what is in doubt goes out again by itself when nothing new comes, with pauses of its own', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.down = true
+    it.peer.last.over(true)
+    for (let i = 0; i < 100; i++) {
+      await turn()
+      it.clock.pass(1_000)
+    }
+    expect(it.peer.asked.length).toBeGreaterThan(3)
+    expect(it.peer.asked.length).toBeLessThan(12)
+    it.peer.down = false
+    for (let i = 0; i < 40; i++) {
+      await turn()
+      it.clock.pass(1_000)
+    }
+    expect(received(it)).toEqual([idsOf(3, 1), idsOf(3, 1)])
+    await deliver(it.sink, batch(it.sink, 2, 4))
+    expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
+    await it.sink.close()
+    expect([it.peer.open, it.clock.sleeping]).toEqual([0, 0])
+  })
+
+  test('a batch that comes while what is in doubt is being brought back takes it along, once', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.last.over(true)
+    it.peer.stalled = 'once'
+    await turn()
+    it.clock.pass(1_000)
+    for (let i = 0; i < 5; i++) await turn()
+    expect(it.peer.connections).toHaveLength(2)
+    await deliver(it.sink, batch(it.sink, 2, 4))
+    expect(received(it)).toEqual([idsOf(3, 1), [], idsOf(5, 1)])
+  })
+
+  test('a receiver that closes what is idle is not sent the same for ever', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    for (let i = 0; i < 20; i++) {
+      for (let seconds = 0; seconds < 12; seconds++) {
+        it.clock.pass(1_000)
+        await turn()
+        await turn()
+      }
+      if (it.peer.open > 0) it.peer.last.over()
+    }
+    expect(it.peer.connections.length).toBeLessThanOrEqual(4)
+  })
+
   test('what is kept is bounded in bytes: the oldest is forgotten first, and whole', async () => {
     const it = stand({ max_message_bytes: '1MiB' })
     const raw = (id: string) => JSON.stringify({ id, fill: 'x'.repeat(500_000) })
