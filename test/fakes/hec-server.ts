@@ -86,6 +86,8 @@ export async function openHecServer(
         handler,
       )
     : createPlain(handler)
+  // It ends no connection by itself: Node's five seconds would break a silence that a test wants to last.
+  server.keepAliveTimeout = 600_000
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(options.port, '127.0.0.1', resolve)

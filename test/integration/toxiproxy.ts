@@ -1,0 +1,91 @@
+// toxiproxy between a sink and its receiver: started on the loopback, told over its HTTP interface what to spoil.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { freePort, until } from './rsyslog.ts'
+
+const HOST = '127.0.0.1'
+const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
+const PROGRAM = join(tools, 'bin', 'toxiproxy-server')
+
+export const toxiproxyMissing = !existsSync(PROGRAM)
+if (toxiproxyMissing)
+  process.stderr.write(
+    '\nSKIPPED: network faults. There is no toxiproxy here; .ci/tools/toxiproxy.sh brings it.\n\n',
+  )
+
+export interface Toxic {
+  readonly type: 'latency' | 'bandwidth' | 'slicer' | 'reset_peer' | 'timeout' | 'limit_data' | 'slow_close'
+  /** upstream: what the sink sends; downstream: what it is answered */
+  readonly stream: 'upstream' | 'downstream'
+  readonly attributes: Readonly<Record<string, number>>
+}
+
+/** One line between a sink and a receiver. */
+export interface Line {
+  readonly port: number
+  add(toxic: Toxic): Promise<void>
+  /** Connections are refused, and those that are there are cut. */
+  refuse(): Promise<void>
+  /** As if nothing had been. */
+  mend(): Promise<void>
+}
+
+export interface Toxiproxy {
+  lay(upstreamPort: number): Promise<Line>
+  close(): Promise<void>
+}
+
+export async function openToxiproxy(): Promise<Toxiproxy> {
+  const port = await freePort()
+  const child = spawn(PROGRAM, ['-host', HOST, '-port', String(port)], { stdio: 'ignore' })
+  const api = async (method: string, path: string, body?: object): Promise<unknown> => {
+    const reply = await fetch(`http://${HOST}:${port}${path}`, {
+      method,
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    })
+    const text = await reply.text()
+    if (!reply.ok) throw new Error(`toxiproxy: ${method} ${path}: ${reply.status} ${text}`)
+    return text === '' ? undefined : (JSON.parse(text) as unknown)
+  }
+  const close = async () => {
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await ended
+  }
+  try {
+    await until('toxiproxy', () => api('GET', '/proxies').then(() => true, () => false)) // prettier-ignore
+  } catch (error) {
+    await close()
+    throw error
+  }
+  let lines = 0
+  return {
+    lay: async (upstreamPort) => {
+      const name = `line-${++lines}`
+      const own = await freePort()
+      const ends = { listen: `${HOST}:${own}`, upstream: `${HOST}:${upstreamPort}` }
+      await api('POST', '/proxies', { name, enabled: true, ...ends })
+      let toxics = 0
+      const present = new Set<string>()
+      return {
+        port: own,
+        add: async (toxic) => {
+          const toxicName = `toxic-${++toxics}`
+          present.add(toxicName)
+          await api('POST', `/proxies/${name}/toxics`, { name: toxicName, toxicity: 1, ...toxic })
+        },
+        refuse: async () => {
+          await api('POST', `/proxies/${name}`, { enabled: false })
+        },
+        mend: async () => {
+          for (const toxic of present) await api('DELETE', `/proxies/${name}/toxics/${toxic}`)
+          present.clear()
+          await api('POST', `/proxies/${name}`, { enabled: true })
+        },
+      }
+    },
+    close,
+  }
+}
