@@ -1,10 +1,17 @@
 // Every benchmark in turn: the parts, then the whole path. Prints, asserts nothing. `npm run bench`
 import { run as endToEnd } from './end-to-end.ts'
 import { run as journal } from './journal.ts'
+import { run as relp } from './relp.ts'
 import { run as sinks } from './sinks.ts'
 import { run as splitter } from './splitter.ts'
 
-for (const [name, run] of Object.entries({ splitter, journal, sinks, 'end to end': () => endToEnd() })) {
+for (const [name, run] of Object.entries({
+  splitter,
+  journal,
+  sinks,
+  relp,
+  'end to end': () => endToEnd(),
+})) {
   process.stdout.write(`\n== ${name}\n`)
   await run()
 }
