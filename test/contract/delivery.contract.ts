@@ -44,7 +44,7 @@ export interface DeliveryBench {
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
-export const ids = (from: number, to: number): string[] =>
+const ids = (from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, i) => uuid(from + i))
 
 /** Each id once, in the order of its first arrival. */

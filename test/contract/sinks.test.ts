@@ -33,6 +33,7 @@ sinkContract('stdout', () => {
     received: () => idsOf(text),
     down: () => (gone = true),
     up: () => (gone = false),
+    // `stall` is absent: a line that is being printed is let finish, and the daemon bounds its own stop.
     clock: deps.clock,
     secrets: [],
     logged: () => deps.log.lines.join(),

@@ -17,7 +17,7 @@ import type { HecListener, HecTls } from './hec-server.ts'
 
 export type { HecEvent } from './hec-body.ts'
 export type { AckFault, HecFault } from './hec-faults.ts'
-export type { HecOptions, HecToken } from './hec-options.ts'
+export type { HecOptions } from './hec-options.ts'
 
 /** One answered request, in order. `status` 0: the connection was reset. */
 export interface HecExchange {
