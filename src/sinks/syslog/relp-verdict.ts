@@ -4,7 +4,7 @@ import type { Outcome, Refusal } from '../../model/sink.ts'
 import { OK } from './relp-replies.ts'
 
 /** So often a message is sent before a refusal counts as the receiver's last word. */
-export const TRIES = 3
+const TRIES = 3
 
 /**
  * The tally of one delivery. A message is refused for good only when it was refused in each try while the receiver took one
