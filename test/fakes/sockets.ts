@@ -97,6 +97,8 @@ export class FakePeer {
   readonly connections: FakeConnection[] = []
   readonly asked: { to: Address; tls: TlsOptions | undefined }[] = []
   down = false
+  /** Connections are taken only when this resolves. */
+  holding: Promise<unknown> | undefined
   /** Takes no byte more; `once`: on the connection that is written to next. */
   stalled: boolean | 'once' = false
   certificateEndsAt: number | undefined
@@ -107,6 +109,7 @@ export class FakePeer {
   readonly connect: Connect = async (to, tls, _timeoutMs, signal) => {
     await Promise.resolve()
     this.asked.push({ to, tls })
+    await this.holding
     if (signal.aborted) throw fault('aborted', 'called off')
     if (this.down) throw fault('unreachable', 'siem.test:601 refused the connection')
     const connection = new FakeConnection(this)

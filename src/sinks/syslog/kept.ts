@@ -61,10 +61,9 @@ export class Kept {
     }
   }
 
-  /** Sends all that is in doubt, the oldest first; what could not be sent stays in doubt. */
+  /** Sends all of it, the oldest first; what could not be sent stays in doubt. */
   async sendAgain(send: (bytes: Uint8Array) => Promise<void>, now: () => number): Promise<void> {
     for (const piece of this.#pieces) {
-      if (piece.sentAt !== Infinity) continue
       await send(piece.bytes)
       piece.sentAt = now() - piece.hadMs
     }

@@ -129,8 +129,8 @@ export class StreamSession implements Session {
       receiver: where,
       bytes: this.#kept.bytes,
     })
-    // What is being delivered brings it along, at this try or the conductor's next.
-    if (this.#delivering) return
+    // What is being delivered brings it along, at this try or the conductor's next; closing tries once by itself.
+    if (this.#delivering || this.#closing) return
     const stop = new AbortController()
     const done = this.#mend(stop.signal).finally(() => (this.#mending = undefined))
     this.#mending = { stop, done }

@@ -137,6 +137,35 @@ describe('over a stream', () => {
     expect(received(it)).toEqual([idsOf(3, 1), [], idsOf(5, 1)])
   })
 
+  test('a batch and what is in doubt share one connection, however slowly it is taken', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.last.over(true)
+    let taken: (value: unknown) => void = () => undefined
+    it.peer.holding = new Promise((resolve) => (taken = resolve))
+    const delivery = deliver(it.sink, batch(it.sink, 2, 4))
+    for (let i = 0; i < 30; i++) await turn()
+    taken(undefined)
+    await delivery
+    for (let i = 0; i < 30; i++) await turn()
+    expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
+  })
+
+  test('a receiver that resets all that is brought back is asked ever more rarely', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.wrote = (connection) => connection.over(true)
+    it.peer.last.over(true)
+    for (let i = 0; i < 120; i++) {
+      it.clock.pass(1_000)
+      await turn()
+      await turn()
+    }
+    expect(it.peer.asked.length).toBeGreaterThan(4)
+    expect(it.peer.asked.length).toBeLessThan(12)
+    await it.sink.close()
+  })
+
   test('a receiver that closes what is idle is not sent the same for ever', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
@@ -265,9 +294,10 @@ describe('over a stream', () => {
       const it = stand()
       await deliver(it.sink, batch(it.sink, 3, 1))
       it.peer.last.over(true)
-      await turn()
+      if (down) await turn()
       it.peer.down = down
       await it.sink.close()
+      expect(it.clock.sleeping).toBe(0)
       expect(received(it)).toEqual(down ? [idsOf(3, 1)] : [idsOf(3, 1), idsOf(3, 1)])
       expect(it.deps.log.lines.join().includes('may be lost')).toBe(down)
       expect(it.peer.open).toBe(0)
