@@ -29,7 +29,7 @@ function pairBefore(bytes: Uint8Array, from: number, at: number): boolean {
 }
 
 /** The last place up to `limit` to cut `bytes` at, a piece having begun at `from`. */
-export function cutAt(bytes: Uint8Array, from: number, limit: number): number {
+function cutAt(bytes: Uint8Array, from: number, limit: number): number {
   if (limit >= bytes.length) return bytes.length
   let at = characterStart(bytes, limit)
   const escape = escapeBefore(bytes, from, at)

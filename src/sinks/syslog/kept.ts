@@ -2,7 +2,7 @@
 import type { Lines } from '../../model/sink.ts'
 
 /** What the kernels on both sides may hold unread, and no more than a daemon of 256 MiB can spare. */
-export const KEPT_BYTES = 8 * 1024 * 1024
+const KEPT_BYTES = 8 * 1024 * 1024
 /** Whole lines are kept and forgotten together up to this size: a stream may not begin inside a message. */
 const PIECE_BYTES = 64 * 1024
 

@@ -6,6 +6,7 @@ import type { Lines, Sink } from '../../../src/model/sink.ts'
 import { options } from '../../../src/sinks/syslog/options.ts'
 import { syslog } from '../../../src/sinks/syslog/sink.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
+import { FakeRelp } from '../../fakes/relp-server.ts'
 import { sinkDeps, type TestDeps } from '../../fakes/sink-deps.ts'
 import { BriskClock, FakeDatagramPeer, FakePeer } from '../../fakes/sockets.ts'
 import { framesOf, parse5424 } from '../../fakes/syslog-parser.ts'
@@ -411,6 +412,55 @@ describe('over UDP', () => {
     expect([peer.opened, peer.open]).toEqual([3, 1])
     await sink.close()
     expect(peer.open).toBe(0)
+  })
+})
+
+describe('over RELP', () => {
+  function relpStand() {
+    const fake = new FakeRelp()
+    const deps = sinkDeps({ clock: new BriskClock(), connect: fake.connect })
+    const given = { address: 'relp://siem.test:2514', max_message_bytes: 600 }
+    return { fake, sink: syslog.open('siem', options.parse(given), deps) }
+  }
+  const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
+
+  test('an entry in parts is settled as a whole', async () => {
+    const { fake, sink } = relpStand()
+    const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
+    expect(await deliver(sink, lines)).toEqual({ settled: 3, refused: [] })
+    expect(fake.stored.map((message) => parse5424(Buffer.from(message)).data['part'])).toEqual([
+      ...[undefined, '1/3', '2/3', '3/3', undefined],
+    ])
+    await sink.close()
+  })
+
+  test('an entry of which one part is refused for good is refused, once', async () => {
+    const { fake, sink } = relpStand()
+    fake.switches.codeOf = (message) => (/part="[12]\/3"/.test(message) ? 500 : undefined)
+    const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
+    const outcome = await deliver(sink, lines)
+    expect(outcome.settled).toBe(3)
+    expect(outcome.refused.map(({ index }) => index)).toEqual([1])
+    await sink.close()
+  })
+
+  test('a connection that ends in the midst of an entry settles what came before it, and the entry comes again whole', async () => {
+    const { fake, sink } = relpStand()
+    fake.switches.cutBefore = 3
+    const run = runOf([{ id: 'a' }, big, { id: 'c' }])
+    expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ settled: 1, refused: [] })
+    const rest = runOf([big, { id: 'c' }], { firstSeq: 2 })
+    expect(await deliver(sink, linesOf(rest, sink.frame))).toEqual({ settled: 2, refused: [] })
+    await sink.close()
+  })
+
+  test('a first entry that got across in part only settles nothing, and is no reason to park it', async () => {
+    const { fake, sink } = relpStand()
+    fake.switches.cutBefore = 1
+    const error = await caught(deliver(sink, linesOf(runOf([big]), sink.frame)))
+    expect(error.action).toBe('retry')
+    expect(await deliver(sink, linesOf(runOf([big]), sink.frame))).toEqual({ settled: 1, refused: [] })
+    await sink.close()
   })
 })
 
