@@ -2,6 +2,7 @@
 import { run as endToEnd } from './end-to-end.ts'
 import { run as journal } from './journal.ts'
 import { run as relp } from './relp.ts'
+import { run as s3 } from './s3.ts'
 import { run as sinks } from './sinks.ts'
 import { run as splitter } from './splitter.ts'
 
@@ -9,6 +10,7 @@ for (const [name, run] of Object.entries({
   splitter,
   journal,
   sinks,
+  s3: () => s3(),
   relp,
   'end to end': () => endToEnd(),
 })) {

@@ -6,7 +6,7 @@ import { deliveryBucketsSeconds } from '../model/watch.ts'
 import { ByteWriter } from '../model/writer.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
-export const MOST_GROUPS = 64
+const MOST_GROUPS = 64
 
 const DAY_US = 86_400_000_000
 /** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
@@ -91,7 +91,7 @@ export class Plan {
 }
 
 /** Entries' own time to acceptance, a mean and a count for each of the histogram's buckets. */
-export class Delays {
+class Delays {
   readonly #counts = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
   readonly #sumsMs = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
 

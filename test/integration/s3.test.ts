@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { listenMock, type MockListener } from '../../src/mock/listen.ts'
+import { listenMock, type Listening } from '../../src/mock/listen.ts'
 import { openMock } from '../../src/mock/mock.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { ObjectGroup } from '../../src/model/sink.ts'
@@ -39,7 +39,7 @@ if (missing) process.stderr.write('\nSKIPPED: S3. There is no versitygw here; .c
 
 let folder = ''
 let url = ''
-let api: MockListener
+let api: Listening
 let closing: (() => Promise<unknown>)[] = []
 
 beforeAll(async () => {

@@ -6,7 +6,7 @@ export const extensions = { gzip: '.ndjson.gz', zstd: '.ndjson.zst', none: '.ndj
 const SEQ_DIGITS = 16
 const HASH_DIGITS = 16
 
-export const seqText = (seq: number): string => String(seq).padStart(SEQ_DIGITS, '0')
+const seqText = (seq: number): string => String(seq).padStart(SEQ_DIGITS, '0')
 
 /** `name` under the sink's prefix. */
 export const under = (prefix: string, name: string): string => (prefix === '' ? name : `${prefix}/${name}`)
