@@ -149,10 +149,13 @@ class Daemon implements App {
   }
 
   progress(): Progress {
-    const { readers } = this.#parts
+    const { readers, shippings } = this.#parts
     const { workspaces, sinks, journal } = this.board.status()
     const reading = readers.filter((reader) => !reader.finished)
-    const owing = sinks.filter((sink) => sink.owed_entries > 0)
+    // What is delivered may still have to be testified, once nothing more comes.
+    const unfinished = shippings.filter(({ shipper }) => reading.length === 0 && shipper.unfinished === true)
+    const names = new Set(unfinished.map(({ sink }) => sink.name))
+    const owing = sinks.filter((sink) => sink.owed_entries > 0 || names.has(sink.name))
     if (reading.length === 0 && owing.length === 0) return 'done'
     const stateOf = ({ origin }: Reader) =>
       workspaces

@@ -18,6 +18,8 @@ export type StepResult = 'sent' | number
 export interface Stepper {
   /** Throws ConnectorError when nothing could be settled; the same goes out again at the next call. */
   step(signal: AbortSignal): Promise<StepResult>
+  /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
+  readonly unfinished?: boolean
 }
 
 export interface LoopOptions {

@@ -64,6 +64,8 @@ export class ObjectShipper implements Stepper {
   readonly #evidence: Evidence | undefined
   #plan = new Plan()
   #resumed = false
+  /** nothing more will come, and all that was stored is testified */
+  #testified = false
   #sending: Sending | undefined
 
   constructor(options: ObjectShipperOptions) {
@@ -85,8 +87,15 @@ export class ObjectShipper implements Stepper {
     const result = await this.#gather(signal)
     if (result === 'sent') return result
     const over = result === Infinity && this.#options.over()
-    const evidenceMs = (await this.#evidence?.step({ idle: true, over }, signal)) ?? Infinity
-    return over ? Infinity : Math.min(result, evidenceMs)
+    if (!this.#evidence) return result
+    const evidenceMs = await this.#evidence.step({ idle: true, over }, signal)
+    this.#testified = over
+    return over ? Infinity : Math.min(result, evidenceMs, this.#options.lookAgainMs)
+  }
+
+  /** A single run ends when what it stored is testified too. */
+  get unfinished(): boolean {
+    return this.#evidence !== undefined && !this.#testified
   }
 
   async #resume(): Promise<Sending | undefined> {

@@ -14,10 +14,13 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import type { World } from '../../../src/commands/world.ts'
+import { listenMock } from '../../../src/mock/listen.ts'
+import { openMock } from '../../../src/mock/mock.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
 import { sha256, type Manifest } from '../../../src/sinks/s3/manifest.ts'
 import { FakeS3 } from '../../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../../fakes/s3-server.ts'
-import { Stand } from '../sinks/s3-evidence-stand.ts'
+import { keyPair, Stand } from '../sinks/s3-evidence-stand.ts'
 
 let folder: string
 let objects: ReadonlyMap<string, Buffer>
@@ -202,6 +205,67 @@ sinks:
 
   it('of a sink that is none is wrong usage', async () => {
     expect((await verify('--sink', 'local')).code).toBe(2)
+  })
+})
+
+describe('a single run', () => {
+  it('ends when what it stored is listed and proved, also where that takes a second try', async () => {
+    const fake = new FakeS3({ bucket: 'acme-audit' })
+    const server = await openS3Server(fake)
+    const options = {
+      seed: 1,
+      workspaces: [{ name: 'acme', keys: [{ key: 'k' }] }],
+      traffic: { backlog: 300 },
+    }
+    const api = await listenMock(openMock({ clock: systemClock, ...options }), { port: 0, host: '127.0.0.1' })
+    try {
+      let puts = 0
+      fake.faultOfAll = ({ method, url }) =>
+        method === 'PUT' && url.includes('/manifest/') && ++puts === 1
+          ? { kind: 'code', status: 500, code: 'InternalError' }
+          : undefined
+      const keyFile = join(folder, 'run-key.pem')
+      const pair = keyPair()
+      writeFileSync(keyFile, pair.privatePem)
+      writeFileSync(join(folder, 'run-public.pem'), pair.publicPem)
+      const config = join(folder, 'run.yaml')
+      writeFileSync(
+        config,
+        `journal: { path: ${folder}/run/a.db }
+log: { level: error }
+workspaces: [{ name: acme, base_url: "${api.url}", api_key: k, audit: {} }]
+sinks:
+  - { name: archive, type: s3, bucket: acme-audit, region: us-east-1, endpoint: "${server.url}", force_path_style: true,
+      access_key_id: id, secret_access_key: secret, evidence: { signing_key_file: ${keyFile} } }
+`,
+      )
+      const said = { out: '', err: '' }
+      const world: World = {
+        ...{ env: {}, version: '0.0.0', signal: new AbortController().signal },
+        stdout: (text) => void (said.out += text),
+        stderr: (text) => void (said.err += text),
+        print: async () => undefined,
+      }
+      expect([await runProgram(['run', '--once', '--config', config], world), said.out]).toEqual([0, ''])
+      const [, count = ''] = /all read and delivered: (\d+) new entries/.exec(said.err) ?? []
+      const proof = [
+        'verify',
+        '--config',
+        config,
+        '--sink',
+        'archive',
+        '--public-key',
+        join(folder, 'run-public.pem'),
+      ]
+      expect([await runProgram(proof, world), said.out]).toEqual([
+        0,
+        expect.stringContaining(`with ${count} entries`),
+      ])
+      expect(said.out).not.toContain('newer than')
+    } finally {
+      await api.close()
+      await server.close()
+    }
   })
 })
 

@@ -38,7 +38,7 @@ const base = {
   ...{ access_key_id: 'AK', secret_access_key: 'planted-secret' },
 }
 
-async function openDock(quay: Quay, given: object = {}, over = () => false) {
+async function openDock(quay: Quay, given: object = {}, over = () => false, lookAgainMs = Infinity) {
   await quay.journal.putNote('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
   const fake = new FakeS3()
   const fate = new Fate()
@@ -53,7 +53,7 @@ async function openDock(quay: Quay, given: object = {}, over = () => false) {
     shipper = new ObjectShipper({
       ...{ sink: s3.open('archive', options, deps), journal: quay.journal, watch, log: quay.log },
       ...{ clock: quay.clock, format: rawFormat, random: () => 0.5, room: new Room(2 ** 25), over },
-      ...{ shape: 'one', wanted: (run, i) => run.entries.type(i) !== 'skip', lookAgainMs: Infinity },
+      ...{ shape: 'one', wanted: (run, i) => run.entries.type(i) !== 'skip', lookAgainMs },
     })
   }
   begin()
@@ -187,6 +187,20 @@ describe('the sink with evidence', () => {
     await dock.work()
     expect(await dock.step()).toBe(Infinity)
     expect(dock.manifests()).toHaveLength(1)
+    expect(await dock.verify()).toMatchObject({ faultLines: [], entries: 8 })
+  })
+
+  it('of a single run notices the end although nothing is open', async () => {
+    const quay = await openQuay()
+    let over = false
+    const dock = await openDock(quay, {}, () => over, 1_000)
+    await append(quay, 1, 10)
+    await dock.work()
+    dock.pass(300_000)
+    await dock.work()
+    expect(await dock.step()).toBe(1_000)
+    over = true
+    expect(await dock.step()).toBe(Infinity)
     expect(await dock.verify()).toMatchObject({ faultLines: [], entries: 8 })
   })
 
