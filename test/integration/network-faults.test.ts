@@ -28,7 +28,7 @@ interface Fault {
   readonly name: string
   /** undefined: connections are refused */
   readonly toxics?: readonly Toxic[]
-  /** It only slows: all arrives while it lasts. Else it is mended once it was felt. */
+  /** It only slows: all arrives while it lasts, in real time and without a failure. Else it is mended once it was felt. */
   readonly slows?: true
 }
 
@@ -72,17 +72,17 @@ function configOf(folder: string, sink: object) {
 }
 
 /** The daemon's delivery as the program builds it, and nothing else of the daemon. */
-async function openDelivery(folder: string, sink: object) {
+async function openDelivery(folder: string, sink: object, clock: Clock) {
   const config = configOf(folder, sink)
   const log = new LogLines()
   const words = () => undefined
   const signal = new AbortController().signal
   const world = { env: {}, version: '0.0.0', stdout: words, stderr: words, print: async () => {}, signal }
-  const outside = { ...realOutside(config, world), clock: fast, log }
+  const outside = { ...realOutside(config, world), clock, log }
   const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
-  const journal = await openJournal({ path: config.journal.path, ...bounds, sinks: [NAME], clock: fast, log })
+  const journal = await openJournal({ path: config.journal.path, ...bounds, sinks: [NAME], clock, log })
   const metrics = openMetrics({ version: world.version })
-  const board = openBoard({ clock: fast, metrics, journalStats: () => journal.stats(), version: '0.0.0', budget: () => [] }) // prettier-ignore
+  const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version: '0.0.0', budget: () => [] }) // prettier-ignore
   const parts = { config, outside, mode: { once: false }, journal, board, room: new Room(32 * 2 ** 20), instance: 'i' } // prettier-ignore
   const shipping = openShipping(parts, config.sinks[0] as (typeof config.sinks)[number], () => false)
   let failures = 0
@@ -146,7 +146,7 @@ async function survive(kind: FaultyReceiver, fault: Fault, toxiproxy: Toxiproxy)
   const receiver = await kind.open(folder)
   onTestFinished(() => receiver.close())
   const line = await toxiproxy.lay(receiver.port)
-  const delivery = await openDelivery(folder, kind.sink(line.port))
+  const delivery = await openDelivery(folder, kind.sink(line.port), fault.slows ? systemClock : fast)
   const all = () => delivery.owed() === 0
   await delivery.append(60)
   await until('the first entries', delivery, all)
