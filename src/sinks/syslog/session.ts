@@ -48,3 +48,8 @@ export interface SessionOptions {
 export const CONNECT_MS = 10_000
 /** A receiver that takes no byte for so long is given up. */
 export const WRITE_MS = 30_000
+/**
+ * So long a new connection must last after its first batch: a balancer without a server behind it, or a receiver that dislikes
+ * us, closes sooner.
+ */
+export const PROOF_MS = 1_000

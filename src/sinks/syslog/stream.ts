@@ -5,12 +5,18 @@ import type { CheckResult, Lines } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
 import { framedBytes } from '../line-frame.ts'
 import { Kept } from './kept.ts'
-import { CONNECT_MS, type Delivered, type Session, type SessionOptions, WRITE_MS } from './session.ts'
+import { checkStream } from './stream-check.ts'
+import {
+  CONNECT_MS,
+  type Delivered,
+  PROOF_MS,
+  type Session,
+  type SessionOptions,
+  WRITE_MS,
+} from './session.ts'
 
 /** Of one write, for which the receiver has the whole deadline. */
 const WRITE_BYTES = 64 * 1024
-/** So long a new connection must last after its first batch: a balancer without a server behind it, or one that dislikes us, closes sooner. */
-const PROOF_MS = 1_000
 /** A syslog receiver says nothing; what talks on is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
 const END_MS = 400
@@ -201,27 +207,8 @@ export class StreamSession implements Session {
     return line.failure ?? new ConnectorError('unreachable', what)
   }
 
-  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const { where, tls, expiry, deps } = this.#options
-    const what = `${where} ${tls ? 'TLS' : 'TCP'}`
-    let connection: Connection | undefined
-    try {
-      connection = await this.#connect(CONNECT_MS, signal)
-      const quiet = new AbortController()
-      const either = AbortSignal.any([signal, quiet.signal])
-      void deps.clock.sleep(PROOF_MS, either).then(() => quiet.abort())
-      // Nothing is what a receiver that is well says.
-      const said = await connection.read(either).catch((error: unknown) => error)
-      const closed = connection.gone && !(said instanceof ConnectorError && said.code === 'aborted')
-      if (closed) throw said instanceof ConnectorError ? said : this.#gone(this.#listen(connection))
-      const word = 'takes the connection; what is sent over it nobody confirms (assurance: sent)'
-      return [{ what, ok: true, message: word }, ...expiry.results(connection)]
-    } catch (error) {
-      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
-      return [{ what, ok: false, message }]
-    } finally {
-      connection?.destroy()
-    }
+  check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    return checkStream(this.#options, signal)
   }
 
   close(): Promise<void> {

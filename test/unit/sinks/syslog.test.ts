@@ -366,9 +366,9 @@ describe('check over a stream', () => {
       },
     })
     const sink = syslog.open('siem', options.parse({ address: 'tcp://siem.test:601' }), closing)
-    expect(await sink.check(never)).toMatchObject([
-      { ok: false, message: expect.stringContaining('closed') as string },
-    ])
+    const results = await sink.check(never)
+    expect(it.clock.sleeping).toBe(0)
+    expect(results).toMatchObject([{ ok: false, message: expect.stringContaining('closed') as string }])
   })
 })
 
