@@ -104,7 +104,12 @@ const verifyOptions = (command: Command) =>
     .argument('[where]', 's3://bucket/prefix, or a folder copied from there')
     .option('--public-key <file>', 'PEM; may stand several times, where the key was changed', each, [])
     .option('--until <time>', 'the chain must reach to here, such as 2026-01-31T00:00:00Z')
-    .option('--last-manifest <sha256>', 'the chain must hold this manifest, as an earlier verify told it')
+    .option(
+      '--last-manifest <sha256>',
+      'this manifest must be there, as an earlier verify told it; may stand several times',
+      each,
+      [],
+    )
     .option('--accept-gap <first-last>', 'a gap that is explained; may stand several times', each, [])
     .option('--endpoint <url>', 'another server than AWS; keys come from the environment')
     .option('--region <name>', "the bucket's region (default: that of the environment)")

@@ -20,7 +20,7 @@ import { exitCodes, type World } from './world.ts'
 export interface VerifyCommandOptions {
   readonly publicKey: readonly string[]
   readonly until?: string
-  readonly lastManifest?: string
+  readonly lastManifest?: readonly string[]
   readonly acceptGap?: readonly string[]
   readonly endpoint?: string
   readonly region?: string
@@ -49,7 +49,7 @@ export async function verify(
 async function verifyPlace(world: World, options: VerifyCommandOptions, where: string | undefined) {
   const keys = keysOf(options.publicKey)
   const untilAt = options.until === undefined ? undefined : untilOf(options.until)
-  const lastSha256 = options.lastManifest === undefined ? undefined : hashOf(options.lastManifest)
+  const lastSha256 = (options.lastManifest ?? []).map(hashOf)
   const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
   const { store, close } = placeOf(world, options, where)
   try {
@@ -58,7 +58,7 @@ async function verifyPlace(world: World, options: VerifyCommandOptions, where: s
       { keys, untilAt, lastSha256, acceptedGaps },
       ({ level, where: at, what }) => world.stdout(`${level}: ${at} ${what}\n`),
     )
-    world.stdout(reportOf(verified, untilAt !== undefined || lastSha256 !== undefined))
+    world.stdout(reportOf(verified, untilAt !== undefined || lastSha256.length > 0))
     return verified.faults === 0 ? exitCodes.done : exitCodes.failed
   } finally {
     await close()

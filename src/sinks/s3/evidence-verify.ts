@@ -15,8 +15,8 @@ const NAMED = 20
 export interface VerifyOptions extends WalkOptions {
   /** epoch ms: a manifest must reach at least to here */
   readonly untilAt?: number | undefined
-  /** hash of a manifest that must be in the chain */
-  readonly lastSha256?: string | undefined
+  /** hashes of manifests that must be in the chains */
+  readonly lastSha256?: readonly string[]
 }
 
 export interface Verified {
@@ -105,25 +105,39 @@ async function checkObjects(
 }
 
 /** Where the chains end: what bounds the end from outside is compared with it. */
-function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 }: VerifyOptions, tell: Tell): void {
+function tellEnds(
+  chains: readonly WalkedChain[],
+  { untilAt, lastSha256 = [] }: VerifyOptions,
+  tell: Tell,
+): void {
   if (chains.length === 0) tell('fault', 'manifest/', 'holds no manifest at all: nothing can be proved')
-  if (lastSha256 !== undefined && !chains.some(({ hashes }) => hashes.has(lastSha256)))
-    tell(
-      'fault',
-      'manifest/',
-      `holds no manifest with SHA-256 ${lastSha256}: the end of a chain was cut, or another one put in its place`,
-    )
-  if (untilAt === undefined) return
-  const ends = chains.map(({ last }) => last).filter((last) => last !== undefined)
-  const reached = Math.max(-Infinity, ...ends.map(({ manifest }) => reachOf(manifest)))
-  if (reached < untilAt) {
-    const where = Number.isFinite(reached) ? `ends at ${new Date(reached).toISOString()}` : 'ends nowhere'
-    tell(
-      'fault',
-      'manifest/',
-      `${where}, before ${new Date(untilAt).toISOString()}: the end of the chain was cut, or nothing was written since`,
-    )
-  }
+  for (const hash of lastSha256)
+    if (!chains.some(({ hashes }) => hashes.has(hash)))
+      tell(
+        'fault',
+        'manifest/',
+        `holds no manifest with SHA-256 ${hash}: the end of a chain was cut, or another one put in its place`,
+      )
+  if (untilAt !== undefined)
+    for (const sink of new Set(chains.map((chain) => chain.sink)))
+      tellUntil(
+        sink,
+        chains.filter((chain) => chain.sink === sink),
+        untilAt,
+        tell,
+      )
+}
+
+/** Of a sink's chains, one for each journal that it had, the newest must reach to `untilAt`: another sink's does not speak for it. */
+function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
+  const reached = Math.max(...chains.map(({ last }) => (last ? reachOf(last.manifest) : -Infinity)))
+  if (reached >= untilAt) return
+  const where = Number.isFinite(reached) ? `ends at ${new Date(reached).toISOString()}` : 'ends nowhere'
+  tell(
+    'fault',
+    `manifest/sink=${sink}`,
+    `${where}, before ${new Date(untilAt).toISOString()}: the end of the chain was cut, or nothing was written since`,
+  )
 }
 
 /** An incomplete one proves its interval's begin only. */

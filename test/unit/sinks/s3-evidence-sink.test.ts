@@ -269,6 +269,6 @@ it('whatever fails and dies when, the bucket verifies: each entry once, each obj
         ...{ faultLines: [], entries: wanted, objects: stored.length, chains: 1 },
       })
     }),
-    { numRuns: 40 },
+    { numRuns: 25 },
   )
 }, 60_000)

@@ -396,7 +396,7 @@ describe('the end of the chain', () => {
         expect((await verify(cutTail(count), { untilAt })).faults).toEqual([
           expect.stringContaining('the end of the chain was cut'),
         ])
-        expect((await verify(cutTail(count), { lastSha256: lastHash() })).faults).toEqual([
+        expect((await verify(cutTail(count), { lastSha256: [lastHash()] })).faults).toEqual([
           expect.stringContaining(lastHash()),
         ])
       }),
@@ -404,7 +404,7 @@ describe('the end of the chain', () => {
     ))
 
   it('that reaches the time and holds the hash is as it should be', async () => {
-    expect((await verify(() => undefined, { untilAt, lastSha256: lastHash() })).faults).toEqual([])
+    expect((await verify(() => undefined, { untilAt, lastSha256: [lastHash()] })).faults).toEqual([])
     expect((await verify(() => undefined, { untilAt: untilAt + 1 })).faults).toHaveLength(1)
   })
 
@@ -473,6 +473,28 @@ describe('a journal made anew', () => {
         ['a1b2c3d4e5f6a1b2c3d4e5f6', 60],
         ['ffffffffffffffffffffffff', 8],
       ])
+    } finally {
+      await second.close()
+    }
+  })
+
+  it("that reaches a time does not speak for another sink's, whose end was cut", async () => {
+    const second = await Stand.open('other')
+    try {
+      await second.step()
+      for (let hour = 0; hour < 9; hour++) await second.hour()
+      const both = new MemoryBucket(new Fate())
+      for (const [key, body] of [...original, ...second.bucket.objects]) both.objects.set(key, body)
+      const keys = readPublicKeys(stand.keys.publicPem + second.keys.publicPem)
+      const told = async (untilAt: number) => {
+        const faults: string[] = []
+        await verifyEvidence(both.seen(), { keys, untilAt }, ({ level, where }) => {
+          if (level === 'fault') faults.push(where)
+        })
+        return faults
+      }
+      expect(await told(Date.parse('2026-01-31T17:00:00Z'))).toEqual([])
+      expect(await told(Date.parse('2026-01-31T18:00:00Z'))).toEqual(['manifest/sink=archive'])
     } finally {
       await second.close()
     }
