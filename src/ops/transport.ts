@@ -150,6 +150,11 @@ function streamed(body: Dispatcher.ResponseData['body'], told: (error: unknown) 
   }
 }
 
+/** What breaks the source breaks the request, which tells of it; a request that was called off before has no ear any more. */
+function readable(source: AsyncIterable<Uint8Array>): Readable {
+  return Readable.from(source, { objectMode: false }).on('error', () => undefined)
+}
+
 function hostAndPort(url: string): string {
   const { hostname, port, protocol } = new URL(url)
   return `${hostname}:${port || (protocol === 'http:' ? '80' : '443')}`
@@ -170,7 +175,7 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
         path: pathname + search,
         method: request.method,
         headers: request.headers,
-        body: request.body ?? (request.stream ? Readable.from(request.stream, { objectMode: false }) : null),
+        body: request.body ?? (request.stream ? readable(request.stream) : null),
         signal,
       })
       return {

@@ -1,5 +1,7 @@
 // The bucket as a sink: what it asks for, what each answer means, whose name it uses, and which servers it refuses to trust.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
@@ -9,6 +11,7 @@ import type { Transport } from '../../../src/model/http.ts'
 import type { ObjectGroup, ObjectSink, StoredObject } from '../../../src/model/sink.ts'
 import { openTransport } from '../../../src/ops/transport.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
+import { Store } from '../../../src/sinks/s3/store.ts'
 import { certificate } from '../../fakes/certificates.ts'
 import { FakeS3, manners, type S3Fault, type S3Switches, s3Transport } from '../../fakes/s3.ts'
 import { openS3Server } from '../../fakes/s3-server.ts'
@@ -224,6 +227,24 @@ describe('what an answer means', () => {
     fake.faults.push(fault)
     expect((await caught(put())).code).toBe(code)
     expect(fake.entries).toHaveLength(1)
+  })
+
+  it('of an answer without end no more is read than any server needs to say', async () => {
+    let bytes = 0
+    const { put, fake } = bench({}, {}, (send) => async (request, signal) => {
+      const reply = await send(request, signal)
+      async function* counted() {
+        for await (const piece of reply.body) {
+          bytes += piece.length
+          yield piece
+        }
+      }
+      return { ...reply, body: counted() }
+    })
+    await put('{"first":1}\n')
+    fake.faults.push({ kind: 'endless' })
+    expect((await caught(put())).code).toBe('bad_reply')
+    expect(bytes).toBeLessThan(5 * 2 ** 20)
   })
 
   it('a server that stands still is given up after a minute', async () => {
@@ -445,6 +466,50 @@ describe('over a real socket', () => {
       await Promise.all([trusting.transport.close(), strange.transport.close(), server.close()])
     }
   })
+
+  it.each(['a stop', 'a server that goes away', 'a disk that fails'])(
+    '%s in the middle of a body ends the request, and nothing else',
+    async (what) => {
+      const stop = new AbortController()
+      const server = createServer((incoming) => {
+        // Takes the beginning and then no more.
+        incoming.once('data', () => {
+          incoming.pause()
+          if (what === 'a stop') stop.abort()
+          if (what === 'a server that goes away') incoming.socket.resetAndDestroy()
+        })
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const transport = openTransport({})
+      const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const store = new Store(s3.options.parse({ ...base, ...fixed, endpoint }), {
+        clock: sinkDeps().clock,
+        transport: () => transport.send,
+      })
+      async function* read() {
+        for (let i = 0; i < 1_000; i++) {
+          if (what === 'a disk that fails' && i === 20) throw new ConnectorError('disk_full', 'as told')
+          await new Promise((resolve) => setImmediate(resolve))
+          yield Buffer.alloc(64 * 1024)
+        }
+      }
+      const body = { bytes: 1_000 * 64 * 1024, sha256: '0'.repeat(64), read }
+      const codes = {
+        'a stop': 'aborted',
+        'a server that goes away': 'unreachable',
+        'a disk that fails': 'disk_full',
+      }
+      try {
+        const error = await caught(store.put('k', body, { contentType: 'text/plain' }, stop.signal))
+        expect(error.code).toBe(codes[what as keyof typeof codes])
+        for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
+      } finally {
+        await transport.close()
+        server.closeAllConnections()
+        await new Promise((resolve) => server.close(resolve))
+      }
+    },
+  )
 
   it.each<S3Fault>([{ kind: 'reset' }, { kind: 'reset', stores: true }, { kind: 'endless' }])(
     'after %j the same object is there once',
