@@ -155,9 +155,9 @@ class SqliteJournal implements Journal {
     return appended
   }
 
-  async take(...[sink, limits, after]: Parameters<Journal['take']>) {
+  async take(...[sink, limits, after, busy]: Parameters<Journal['take']>) {
     const { ledger, shelf, transactions } = this.#core
-    const { first, last } = ledger.next(sink, after)
+    const { first, last } = ledger.next(sink, after, busy)
     return transactions.read(() => shelf.slice(first, last, limits))
   }
 

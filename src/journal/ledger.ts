@@ -1,8 +1,8 @@
 // Who still owes what: each sink's progress and intents, and the journal's running totals. Memory follows the disk, never the reverse.
 import type { Database, Statement } from 'better-sqlite3'
-import type { Intent, Seq, SinkPosition } from '../model/journal.ts'
+import type { Intent, Seq, SinkPosition, Stretch } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import { advance, aheadCount, gapFrom, type Progress, type Stretch } from './positions.ts'
+import { advance, aheadCount, gapFrom, type Progress } from './positions.ts'
 
 interface SinkState {
   progress: Progress
@@ -95,9 +95,9 @@ export class Ledger {
     return this.#sink(name).progress
   }
 
-  next(name: string, after: Seq | undefined): Stretch {
+  next(name: string, after: Seq | undefined, busy?: readonly Stretch[]): Stretch {
     const { progress } = this.#sink(name)
-    return gapFrom(progress, (after ?? progress.position) + 1, this.lastSeq)
+    return gapFrom(progress, (after ?? progress.position) + 1, this.lastSeq, busy)
   }
 
   intents(name: string): readonly Intent[] {

@@ -1,10 +1,5 @@
 // How far a sink has settled: all up to `position`, and some stretches above it. Pure.
-import type { Seq } from '../model/journal.ts'
-
-export interface Stretch {
-  readonly first: Seq
-  readonly last: Seq
-}
+import type { Seq, Stretch } from '../model/journal.ts'
 
 export interface Progress {
   readonly position: Seq
@@ -29,10 +24,15 @@ export function advance({ position, ahead }: Progress, { first, last }: Stretch)
   return { position: reached, ahead: merged }
 }
 
-/** The first stretch at or behind `from` that is not settled: where to take next, and how far. */
-export function gapFrom({ position, ahead }: Progress, from: Seq, until: Seq): Stretch {
+/** The first stretch at or behind `from` that is neither settled nor busy: where to take next, and how far. */
+export function gapFrom(
+  { position, ahead }: Progress,
+  from: Seq,
+  until: Seq,
+  busy: readonly Stretch[] = [],
+): Stretch {
   let first = Math.max(from, position + 1)
-  for (const stretch of ahead) {
+  for (const stretch of [...ahead, ...busy].sort((a, b) => a.first - b.first)) {
     if (stretch.first > first) return { first, last: Math.min(until, stretch.first - 1) }
     first = Math.max(first, stretch.last + 1)
   }

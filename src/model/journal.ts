@@ -51,6 +51,12 @@ export interface Batch {
   readonly runs: readonly Run[]
 }
 
+/** Sequence numbers from `first` to `last`, both included. */
+export interface Stretch {
+  readonly first: Seq
+  readonly last: Seq
+}
+
 export interface TakeLimits {
   readonly maxEntries: number
   /** of raw payload; one entry is always taken, however large */
@@ -186,8 +192,11 @@ export interface FindingRecord {
 export interface Journal {
   cursor(origin: Origin): Promise<Cursor | undefined>
   append(part: Append): Promise<Appended>
-  /** The oldest entries after `after` (default: the sink's position), whatever they are: the caller filters. Undefined: none. */
-  take(sink: string, limits: TakeLimits, after?: Seq): Promise<Batch | undefined>
+  /**
+   * The oldest entries after `after` (default: the sink's position) that are not settled and in no stretch of `busy`, whatever
+   * they are: the caller filters. Undefined: none.
+   */
+  take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]): Promise<Batch | undefined>
   /** Exactly [first, last]: for an intent found at start. */
   range(first: Seq, last: Seq): Promise<Batch>
   intents(sink: string): Promise<readonly Intent[]>

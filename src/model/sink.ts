@@ -43,6 +43,16 @@ export interface Delivery {
 export interface Outcome {
   readonly settled: number
   readonly refused: readonly Refusal[]
+  /** What was accepted is taken but not safe yet, and stays owed until it is. Nothing accepted stands behind a refused line then. */
+  readonly later?: Later | undefined
+}
+
+/** Lines that the receiver has taken and will confirm later; what comes behind them may be sent meanwhile. */
+export interface Later {
+  /** In the place of the intent's from now on: with it `resume` goes on asking after a restart. */
+  readonly detail: string
+  /** Resolves when they are safe. Throws ConnectorError when that cannot be hoped for any more: they go out again, with doubt. */
+  confirmed(signal: AbortSignal): Promise<void>
 }
 
 export interface Refusal {
@@ -84,6 +94,10 @@ export interface Sink extends Receiver {
   /** Work on the next batch that may be done while the last one is in the air, such as compressing it. Never required. */
   warm?(lines: Lines): void
   deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome>
+  /** How many batches may be taken and not confirmed at a time; absent: `deliver` always answers for good. */
+  readonly maxUnconfirmed?: number
+  /** After a restart: goes on asking for a batch that was taken and not confirmed. Undefined: `detail` tells of none, the batch goes out again. */
+  resume?(detail: string): Later | undefined
 }
 
 /** What the lines of one object have in common. */

@@ -1,30 +1,17 @@
 // The steps of delivery in batches: takes a batch, encodes it, writes the intent, delivers, settles. One for each sink.
-import type { LoopOptions, StepResult, Stepper } from './loop.ts'
-import type { Loaded } from './lines.ts'
-import { frameBatch, roomBytes, tellDelays } from './lines.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Batch, Intent, Parked, Run, Seq } from '../model/journal.ts'
-import type { Room } from '../model/room.ts'
-import type { Delivery, Format, Outcome, Sink } from '../model/sink.ts'
-import { ByteWriter } from '../model/writer.ts'
+import type { Intent, Parked, Settlement } from '../model/journal.ts'
+import type { Delivery, Later, Outcome, Sink } from '../model/sink.ts'
+import type { Loaded } from './lines.ts'
+import { tellDelays } from './lines.ts'
+import { Loader, type LoaderOptions, type Wish } from './loader.ts'
+import type { StepResult, Stepper } from './loop.ts'
+import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
-export interface BatchLimits {
-  readonly maxEntries: number
-  /** of framed lines; one line goes out alone, however large */
-  readonly maxBytes: number
-  /** how long a batch that is not full may wait for more */
-  readonly lingerMs: number
-}
-
-export interface ShipperOptions extends LoopOptions {
+export interface ShipperOptions extends LoaderOptions {
   readonly sink: Sink
-  readonly format: Format
-  readonly limits: BatchLimits
-  /** what of the journal this sink is to have */
-  readonly wanted: (run: Run, index: number) => boolean
   /** hash of all settings that shape the bytes */
   readonly shape: string
-  readonly room: Room
 }
 
 /** The batch on its way: its intent is in the journal. */
@@ -35,19 +22,32 @@ interface Sending {
   doubtful: boolean
 }
 
+/** The receiver has answered, the journal has not noted it yet: what was taken is not sent again for that. */
+interface Answered {
+  /** undefined: nothing of it was wanted, and it never had an intent */
+  readonly intent: Intent | undefined
+  readonly loaded: Loaded
+  readonly outcome: Outcome
+}
+
+const NOTHING: Outcome = { settled: 0, refused: [] }
+
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
-  readonly #spare: ByteWriter[] = [new ByteWriter(), new ByteWriter()]
+  readonly #loader: Loader
+  readonly #unconfirmed = new Unconfirmed()
+  /** to be sent before anything new: left by a crash, or never confirmed */
+  readonly #again: Sending[] = []
   #resumed = false
   #sending: Sending | undefined
   #ahead: Loaded | undefined
-  /** The receiver has answered, the journal has not noted it yet: what was taken is not sent again for that. */
-  #answered: { readonly loaded: Loaded; readonly outcome: Outcome } | undefined
+  #answered: Answered | undefined
   /** entries a batch, while a refusal is being cornered */
   #cap: number | undefined
 
   constructor(options: ShipperOptions) {
     this.#options = options
+    this.#loader = new Loader(options)
   }
 
   /**
@@ -55,63 +55,76 @@ export class Shipper implements Stepper {
    * settled; the same batch goes out at the next call.
    */
   async step(signal: AbortSignal): Promise<StepResult> {
-    if (this.#answered) return this.#settle(signal)
-    this.#sending ??= await this.#resume()
-    if (!this.#sending) {
-      const loaded = this.#ahead ?? (await this.#load(undefined, signal))
-      this.#ahead = undefined
-      if (typeof loaded === 'number') return loaded
-      if (loaded.lines.count === 0) return this.#settleFiltered(loaded)
-      this.#sending = await this.#begin(loaded, signal)
+    if (this.#answered) return this.#note(this.#answered, signal)
+    if (!this.#resumed) await this.#resume(signal)
+    const { judged } = this.#unconfirmed
+    if (judged) return this.#conclude(judged)
+    this.#sending ??= this.#again.shift()
+    return this.#sending ? this.#send(this.#sending, signal) : this.#begin(signal)
+  }
+
+  /** After a crash: the batches of the intents that were left, the same entries under the same bounds (law 2), or what became of them. */
+  async #resume(signal: AbortSignal): Promise<void> {
+    const { journal, sink, shape, log } = this.#options
+    const intents = await journal.intents(sink.name)
+    for (const intent of intents.slice(this.#unconfirmed.size + this.#again.length)) {
+      const later = sink.resume?.(intent.detail)
+      if (later) {
+        const loaded = await this.#loader.reload(intent, signal)
+        this.#unconfirmed.add({ intent, times: loaded.times.slice() }, later, signal)
+        this.#loader.free(loaded)
+        continue
+      }
+      if (intent.shape !== shape)
+        log.warn(
+          'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
+        )
+      const again = { ...intent, attempt: intent.attempt + 1, shape }
+      this.#again.push({ loaded: undefined, intent: again, doubtful: true })
     }
+    this.#resumed = true
+  }
+
+  async #begin(signal: AbortSignal): Promise<StepResult> {
+    const { sink } = this.#options
+    if (this.#unconfirmed.size > 0 && this.#unconfirmed.size >= (sink.maxUnconfirmed ?? 1)) {
+      await this.#unconfirmed.wait(signal)
+      return 'sent'
+    }
+    const loaded = this.#ahead ?? (await this.#loader.load(this.#wish(), signal))
+    this.#ahead = undefined
+    if (typeof loaded === 'number') return this.#idle(loaded, signal)
+    if (loaded.lines.count === 0) return this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
+    this.#sending = await this.#intend(loaded, signal)
     return this.#send(this.#sending, signal)
   }
 
-  /** After a crash: the batch of the intent that was left, the same entries under the same bounds (law 2). */
-  async #resume(): Promise<Sending | undefined> {
-    if (this.#resumed) return undefined
-    const { journal, sink, shape, log } = this.#options
-    const [intent] = await journal.intents(sink.name)
-    this.#resumed = true
-    if (!intent) return undefined
-    if (intent.shape !== shape)
-      log.warn(
-        'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
-      )
-    return { loaded: undefined, intent: { ...intent, attempt: intent.attempt + 1, shape }, doubtful: true }
+  /** With batches unconfirmed there is more to wait for than the loop knows of. */
+  async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
+    if (this.#unconfirmed.size === 0) return waitMs
+    const { journal, sink, clock } = this.#options
+    await this.#unconfirmed.wait(signal, (until) => [
+      journal.arrival(sink.name, until),
+      ...(waitMs === Infinity ? [] : [clock.sleep(waitMs, until)]),
+    ])
+    return 'sent'
   }
 
-  /** The oldest owed entries as lines, or how long to wait for more of them. */
-  async #load(after: Seq | undefined, signal: AbortSignal): Promise<Loaded | number> {
-    const { journal, sink, limits, clock, over, room } = this.#options
-    const maxEntries = Math.min(this.#cap ?? Infinity, sink.maxEntries ?? Infinity, limits.maxEntries)
-    const batch = await journal.take(sink.name, { maxEntries, maxBytes: limits.maxBytes }, after)
-    if (!batch) return Infinity
-    const oldestAt = batch.runs[0]?.appendedAt ?? 0
-    const untilMs = oldestAt + limits.lingerMs - clock.now()
-    // What would wait longer than its linger was appended before the clock was set back.
-    const waitMs = untilMs > limits.lingerMs ? 0 : untilMs
-    // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
-    const full = batch.count >= maxEntries || roomBytes(batch) >= limits.maxBytes
-    if (waitMs > 0 && !full && !over()) return waitMs
-    const leave =
-      after === undefined ? await room.enter(roomBytes(batch), signal) : room.tryEnter(roomBytes(batch))
-    if (!leave) return Infinity
-    return this.#frame(batch, limits.maxBytes, leave)
+  /** What may be loaded next: nothing that is on its way already. */
+  #wish(sending?: Intent): Wish {
+    const again = this.#again.map(({ intent }) => intent)
+    const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
+    const { limits, sink } = this.#options
+    return { maxEntries: Math.min(this.#cap ?? Infinity, sink.maxEntries ?? Infinity, limits.maxEntries), busy }
   }
 
-  #frame(batch: Batch, maxBytes: number, leave: () => void): Loaded {
-    const { sink, format, wanted } = this.#options
-    return frameBatch(batch, { sink, format, wanted, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
-  }
-
-  async #begin(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
+  async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
     try {
       const intent = await this.#intentOf(loaded, signal)
       await this.#options.journal.intend(this.#options.sink.name, intent)
       return { loaded, intent, doubtful: false }
     } catch (error) {
-      this.#free(loaded)
+      this.#loader.free(loaded)
       throw error
     }
   }
@@ -123,33 +136,26 @@ export class Shipper implements Stepper {
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
-    const { journal, sink, watch, clock, room } = this.#options
-    const { first, last, detail } = sending.intent
-    if (!sending.loaded) {
-      const batch = await journal.range(first, last)
-      sending.loaded = this.#frame(batch, Infinity, await room.enter(roomBytes(batch), signal))
-    }
-    const { loaded } = sending
+    const { sink, watch, clock } = this.#options
+    const { intent } = sending
+    const loaded = (sending.loaded ??= await this.#loader.reload(intent, signal))
     // The sink may want nothing of it any more: its settings changed since the crash.
-    if (loaded.lines.count === 0) {
-      this.#sending = undefined
-      return this.#settleFiltered(loaded)
-    }
-    const delivery: Delivery = { lines: loaded.lines, detail, doubtful: sending.doubtful }
+    if (loaded.lines.count === 0) return this.#answer({ intent, loaded, outcome: NOTHING }, signal)
+    const delivery: Delivery = { lines: loaded.lines, detail: intent.detail, doubtful: sending.doubtful }
     // From here on the receiver may have it, whatever becomes of its answer.
     sending.doubtful = true
     watch.state('sending')
     const startedAt = clock.elapsed()
-    const looking = this.#lookAhead(last, signal)
+    const looking = this.#lookAhead(intent, signal)
+    let outcome: Outcome
     try {
-      const outcome = await sink.deliver(delivery, signal)
+      outcome = await sink.deliver(delivery, signal)
       if (outcome.settled === 0)
         throw new ConnectorError('bad_reply', 'The sink settled nothing and did not say why')
-      this.#answered = { loaded, outcome }
     } catch (error) {
       await looking.catch(() => undefined)
       if (error instanceof ConnectorError && error.action === 'split')
-        return await this.#corner(loaded, error, signal)
+        return await this.#corner({ intent, loaded }, error, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error
@@ -158,25 +164,28 @@ export class Shipper implements Stepper {
     }
     // What kept us from looking ahead comes up again when that batch's own turn comes.
     await looking.catch(() => undefined)
-    return this.#settle(signal)
+    return this.#answer({ intent, loaded, outcome }, signal)
   }
 
   /** While one batch is in the air the next is framed, so that the receiver never waits for us; only where there is room. */
-  async #lookAhead(after: Seq, signal: AbortSignal): Promise<void> {
+  async #lookAhead(beside: Intent, signal: AbortSignal): Promise<void> {
     if (this.#ahead || this.#cap !== undefined) return
-    const next = await this.#load(after, signal)
+    const next = await this.#loader.load({ ...this.#wish(beside), onlyIfRoom: true }, signal)
     if (typeof next === 'number') return
     this.#ahead = next
     if (next.lines.count > 0) this.#options.sink.warm?.(next.lines)
   }
 
   /** The receiver refuses the batch as a whole: half of it next; a single entry is parked with the reason. */
-  async #corner(loaded: Loaded, error: ConnectorError, signal: AbortSignal): Promise<StepResult> {
+  async #corner(
+    { intent, loaded }: Pick<Answered, 'intent' | 'loaded'>,
+    error: ConnectorError,
+    signal: AbortSignal,
+  ): Promise<StepResult> {
     const { count } = loaded.lines
     if (count === 1) {
       const refused = [{ index: 0, code: error.code, reason: error.message }]
-      this.#answered = { loaded, outcome: { settled: 1, refused } }
-      return this.#settle(signal)
+      return this.#answer({ intent, loaded, outcome: { settled: 1, refused } }, signal)
     }
     this.#cap = Math.floor(count / 2)
     this.#options.log.info('The receiver refused a batch, trying half of it', {
@@ -189,40 +198,92 @@ export class Shipper implements Stepper {
     return 'sent'
   }
 
-  async #settle(signal: AbortSignal): Promise<StepResult> {
-    const { journal, sink, watch, log, clock } = this.#options
-    if (!this.#answered) return 'sent'
-    const { loaded, outcome } = this.#answered
-    const { lines, first } = loaded
-    const whole = outcome.settled === lines.count
-    const through = whole ? loaded.last : (lines.seqs[outcome.settled] ?? first) - 1
-    const parked = outcome.refused.map(({ index, code, reason }): Parked => ({
-      seq: lines.seqs[index] ?? 0,
-      code,
-      reason,
-    }))
-    const accepted = outcome.settled - parked.length
-    const filtered = through - first + 1 - outcome.settled
+  #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
+    this.#answered = answered
+    return this.#note(answered, signal)
+  }
+
+  async #note({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
+    const { later } = outcome
+    if (later && intent) await this.#keepAsking(intent, loaded, { outcome, later }, signal)
+    else await this.#settle(loaded, outcome, signal)
+    const { limits } = this.#options
+    this.#cap = this.#cap !== undefined && this.#cap * 2 < limits.maxEntries ? this.#cap * 2 : undefined
+    if (outcome.settled === loaded.lines.count) this.#loader.free(loaded)
+    else this.#release(loaded)
+    return 'sent'
+  }
+
+  /** The batch as far as it was taken keeps its intent until it is confirmed; what was refused behind it is parked. */
+  async #keepAsking(
+    intent: Intent,
+    loaded: Loaded,
+    { outcome, later }: { readonly outcome: Outcome; readonly later: Later },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { journal, sink } = this.#options
+    const refusedAt = outcome.refused[0]?.index
+    const end = refusedAt ?? outcome.settled
+    const last = end === loaded.lines.count ? loaded.last : (loaded.lines.seqs[end] ?? 0) - 1
+    const taken = { ...intent, first: loaded.first, last, detail: later.detail }
+    await journal.intend(sink.name, taken)
+    if (refusedAt !== undefined) {
+      const rest = stretchOf(loaded, outcome)
+      await journal.settle(sink.name, { ...rest, first: last + 1 })
+      this.#tellParked(rest.parked)
+    }
+    this.#unconfirmed.add({ intent: taken, times: loaded.times.slice(0, end) }, later, signal)
+    this.#answered = undefined
+    this.#sending = undefined
+  }
+
+  async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
+    const { journal, sink, watch } = this.#options
+    const settlement = stretchOf(loaded, outcome)
+    const whole = outcome.settled === loaded.lines.count
     const ahead = whole && this.#ahead && this.#ahead.lines.count > 0 ? this.#ahead : undefined
     const next = ahead && (await this.#intentAhead(ahead, signal))
-    if (through >= first)
-      await journal.settle(sink.name, { first, through, accepted, filtered, parked, next })
+    if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined
     this.#sending = undefined
     if (next) {
       this.#ahead = undefined
       this.#sending = { loaded: ahead, intent: next, doubtful: false }
     }
-    if (parked.length > 0)
-      log.warn('Entries that the receiver refuses for good are parked as dead letters', {
-        entries: parked.length,
+    const { accepted, filtered, parked } = settlement
+    this.#tellParked(parked)
+    watch.settled({ accepted, deadLettered: 0, filtered })
+    if (accepted > 0) tellDelays(watch, this.#options.clock.now(), loaded.times.subarray(0, outcome.settled))
+  }
+
+  #tellParked(parked: readonly Parked[]): void {
+    const { log, watch } = this.#options
+    if (parked.length === 0) return
+    log.warn('Entries that the receiver refuses for good are parked as dead letters', {
+      entries: parked.length,
+    })
+    watch.settled({ accepted: 0, deadLettered: parked.length, filtered: 0 })
+  }
+
+  /** Throws why a batch was never confirmed; it goes out again before anything new. */
+  async #conclude(judged: Judged): Promise<StepResult> {
+    const { journal, sink, watch, clock } = this.#options
+    const { intent, times, error } = judged
+    if (error !== undefined) {
+      this.#unconfirmed.remove(judged)
+      this.#again.push({
+        intent: { ...intent, attempt: intent.attempt + 1 },
+        loaded: undefined,
+        doubtful: true,
       })
-    watch.settled({ accepted, deadLettered: parked.length, filtered })
-    if (accepted > 0) tellDelays(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
-    this.#cap =
-      this.#cap !== undefined && this.#cap * 2 < this.#options.limits.maxEntries ? this.#cap * 2 : undefined
-    if (whole) this.#free(loaded)
-    else this.#release(loaded)
+      throw error as Error
+    }
+    const { first, last } = intent
+    const filtered = last - first + 1 - times.length
+    await journal.settle(sink.name, { first, through: last, accepted: times.length, filtered, parked: [] })
+    this.#unconfirmed.remove(judged)
+    watch.settled({ accepted: times.length, deadLettered: 0, filtered })
+    tellDelays(watch, clock.now(), times)
     return 'sent'
   }
 
@@ -235,28 +296,23 @@ export class Shipper implements Stepper {
     }
   }
 
-  async #settleFiltered(loaded: Loaded): Promise<StepResult> {
-    const { journal, sink, watch } = this.#options
-    const { first, last } = loaded
-    const filtered = last - first + 1
-    try {
-      await journal.settle(sink.name, { first, through: last, accepted: 0, filtered, parked: [] })
-    } finally {
-      this.#free(loaded)
-    }
-    watch.settled({ accepted: 0, deadLettered: 0, filtered })
-    return 'sent'
-  }
-
   /** Lets go of the batch and of what was looked ahead: both are framed anew. */
   #release(loaded: Loaded): void {
-    this.#free(loaded)
-    if (this.#ahead) this.#free(this.#ahead)
+    this.#loader.free(loaded)
+    if (this.#ahead) this.#loader.free(this.#ahead)
     this.#ahead = undefined
   }
+}
 
-  #free({ leave, writer }: Loaded): void {
-    leave()
-    this.#spare.push(writer)
-  }
+/** How far the receiver answered: the settled lines, and what was filtered around them. */
+function stretchOf({ first, last, lines }: Loaded, { settled, refused }: Outcome): Settlement {
+  const whole = settled === lines.count
+  const through = whole ? last : (lines.seqs[settled] ?? first) - 1
+  const parked = refused.map(({ index, code, reason }): Parked => ({
+    seq: lines.seqs[index] ?? 0,
+    code,
+    reason,
+  }))
+  const filtered = through - first + 1 - settled
+  return { first, through, accepted: settled - parked.length, filtered, parked }
 }

@@ -1,0 +1,76 @@
+// What is owed next, as lines: taken from the journal when enough stands there, framed in room of the process's allowance.
+import type { Batch, Run, Stretch } from '../model/journal.ts'
+import type { Room } from '../model/room.ts'
+import type { Format, Frame } from '../model/sink.ts'
+import { ByteWriter } from '../model/writer.ts'
+import { frameBatch, type Loaded, roomBytes } from './lines.ts'
+import type { LoopOptions } from './loop.ts'
+
+export interface BatchLimits {
+  readonly maxEntries: number
+  /** of framed lines; one line goes out alone, however large */
+  readonly maxBytes: number
+  /** how long a batch that is not full may wait for more */
+  readonly lingerMs: number
+}
+
+export interface LoaderOptions extends LoopOptions {
+  readonly sink: { readonly name: string; readonly frame: Frame }
+  readonly format: Format
+  readonly limits: BatchLimits
+  /** what of the journal this sink is to have */
+  readonly wanted: (run: Run, index: number) => boolean
+  readonly room: Room
+}
+
+export interface Wish {
+  readonly maxEntries: number
+  /** on their way already */
+  readonly busy: readonly Stretch[]
+  /** Gives up where there is no room right now. */
+  readonly onlyIfRoom?: boolean
+}
+
+export class Loader {
+  readonly #options: LoaderOptions
+  readonly #spare: ByteWriter[] = [new ByteWriter(), new ByteWriter()]
+
+  constructor(options: LoaderOptions) {
+    this.#options = options
+  }
+
+  /** The oldest entries that are neither settled nor on their way, or how long to wait for more of them. `free` what comes. */
+  async load({ maxEntries, busy, onlyIfRoom }: Wish, signal: AbortSignal): Promise<Loaded | number> {
+    const { journal, sink, limits, clock, over, room } = this.#options
+    const { maxBytes, lingerMs } = limits
+    const batch = await journal.take(sink.name, { maxEntries, maxBytes }, undefined, busy)
+    if (!batch) return Infinity
+    const oldestAt = batch.runs[0]?.appendedAt ?? 0
+    const untilMs = oldestAt + lingerMs - clock.now()
+    // What would wait longer than its linger was appended before the clock was set back.
+    const waitMs = untilMs > lingerMs ? 0 : untilMs
+    // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
+    const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
+    if (waitMs > 0 && !full && !over()) return waitMs
+    const leave = onlyIfRoom ? room.tryEnter(roomBytes(batch)) : await room.enter(roomBytes(batch), signal)
+    if (!leave) return Infinity
+    return this.#frame(batch, maxBytes, leave)
+  }
+
+  /** All of a stretch, whatever the limits are now: the batch of an intent. */
+  async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
+    const { journal, room } = this.#options
+    const batch = await journal.range(first, last)
+    return this.#frame(batch, Infinity, await room.enter(roomBytes(batch), signal))
+  }
+
+  free({ leave, writer }: Loaded): void {
+    leave()
+    this.#spare.push(writer)
+  }
+
+  #frame(batch: Batch, maxBytes: number, leave: () => void): Loaded {
+    const { sink, format, wanted } = this.#options
+    return frameBatch(batch, { sink, format, wanted, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
+  }
+}
