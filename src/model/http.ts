@@ -13,7 +13,7 @@ export interface HttpRequest {
 
 export interface HttpReply {
   readonly status: number
-  /** Lower-case names; of a repeated header the last one. */
+  /** Lower-case names; of a repeated header the last one, save `set-cookie`: all of them, one a line. */
   readonly headers: Readonly<Record<string, string>>
   /**
    * As it came over the wire (still compressed where `content-encoding` says so). Must be read to its end or left by

@@ -121,8 +121,9 @@ function dispatchers(settings: TransportSettings) {
 function lastOfEach(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   const flat: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
-    const last = Array.isArray(value) ? value.at(-1) : value
-    if (last !== undefined) flat[name.toLowerCase()] = last
+    const known = name.toLowerCase()
+    const one = !Array.isArray(value) ? value : known === 'set-cookie' ? value.join('\n') : value.at(-1)
+    if (one !== undefined) flat[known] = one
   }
   return flat
 }

@@ -1,12 +1,12 @@
-// What `validate --connect` asks of each collector: its health, whether the token is good, whether the index is allowed. Indexes nothing.
+// What `validate --connect` asks of each collector: its health, whether the token is good and acknowledges, whether the index is allowed. Indexes nothing.
 import type { CheckResult } from '../../model/sink.ts'
-import type { Endpoint } from './endpoints.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Collector } from './collector.ts'
 import { type HecReply, judge, said } from './reply.ts'
 
-export interface Asking {
+export interface Expected {
   readonly index: string | undefined
-  health(endpoint: Endpoint, signal: AbortSignal): Promise<HecReply>
-  post(endpoint: Endpoint, body: Uint8Array, signal: AbortSignal): Promise<HecReply>
+  readonly acks: boolean | 'auto'
 }
 
 const NO_DATA = 5
@@ -19,59 +19,77 @@ function verdictOf(reply: HecReply, where: string): string {
   return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
 }
 
-async function health(asking: Asking, endpoint: Endpoint, signal: AbortSignal): Promise<CheckResult> {
-  const what = `${endpoint.where} health`
-  const reply = await asking.health(endpoint, signal)
+async function health(collector: Collector, signal: AbortSignal): Promise<CheckResult> {
+  const { where } = collector.endpoint
+  const what = `${where} health`
+  const reply = await collector.health(signal)
   const healthy = reply.status === 200 && (reply.hec === undefined || reply.hec.code === HEALTHY)
   if (reply.hec && healthy) return { what, ok: true, message: 'the collector is up' }
   if (reply.hec && busy.has(reply.hec.code))
     return { what, ok: true, message: `the collector is up but busy: ${said(reply.hec)}` }
-  return { what, ok: false, message: verdictOf(reply, endpoint.where) }
+  return { what, ok: false, message: verdictOf(reply, where) }
 }
 
 /** A post without an event: a good token is answered with "no data". */
-async function token(asking: Asking, endpoint: Endpoint, signal: AbortSignal): Promise<CheckResult> {
-  const what = `${endpoint.where} token`
-  const reply = await asking.post(endpoint, new Uint8Array(0), signal)
+async function token(collector: Collector, signal: AbortSignal): Promise<CheckResult> {
+  const { where } = collector.endpoint
+  const what = `${where} token`
+  const reply = await collector.post(new Uint8Array(0), false, signal)
   if (reply.hec?.code === NO_DATA) return { what, ok: true, message: 'the token is accepted' }
   if (reply.hec && busy.has(reply.hec.code))
     return { what, ok: true, message: `not told: the collector is busy (${said(reply.hec)})` }
-  return { what, ok: false, message: verdictOf(reply, endpoint.where) }
+  return { what, ok: false, message: verdictOf(reply, where) }
 }
 
 /** An object with an index and no event: refused for the index, where that is looked at first, or for the event. */
-async function index(
-  asking: Asking,
-  name: string,
-  endpoint: Endpoint,
-  signal: AbortSignal,
-): Promise<CheckResult> {
-  const what = `${endpoint.where} index`
-  const reply = await asking.post(endpoint, Buffer.from(JSON.stringify({ index: name })), signal)
-  if (reply.hec?.code === 7)
-    return {
-      what,
-      ok: false,
-      message: `the token may not write to the index that 'index' names; ${verdictOf(reply, endpoint.where)}`,
-    }
-  return { what, ok: true, message: 'not refused; the first event will tell for sure' }
+async function index(name: string, collector: Collector, signal: AbortSignal): Promise<CheckResult> {
+  const { where } = collector.endpoint
+  const what = `${where} index`
+  const reply = await collector.post(Buffer.from(JSON.stringify({ index: name })), false, signal)
+  if (reply.hec?.code !== 7)
+    return { what, ok: true, message: 'not refused; the first event will tell for sure' }
+  const fault = `the token may not write to the index that 'index' names; ${verdictOf(reply, where)}`
+  return { what, ok: false, message: fault }
 }
 
-export async function checkEndpoint(
-  asking: Asking,
-  endpoint: Endpoint,
+/** Asked about a batch that there is not: an answer of any kind says that the token acknowledges. */
+async function acknowledges(
+  acks: true | 'auto',
+  collector: Collector,
+  signal: AbortSignal,
+): Promise<CheckResult> {
+  const what = `${collector.endpoint.where} acknowledgements`
+  try {
+    await collector.acknowledged(collector.line, [0], signal)
+    return { what, ok: true, message: 'on: a batch counts once the indexers have it' }
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    if (acks === true) return { what, ok: false, message: error.message }
+    return {
+      what,
+      ok: true,
+      message: 'off: a batch counts once Splunk has accepted it (received, not stored)',
+    }
+  }
+}
+
+/** One after the other; what cannot be asked at all ends it. */
+export async function checkCollector(
+  collector: Collector,
+  expected: Expected,
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = []
   try {
-    results.push(await health(asking, endpoint, signal))
-    const good = await token(asking, endpoint, signal)
+    results.push(await health(collector, signal))
+    const good = await token(collector, signal)
     results.push(good)
-    if (good.ok && asking.index !== undefined)
-      results.push(await index(asking, asking.index, endpoint, signal))
+    if (!good.ok) return results
+    if (expected.index !== undefined) results.push(await index(expected.index, collector, signal))
+    if (expected.acks !== false) results.push(await acknowledges(expected.acks, collector, signal))
   } catch (error) {
     const message = error instanceof Error ? error.message : 'could not be asked'
-    results.push({ what: endpoint.where, ok: false, message })
+    results.push({ what: collector.endpoint.where, ok: false, message })
   }
   return results
 }

@@ -34,19 +34,16 @@ export const options = z
     sourcetype: word('`sourcetype` of the events; `auditferry:<source>` when absent.'),
     host: word("`host` of the events; the host of the workspace's `base_url` when absent."),
     acks: z
-      .literal([false, 'auto'], {
-        error: ({ input }) =>
-          input === true
-            ? 'indexer acknowledgements are not in this version yet: want auto or false'
-            : 'want auto or false',
-      })
+      .literal([true, false, 'auto'], { error: 'want true, false or auto' })
       .default('auto')
       .describe(
-        "Whether to wait for the indexers' acknowledgement; this version sends without it and refuses `true`.",
+        'Whether a batch counts only once the indexers have acknowledged it: `true` holds the sink where the token has that off, `auto` goes by the token, `false` never asks.',
       ),
     ack_timeout: duration()
       .prefault('5m')
-      .describe('How long to wait for an acknowledgement; without effect in this version.'),
+      .describe(
+        'How long to wait for an acknowledgement before the batch goes out again under a new channel.',
+      ),
     compression: z
       .enum(['gzip', 'none'])
       .default('gzip')
@@ -56,7 +53,9 @@ export const options = z
       .min(1)
       .max(16)
       .default(1)
-      .describe('The most batches that may be in the air at once; this version sends one after the other.'),
+      .describe(
+        'The most batches that may be sent and not yet acknowledged at a time: what a crash or a doubt may repeat. Requests themselves go out one after the other.',
+      ),
     tls: tlsOptions().describe(
       'Whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',
     ),

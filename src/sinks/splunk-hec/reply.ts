@@ -12,6 +12,8 @@ export interface HecReply {
 
 export interface HecBody {
   readonly code: number
+  /** to ask with whether the batch is safe; undefined where acknowledgements are off */
+  readonly ackId: number | undefined
   /** one of Splunk's own sentences; undefined for any other: a stranger's may echo the token or an event */
   readonly text: string | undefined
   readonly invalidEvent: number | undefined
@@ -25,8 +27,15 @@ export interface Sent {
   readonly where: string
 }
 
+export interface Done {
+  readonly kind: 'done'
+  readonly outcome: Outcome
+  readonly crowded: boolean
+  readonly ackId: number | undefined
+}
+
 export type Verdict =
-  | { readonly kind: 'done'; readonly outcome: Outcome; readonly crowded: boolean }
+  | Done
   /** `resting`: this endpoint is better left alone a while. `elsewhere`: nothing was taken, another endpoint may be asked at once. */
   | {
       readonly kind: 'failed'
@@ -63,11 +72,24 @@ export function readHecBody(bytes: Uint8Array): HecBody | undefined {
     return undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
-  const { code, text, 'invalid-event-number': invalid } = value as Record<string, unknown>
+  const { code, text, ackId, 'invalid-event-number': invalid } = value as Record<string, unknown>
   if (typeof code !== 'number' || !Number.isInteger(code) || typeof text !== 'string') return undefined
   if (code < 0 || code > LARGEST_CODE) return undefined
-  const named = typeof invalid === 'number' && Number.isInteger(invalid) && invalid >= 0 ? invalid : undefined
-  return { code, text: known.get(text.toLowerCase()), invalidEvent: named }
+  return { code, text: known.get(text.toLowerCase()), ackId: countOf(ackId), invalidEvent: countOf(invalid) }
+}
+
+const countOf = (value: unknown) =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+
+/** Which ids are true of `{"acks":{"0":true,…}}`; undefined for any other body. */
+export function readAcks(bytes: Uint8Array): ReadonlySet<number> | undefined {
+  try {
+    const { acks } = JSON.parse(new TextDecoder().decode(bytes)) as { acks?: unknown }
+    if (typeof acks !== 'object' || acks === null || Array.isArray(acks)) return undefined
+    return new Set(Object.entries(acks).flatMap(([id, safe]) => (safe === true ? [Number(id)] : [])))
+  } catch {
+    return undefined
+  }
 }
 
 /** Its code, and its sentence where that is one of Splunk's. */
@@ -95,7 +117,10 @@ const rules: Readonly<Record<number, Rule>> = {
   11: ['misconfigured', channel],
   12: 'invalid',
   13: 'invalid',
-  14: ['misconfigured', 'acknowledgements are off for this token; set acks to false'],
+  14: [
+    'misconfigured',
+    "acknowledgements are off for this token; switch them on in Splunk, or set 'acks' to auto",
+  ],
   15: 'invalid',
   16: ['unauthorized', `it wants no token in the query; ${token}`],
   17: ['misconfigured', "it answered as its health check does; check 'url'"],
@@ -153,7 +178,12 @@ function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, s
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }
 
-const done = (outcome: Outcome, crowded = false): Verdict => ({ kind: 'done', outcome, crowded })
+const done = ({ hec }: HecReply, outcome: Outcome, crowded = false): Done => ({
+  kind: 'done',
+  outcome,
+  crowded,
+  ackId: hec?.ackId,
+})
 
 /** Bad data at object N: all before it are indexed, and nothing from it on. */
 function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
@@ -163,13 +193,13 @@ function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   if (index === undefined || index >= sent.count)
     return failed(reply, sent, ['refused', 'it names no event that is at fault; nothing was taken'])
   const reason = `Splunk answered ${reply.status}, ${said(hec)}`
-  return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })
+  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })
 }
 
 /** Here N names the object after the one whose index is not allowed. */
 function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   const bad = (hec.invalidEvent ?? 0) - 1
-  if (bad > 0 && bad < sent.count) return done({ settled: bad, refused: [] })
+  if (bad > 0 && bad < sent.count) return done(reply, { settled: bad, refused: [] })
   const why = "the token may not write to this index; check 'index' and the token's allowed indexes"
   return failed(reply, sent, ['misconfigured', why])
 }
@@ -178,12 +208,12 @@ export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, statusRule(status))
-  if (ok && hec.code === 0) return done({ settled: sent.count, refused: [] })
+  if (ok && hec.code === 0) return done(reply, { settled: sent.count, refused: [] })
   const rule = rules[hec.code]
   // Splunk blames content with 400 only: in another status it is a stranger's JSON, and nothing is parked on its word.
   if ((rule === 'invalid' || rule === 'index') && status !== 400)
     return failed(reply, sent, statusRule(status))
-  if (rule === 'crowded' && ok) return done({ settled: sent.count, refused: [] }, true)
+  if (rule === 'crowded' && ok) return done(reply, { settled: sent.count, refused: [] }, true)
   if (rule === 'invalid') return invalid(reply, hec, sent)
   if (rule === 'index') return wrongIndex(reply, hec, sent)
   if (status === 413 || rule === undefined || rule === 'crowded')

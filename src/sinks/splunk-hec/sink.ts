@@ -1,45 +1,46 @@
 // Splunk's HTTP Event Collector as a sink: one batch, one request, and from the answer how far it got.
 import { ConnectorError } from '../../model/errors.ts'
-import { retryAfterMs } from '../../model/retry-after.ts'
-import type { CheckResult, Delivery, Frame, Lines, Outcome, Sink } from '../../model/sink.ts'
+import type {
+  Assurance,
+  CheckResult,
+  Delivery,
+  Frame,
+  Later,
+  Lines,
+  Outcome,
+  Sink,
+} from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
-import type { Transport } from '../../model/http.ts'
-import { ask } from '../ask.ts'
 import { framedBytes } from '../line-frame.ts'
 import { tlsFiles } from '../tls-options.ts'
-import { checkEndpoint } from './check.ts'
+import { Acks } from './acks.ts'
+import { checkCollector } from './check.ts'
+import { Collector } from './collector.ts'
 import { type Endpoint, Endpoints } from './endpoints.ts'
 import { hecFrame } from './frame.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
-import { type HecReply, judge, readHecBody, type Sent, type Verdict } from './reply.ts'
+import { type Done, judge, type Sent, type Verdict } from './reply.ts'
+import { readTicket, type Ticket } from './ticket.ts'
 
-const EVENTS = '/services/collector/event'
-const HEALTH = '/services/collector/health'
 /** After "accepted, but my queue is near its limit": first pause and longest. */
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 16_000
 
-function channelId(random: () => number): string {
-  const hex = Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16))
-  hex[12] = '4'
-  hex[16] = '89ab'[Math.floor(random() * 4)] ?? '8'
-  const text = hex.join('')
-  return [text.slice(0, 8), text.slice(8, 12), text.slice(12, 16), text.slice(16, 20), text.slice(20)].join(
-    '-',
-  )
-}
-
 class HecSink implements Sink {
   readonly type = 'splunk_hec'
-  readonly assurance = 'received'
+  readonly assurance: Assurance
+  readonly maxUnconfirmed: number
   readonly name: string
   readonly frame: Frame
   readonly shape: string
   readonly #options: HecOptions
   readonly #deps: SinkDeps
-  readonly #send: Transport
   readonly #endpoints: Endpoints
-  readonly #channel: string
+  readonly #collectors: ReadonlyMap<string, Collector>
+  readonly #acks: Acks
+  /** endpoints whose token acknowledges for sure */
+  readonly #acknowledging = new Set<string>()
+  #toldOff = false
   readonly #packed = new WeakMap<Lines, Promise<Uint8Array>>()
   #pauseMs = 0
 
@@ -50,9 +51,15 @@ class HecSink implements Sink {
     this.#deps = deps
     this.frame = hecFrame({ index, source, sourcetype, host, hostOf: (workspace) => deps.hostOf(workspace) })
     this.shape = JSON.stringify({ index, source, sourcetype, host })
-    this.#send = deps.transport(hec.tls)
+    const send = deps.transport(hec.tls)
     this.#endpoints = new Endpoints(urlsOf(hec), deps.clock, deps.random)
-    this.#channel = channelId(deps.random)
+    const open = (endpoint: Endpoint) => new Collector(endpoint, hec.token, send, deps.clock, deps.random)
+    this.#collectors = new Map(this.#endpoints.all.map((endpoint) => [endpoint.origin, open(endpoint)]))
+    this.#acks = new Acks(deps.clock, hec.ack_timeout, (line, ids, signal) =>
+      this.#collectorAt(line.origin).acknowledged(line, ids, signal),
+    )
+    this.assurance = hec.acks === true ? 'stored' : 'received'
+    this.maxUnconfirmed = hec.max_in_flight
   }
 
   /** Compresses ahead; `deliver` of these same lines, and each retry of it, takes what this made. */
@@ -71,19 +78,22 @@ class HecSink implements Sink {
       const verdict = await this.#deliverTo(endpoint, body, { ...sent, where: endpoint.where }, signal)
       if (verdict.kind === 'done') {
         this.#pauseMs = verdict.crowded ? Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS) : 0
-        return verdict.outcome
+        return this.#outcomeAt(endpoint, verdict)
       }
       if (!verdict.elsewhere || tries >= this.#endpoints.all.length) throw verdict.error
     }
   }
 
   async #deliverTo(endpoint: Endpoint, body: Uint8Array, sent: Sent, signal: AbortSignal): Promise<Verdict> {
+    const collector = this.#collectorAt(endpoint.origin)
+    const gzip = this.#options.compression === 'gzip'
     let verdict: Verdict
     try {
-      verdict = judge(await this.#post(endpoint, body, signal), sent)
+      if (this.#options.acks === true) await this.#mustAcknowledge(endpoint, signal)
+      verdict = judge(await collector.post(body, gzip, signal), sent)
       // A token that was changed under our feet: read again once, before anybody is told.
       if (blamesToken(verdict) && this.#options.token.refresh())
-        verdict = judge(await this.#post(endpoint, body, signal), sent)
+        verdict = judge(await collector.post(body, gzip, signal), sent)
     } catch (error) {
       const ours = error instanceof ConnectorError && error.action === 'stop'
       if (!ours) this.#endpoints.failed(endpoint)
@@ -92,6 +102,76 @@ class HecSink implements Sink {
     if (verdict.kind === 'done') this.#endpoints.succeeded(endpoint)
     else if (verdict.resting) this.#endpoints.failed(endpoint, verdict.error.retryAfterMs)
     return verdict
+  }
+
+  /** Before anything is sent where it could never be acknowledged: asked once, about a batch that there is not. */
+  async #mustAcknowledge({ origin }: Endpoint, signal: AbortSignal): Promise<void> {
+    if (this.#acknowledging.has(origin)) return
+    const collector = this.#collectorAt(origin)
+    await collector.acknowledged(collector.line, [0], signal)
+    this.#acknowledging.add(origin)
+  }
+
+  #outcomeAt({ origin, where }: Endpoint, { outcome, ackId }: Done): Outcome {
+    const { acks } = this.#options
+    const acceptedAny = outcome.settled > outcome.refused.length
+    if (acks === false || !acceptedAny) return outcome
+    if (ackId === undefined) {
+      // Of a batch that was refused in its middle Splunk has said itself that what stands before is indexed.
+      if (acks === 'auto' || outcome.refused.length > 0) return this.#unacknowledged(outcome, where)
+      this.#acknowledging.delete(origin)
+      const words =
+        'took the batch without an acknowledgement to ask for, which acks: true wants; is it still on for the token?'
+      throw new ConnectorError('misconfigured', `Splunk at ${where} ${words}`)
+    }
+    const { channel, line } = this.#collectorAt(origin)
+    if (!channel.follows(ackId)) {
+      this.#acks.giveUp({ origin, channel: channel.id })
+      channel.renew()
+      const words =
+        'counts acknowledgements anew, a restart or another indexer: the batch is sent again under a new channel'
+      throw new ConnectorError('timeout', `Splunk at ${where} ${words}`)
+    }
+    return {
+      ...outcome,
+      later: this.#later({ ...line, ackId, sentAt: this.#deps.clock.now() }),
+    }
+  }
+
+  #unacknowledged(outcome: Outcome, where: string): Outcome {
+    if (outcome.refused.length === 0 && !this.#toldOff) {
+      this.#toldOff = true
+      const words =
+        'The token has acknowledgements off: what Splunk accepts counts as delivered (received, not stored)'
+      this.#deps.log.info(words, { receiver: where })
+    }
+    return outcome
+  }
+
+  resume(detail: string): Later | undefined {
+    const ticket = readTicket(detail)
+    return ticket && this.#collectors.has(ticket.origin) ? this.#later(ticket) : undefined
+  }
+
+  #later(ticket: Ticket): Later {
+    return {
+      detail: JSON.stringify(ticket),
+      confirmed: async (signal) => {
+        try {
+          await this.#acks.confirmed(ticket, signal)
+        } catch (error) {
+          const { channel } = this.#collectorAt(ticket.origin)
+          if (!signal.aborted && channel.id === ticket.channel) channel.renew()
+          throw error
+        }
+      },
+    }
+  }
+
+  #collectorAt(origin: string): Collector {
+    const collector = this.#collectors.get(origin)
+    if (!collector) throw new Error('a collector was asked for that no endpoint has')
+    return collector
   }
 
   #pack(lines: Lines): Promise<Uint8Array> {
@@ -106,46 +186,11 @@ class HecSink implements Sink {
     return packed
   }
 
-  #post(endpoint: Endpoint, body: Uint8Array, signal: AbortSignal, packed = true): Promise<HecReply> {
-    const gzip = packed && this.#options.compression === 'gzip'
-    const url = endpoint.origin + EVENTS
-    const headers = {
-      ...this.#headers(),
-      'content-type': 'application/json',
-      ...(gzip ? { 'content-encoding': 'gzip' } : {}),
-    }
-    return this.#ask({ method: 'POST', url, headers, body }, signal)
-  }
-
-  #headers(): Record<string, string> {
-    return {
-      authorization: `Splunk ${this.#options.token.reveal()}`,
-      'x-splunk-request-channel': this.#channel,
-      'user-agent': 'auditferry',
-    }
-  }
-
-  async #ask(request: Parameters<Transport>[0], signal: AbortSignal): Promise<HecReply> {
-    const { clock } = this.#deps
-    const reply = await ask(this.#send, clock, request, signal)
-    return {
-      status: reply.status,
-      hec: readHecBody(reply.body),
-      retryAfterMs: retryAfterMs(reply.headers, clock.now()),
-    }
-  }
-
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const asking = {
-      index: this.#options.index,
-      health: ({ origin }: Endpoint, stop: AbortSignal) =>
-        this.#ask({ method: 'GET', url: origin + HEALTH, headers: this.#headers() }, stop),
-      post: (endpoint: Endpoint, body: Uint8Array, stop: AbortSignal) =>
-        this.#post(endpoint, body, stop, false),
-    }
     const results: CheckResult[] = []
-    for (const endpoint of this.#endpoints.all)
-      results.push(...(await checkEndpoint(asking, endpoint, signal)))
+    const { index, acks } = this.#options
+    for (const collector of this.#collectors.values())
+      results.push(...(await checkCollector(collector, { index, acks }, signal)))
     return results
   }
 

@@ -420,8 +420,7 @@ test.each([
 })
 
 test.each([
-  [{ acks: true }, 'not in this version'],
-  [{ acks: 'yes' }, 'want auto or false'],
+  [{ acks: 'yes' }, 'want true, false or auto'],
   [{ url: 'https://splunk:8088/services' }, 'want scheme://host:port'],
   [{ url: 'https://user:pw@splunk:8088' }, 'want scheme://host:port'],
   [{ url: 'ftp://splunk:8088' }, 'want scheme://host:port'],
