@@ -1,7 +1,7 @@
 // A sink that remembers what it was given and answers as the test says.
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { ErrorCode } from '../../src/model/errors.ts'
-import type { CheckResult, Delivery, Frame, Lines, Outcome, Sink } from '../../src/model/sink.ts'
+import type { CheckResult, Delivery, Frame, Later, Lines, Outcome, Sink } from '../../src/model/sink.ts'
 
 export interface Delivered {
   readonly seqs: readonly number[]
@@ -37,6 +37,8 @@ export class FakeSink implements Sink {
   readonly warmed: number[][] = []
   answer: (delivery: Delivery) => Outcome | Promise<Outcome> = taken
   prepare?: (lines: Lines) => Promise<string>
+  maxUnconfirmed?: number
+  resume?: (detail: string) => Later | undefined
   now: () => number = () => 0
 
   constructor(name = 'archive') {

@@ -34,7 +34,7 @@ async function health(collector: Collector, signal: AbortSignal): Promise<CheckR
 async function token(collector: Collector, signal: AbortSignal): Promise<CheckResult> {
   const { where } = collector.endpoint
   const what = `${where} token`
-  const reply = await collector.post(new Uint8Array(0), false, signal)
+  const reply = await collector.post(collector.channels.take(), new Uint8Array(0), false, signal)
   if (reply.hec?.code === NO_DATA) return { what, ok: true, message: 'the token is accepted' }
   if (reply.hec && busy.has(reply.hec.code))
     return { what, ok: true, message: `not told: the collector is busy (${said(reply.hec)})` }
@@ -45,7 +45,8 @@ async function token(collector: Collector, signal: AbortSignal): Promise<CheckRe
 async function index(name: string, collector: Collector, signal: AbortSignal): Promise<CheckResult> {
   const { where } = collector.endpoint
   const what = `${where} index`
-  const reply = await collector.post(Buffer.from(JSON.stringify({ index: name })), false, signal)
+  const object = Buffer.from(JSON.stringify({ index: name }))
+  const reply = await collector.post(collector.channels.take(), object, false, signal)
   if (reply.hec?.code !== 7)
     return { what, ok: true, message: 'not refused; the first event will tell for sure' }
   const fault = `the token may not write to the index that 'index' names; ${verdictOf(reply, where)}`
@@ -60,7 +61,7 @@ async function acknowledges(
 ): Promise<CheckResult> {
   const what = `${collector.endpoint.where} acknowledgements`
   try {
-    await collector.acknowledged(collector.line, [0], signal)
+    await collector.isSafe({ channel: collector.channels.take(), cookie: collector.cookie }, 0, signal)
     return { what, ok: true, message: 'on: a batch counts once the indexers have it' }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error

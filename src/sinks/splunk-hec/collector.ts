@@ -5,54 +5,75 @@ import type { Transport } from '../../model/http.ts'
 import { retryAfterMs } from '../../model/retry-after.ts'
 import type { Secret } from '../../model/secret.ts'
 import { ask, type WholeReply } from '../ask.ts'
-import type { Line } from './acks.ts'
-import { Channel } from './channel.ts'
+import { Channels } from './channels.ts'
 import type { Endpoint } from './endpoints.ts'
 import { type HecReply, judge, readAcks, readHecBody } from './reply.ts'
+import { cookiesAfter } from './ticket.ts'
 
 const EVENTS = '/services/collector/event'
 const HEALTH = '/services/collector/health'
 const ACKS = '/services/collector/ack'
 
+/** What a request goes out on: with the cookie the indexer behind a load balancer is found again. */
+export interface Line {
+  readonly channel: string
+  readonly cookie: string
+}
+
 export class Collector {
   readonly endpoint: Endpoint
-  readonly channel: Channel
+  readonly channels: Channels
   readonly #token: Secret
   readonly #send: Transport
   readonly #clock: Clock
+  #cookie = ''
 
   constructor(endpoint: Endpoint, token: Secret, send: Transport, clock: Clock, random: Random) {
     this.endpoint = endpoint
-    this.channel = new Channel(random)
+    this.channels = new Channels(random)
     this.#token = token
     this.#send = send
     this.#clock = clock
   }
 
-  /** The line on which batches go out now. */
-  get line(): Line {
-    return { origin: this.endpoint.origin, channel: this.channel.id, cookie: this.channel.cookie }
+  /** as the next request sends it */
+  get cookie(): string {
+    return this.#cookie
   }
 
   /** Objects of events, one after the other; `gzip` when they are packed so. */
-  async post(body: Uint8Array, gzip: boolean, signal: AbortSignal): Promise<HecReply> {
+  async post(channel: string, body: Uint8Array, gzip: boolean, signal: AbortSignal): Promise<HecReply> {
     const headers = { 'content-type': 'application/json', ...(gzip ? { 'content-encoding': 'gzip' } : {}) }
-    const reply = await this.#ask('POST', EVENTS, this.line, { headers, body }, signal)
-    this.channel.remember(reply.headers['set-cookie'])
+    const reply = await this.#ask(
+      'POST',
+      EVENTS,
+      { channel, cookie: this.#cookie },
+      { headers, body },
+      signal,
+    )
+    this.#cookie = cookiesAfter(this.#cookie, reply.headers['set-cookie'])
     return this.#read(reply)
   }
 
   async health(signal: AbortSignal): Promise<HecReply> {
-    return this.#read(await this.#ask('GET', HEALTH, this.line, { headers: {} }, signal))
+    return this.#read(
+      await this.#ask(
+        'GET',
+        HEALTH,
+        { channel: this.channels.take(), cookie: this.#cookie },
+        { headers: {} },
+        signal,
+      ),
+    )
   }
 
-  /** Which of `ids` on `line` are safe. Throws ConnectorError when it does not say. */
-  async acknowledged(line: Line, ids: readonly number[], signal: AbortSignal): Promise<ReadonlySet<number>> {
-    const body = Buffer.from(JSON.stringify({ acks: ids }))
+  /** Whether the batch that was answered with `ackId` is safe. Throws ConnectorError when it does not say. */
+  async isSafe(line: Line, ackId: number, signal: AbortSignal): Promise<boolean> {
+    const body = Buffer.from(JSON.stringify({ acks: [ackId] }))
     const headers = { 'content-type': 'application/json' }
     const reply = await this.#ask('POST', ACKS, line, { headers, body }, signal)
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
-    if (safe) return safe
+    if (safe) return safe.has(ackId)
     const { where } = this.endpoint
     const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where })
     if (verdict.kind !== 'failed')

@@ -19,8 +19,7 @@ import { Collector } from './collector.ts'
 import { type Endpoint, Endpoints } from './endpoints.ts'
 import { hecFrame } from './frame.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
-import { type Done, judge, type Sent, type Verdict } from './reply.ts'
-import { readTicket, type Ticket } from './ticket.ts'
+import { judge, type Sent, type Verdict } from './reply.ts'
 
 /** After "accepted, but my queue is near its limit": first pause and longest. */
 const PAUSE_MS = 1_000
@@ -38,9 +37,6 @@ class HecSink implements Sink {
   readonly #endpoints: Endpoints
   readonly #collectors: ReadonlyMap<string, Collector>
   readonly #acks: Acks
-  /** endpoints whose token acknowledges for sure */
-  readonly #acknowledging = new Set<string>()
-  #toldOff = false
   readonly #packed = new WeakMap<Lines, Promise<Uint8Array>>()
   #pauseMs = 0
 
@@ -55,9 +51,13 @@ class HecSink implements Sink {
     this.#endpoints = new Endpoints(urlsOf(hec), deps.clock, deps.random)
     const open = (endpoint: Endpoint) => new Collector(endpoint, hec.token, send, deps.clock, deps.random)
     this.#collectors = new Map(this.#endpoints.all.map((endpoint) => [endpoint.origin, open(endpoint)]))
-    this.#acks = new Acks(deps.clock, hec.ack_timeout, (line, ids, signal) =>
-      this.#collectorAt(line.origin).acknowledged(line, ids, signal),
-    )
+    this.#acks = new Acks({
+      mode: hec.acks,
+      timeoutMs: hec.ack_timeout,
+      clock: deps.clock,
+      log: deps.log,
+      collectorAt: (origin) => this.#collectors.get(origin),
+    })
     this.assurance = hec.acks === true ? 'stored' : 'received'
     this.maxUnconfirmed = hec.max_in_flight
   }
@@ -74,26 +74,35 @@ class HecSink implements Sink {
     const body = await this.#pack(lines)
     const sent = { count: lines.count, bytes: framedBytes(lines).length }
     for (let tries = 1; ; tries++) {
-      const endpoint = this.#endpoints.pick()
-      const verdict = await this.#deliverTo(endpoint, body, { ...sent, where: endpoint.where }, signal)
+      const collector = this.#collectorAt(this.#endpoints.pick())
+      const channel = collector.channels.take()
+      const where = { ...sent, where: collector.endpoint.where }
+      const verdict = await this.#deliverTo(collector, channel, body, where, signal)
       if (verdict.kind === 'done') {
         this.#pauseMs = verdict.crowded ? Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS) : 0
-        return this.#outcomeAt(endpoint, verdict)
+        return this.#acks.outcomeAt(collector, channel, verdict)
       }
+      if (!inDoubt(verdict.error)) collector.channels.giveBack(channel)
       if (!verdict.elsewhere || tries >= this.#endpoints.all.length) throw verdict.error
     }
   }
 
-  async #deliverTo(endpoint: Endpoint, body: Uint8Array, sent: Sent, signal: AbortSignal): Promise<Verdict> {
-    const collector = this.#collectorAt(endpoint.origin)
+  async #deliverTo(
+    collector: Collector,
+    channel: string,
+    body: Uint8Array,
+    sent: Sent,
+    signal: AbortSignal,
+  ): Promise<Verdict> {
+    const { endpoint } = collector
     const gzip = this.#options.compression === 'gzip'
     let verdict: Verdict
     try {
-      if (this.#options.acks === true) await this.#mustAcknowledge(endpoint, signal)
-      verdict = judge(await collector.post(body, gzip, signal), sent)
+      await this.#acks.assureOf(collector, signal)
+      verdict = judge(await collector.post(channel, body, gzip, signal), sent)
       // A token that was changed under our feet: read again once, before anybody is told.
       if (blamesToken(verdict) && this.#options.token.refresh())
-        verdict = judge(await collector.post(body, gzip, signal), sent)
+        verdict = judge(await collector.post(channel, body, gzip, signal), sent)
     } catch (error) {
       const ours = error instanceof ConnectorError && error.action === 'stop'
       if (!ours) this.#endpoints.failed(endpoint)
@@ -104,71 +113,11 @@ class HecSink implements Sink {
     return verdict
   }
 
-  /** Before anything is sent where it could never be acknowledged: asked once, about a batch that there is not. */
-  async #mustAcknowledge({ origin }: Endpoint, signal: AbortSignal): Promise<void> {
-    if (this.#acknowledging.has(origin)) return
-    const collector = this.#collectorAt(origin)
-    await collector.acknowledged(collector.line, [0], signal)
-    this.#acknowledging.add(origin)
-  }
-
-  #outcomeAt({ origin, where }: Endpoint, { outcome, ackId }: Done): Outcome {
-    const { acks } = this.#options
-    const acceptedAny = outcome.settled > outcome.refused.length
-    if (acks === false || !acceptedAny) return outcome
-    if (ackId === undefined) {
-      // Of a batch that was refused in its middle Splunk has said itself that what stands before is indexed.
-      if (acks === 'auto' || outcome.refused.length > 0) return this.#unacknowledged(outcome, where)
-      this.#acknowledging.delete(origin)
-      const words =
-        'took the batch without an acknowledgement to ask for, which acks: true wants; is it still on for the token?'
-      throw new ConnectorError('misconfigured', `Splunk at ${where} ${words}`)
-    }
-    const { channel, line } = this.#collectorAt(origin)
-    if (!channel.follows(ackId)) {
-      this.#acks.giveUp({ origin, channel: channel.id })
-      channel.renew()
-      const words =
-        'counts acknowledgements anew, a restart or another indexer: the batch is sent again under a new channel'
-      throw new ConnectorError('timeout', `Splunk at ${where} ${words}`)
-    }
-    return {
-      ...outcome,
-      later: this.#later({ ...line, ackId, sentAt: this.#deps.clock.now() }),
-    }
-  }
-
-  #unacknowledged(outcome: Outcome, where: string): Outcome {
-    if (outcome.refused.length === 0 && !this.#toldOff) {
-      this.#toldOff = true
-      const words =
-        'The token has acknowledgements off: what Splunk accepts counts as delivered (received, not stored)'
-      this.#deps.log.info(words, { receiver: where })
-    }
-    return outcome
-  }
-
   resume(detail: string): Later | undefined {
-    const ticket = readTicket(detail)
-    return ticket && this.#collectors.has(ticket.origin) ? this.#later(ticket) : undefined
+    return this.#acks.resume(detail)
   }
 
-  #later(ticket: Ticket): Later {
-    return {
-      detail: JSON.stringify(ticket),
-      confirmed: async (signal) => {
-        try {
-          await this.#acks.confirmed(ticket, signal)
-        } catch (error) {
-          const { channel } = this.#collectorAt(ticket.origin)
-          if (!signal.aborted && channel.id === ticket.channel) channel.renew()
-          throw error
-        }
-      },
-    }
-  }
-
-  #collectorAt(origin: string): Collector {
+  #collectorAt({ origin }: Endpoint): Collector {
     const collector = this.#collectors.get(origin)
     if (!collector) throw new Error('a collector was asked for that no endpoint has')
     return collector
@@ -202,6 +151,11 @@ class HecSink implements Sink {
 function blamesToken(verdict: Verdict): boolean {
   if (verdict.kind !== 'failed') return false
   return verdict.error.code === 'unauthorized' || verdict.error.code === 'forbidden'
+}
+
+/** Splunk may have taken it all the same, and may answer for it one day on its channel. */
+function inDoubt({ code, action }: ConnectorError): boolean {
+  return action === 'retry' && code !== 'rate_limited'
 }
 
 export const splunkHec: SinkKind<typeof options> = {

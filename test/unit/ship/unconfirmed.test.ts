@@ -1,0 +1,230 @@
+// Batches that the receiver has taken and confirms later: owed until then, asked for after a crash, sent again where they never are.
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Delivery, Later, Outcome } from '../../../src/model/sink.ts'
+import { ship } from '../../../src/ship/loop.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { openQuay, range } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
+
+/** A receiver that takes everything and confirms when it is told to; it outlives the daemon. */
+class SlowReceiver {
+  /** the batches that it took, first and last sequence number */
+  readonly took: [number, number][] = []
+  readonly #answers = new Map<string, { resolve(): void; reject(error: Error): void }>()
+  readonly safe = new Set<string>()
+  readonly asked: string[] = []
+
+  take = ({ lines: { seqs, count } }: Delivery): Outcome => {
+    const detail = `${seqs[0]}-${seqs[count - 1]}#${this.took.push([seqs[0] ?? 0, seqs[count - 1] ?? 0])}`
+    return { settled: count, refused: [], later: this.later(detail) }
+  }
+
+  later = (detail: string): Later => ({
+    detail,
+    confirmed: (signal) =>
+      new Promise((resolve, reject) => {
+        this.asked.push(detail)
+        if (this.safe.has(detail)) resolve()
+        this.#answers.set(detail, { resolve, reject })
+        signal.addEventListener('abort', () => reject(new ConnectorError('aborted', 'stopped')), {
+          once: true,
+        })
+      }),
+  })
+
+  get open(): string[] {
+    return [...this.#answers.keys()].filter((detail) => !this.safe.has(detail))
+  }
+
+  confirm(detail: string): void {
+    this.safe.add(detail)
+    this.#answers.get(detail)?.resolve()
+  }
+
+  deny(detail: string): void {
+    this.#answers.get(detail)?.reject(new ConnectorError('timeout', 'never confirmed'))
+    this.#answers.delete(detail)
+  }
+}
+
+function slow(quay: Quay, receiver: SlowReceiver, maxUnconfirmed: number, maxEntries = 2): Berth {
+  const berth = quay.berth('archive', { batch: { maxEntries } })
+  berth.sink.answer = receiver.take
+  berth.sink.maxUnconfirmed = maxUnconfirmed
+  berth.sink.resume = receiver.later
+  return berth
+}
+
+/** The loop, until everything stands still. */
+function sail(berth: Berth) {
+  const stopping = new AbortController()
+  const loop = ship(berth.shipper, berth.options, stopping.signal)
+  return async () => {
+    stopping.abort()
+    await loop
+  }
+}
+
+const position = (quay: Quay) => quay.journal.stats().sinks[0]?.position
+
+it('what was taken stays owed until it is confirmed, and no more is sent than may be unconfirmed', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(10)
+  const stop = sail(slow(quay, receiver, 2))
+  await settled()
+  expect(receiver.took).toEqual([
+    [1, 2],
+    [3, 4],
+  ])
+  expect(position(quay)).toBe(0)
+  receiver.confirm('1-2#1')
+  await settled()
+  expect(position(quay)).toBe(2)
+  expect(receiver.took.at(-1)).toEqual([5, 6])
+  await stop()
+})
+
+it('confirmed out of order they settle as they come, and the position waits for the first', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(6)
+  const stop = sail(slow(quay, receiver, 3))
+  await settled()
+  receiver.confirm('3-4#2')
+  await settled()
+  expect(position(quay)).toBe(0)
+  expect(quay.journal.stats().sinks[0]?.owedEntries).toBe(4)
+  receiver.confirm('1-2#1')
+  await settled()
+  expect(position(quay)).toBe(4)
+  await stop()
+})
+
+it('after a crash the receiver is asked for what it took, and nothing of it is sent again', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(8)
+  const berth = slow(quay, receiver, 3)
+  const stop = sail(berth)
+  await settled()
+  receiver.confirm('3-4#2')
+  await settled()
+  await stop()
+  berth.restart()
+  receiver.asked.length = 0
+  const halt = sail(berth)
+  await settled()
+  expect(receiver.asked).toEqual(['1-2#1', '5-6#3', '7-8#4'])
+  expect(receiver.took).toHaveLength(4)
+  for (const detail of receiver.asked) receiver.confirm(detail)
+  await settled()
+  expect(quay.journal.stats().entries).toBe(0)
+  expect(await quay.journal.intents('archive')).toEqual([])
+  await halt()
+})
+
+it('what is never confirmed goes out again, with doubt, before anything new', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(6)
+  const berth = slow(quay, receiver, 2)
+  const stop = sail(berth)
+  await settled()
+  receiver.deny('1-2#1')
+  await settled()
+  expect(receiver.took).toHaveLength(2)
+  expect(berth.watch.retries).toEqual(['timeout'])
+  while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+  expect(receiver.took[2]).toEqual([1, 2])
+  expect(berth.sink.deliveries[2]?.doubtful).toBe(true)
+  await stop()
+})
+
+it('of a batch that is refused in its middle the prefix is asked for, the bad one parked, the rest sent', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(5)
+  const berth = slow(quay, receiver, 2, 5)
+  let first = true
+  berth.sink.answer = (delivery) => {
+    if (!first) return receiver.take(delivery)
+    first = false
+    const refused = [{ index: 2, code: 'refused', reason: 'bad' }]
+    return { settled: 3, refused, later: receiver.later('prefix') }
+  }
+  const stop = sail(berth)
+  await settled()
+  expect((await quay.journal.deadLetters({})).map(({ seq }) => seq)).toEqual([3])
+  expect(receiver.took).toEqual([[4, 5]])
+  expect(position(quay)).toBe(0)
+  receiver.confirm('prefix')
+  receiver.confirm('4-5#1')
+  await settled()
+  expect(quay.journal.stats().entries).toBe(0)
+  await stop()
+})
+
+it('a single run ends only when all is confirmed', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(2)
+  const berth = quay.berth('archive', { over: () => true })
+  berth.sink.answer = receiver.take
+  let ended = false
+  const loop = ship(berth.shipper, berth.options, new AbortController().signal).then(() => (ended = true))
+  await settled()
+  expect(ended).toBe(false)
+  receiver.confirm('1-2#1')
+  await loop
+})
+
+it('whatever is confirmed, denied or forgotten by a crash, nothing settles unconfirmed and all arrives', async () => {
+  const moment = fc.constantFrom('confirm', 'confirm', 'deny', 'crash', 'more')
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(moment, fc.nat(5)), { maxLength: 30 }),
+      fc.integer({ min: 1, max: 4 }),
+      async (moments, max) => {
+        const quay = await openQuay()
+        const receiver = new SlowReceiver()
+        const berth = slow(quay, receiver, max)
+        await quay.append(9)
+        let stop = sail(berth)
+        const safe = () =>
+          new Set(
+            [...receiver.safe].flatMap((detail) => {
+              const [, first, last] = /^(\d+)-(\d+)/.exec(detail) ?? []
+              return range(Number(first), Number(last))
+            }),
+          )
+        const stand = async () => {
+          for (await settled(); quay.clock.advance(quay.clock.now() + 60_000);) await settled()
+          const settledTo = position(quay) ?? 0
+          expect(range(1, settledTo).every((seq) => safe().has(seq))).toBe(true)
+        }
+        for (const [each, which] of moments) {
+          await settled()
+          const detail = receiver.open[which % Math.max(1, receiver.open.length)]
+          if (each === 'more') await quay.append(1)
+          else if (each === 'crash') {
+            await stop()
+            berth.restart()
+            stop = sail(berth)
+          } else if (detail) receiver[each](detail)
+          await stand()
+        }
+        for (let i = 0; i < 200 && quay.journal.stats().entries > 0; i++) {
+          for (const detail of receiver.open) receiver.confirm(detail)
+          await stand()
+        }
+        expect(quay.journal.stats().entries).toBe(0)
+        expect(berth.room.heldBytes).toBe(0)
+        await stop()
+      },
+    ),
+    { numRuns: 60 },
+  )
+})
