@@ -1,16 +1,22 @@
-// What `validate --connect` asks of each collector: its health, whether the token is good and acknowledges, whether the index is allowed. Indexes nothing.
+// What `validate --connect` asks of each collector: its health, certificates and clock, whether the token is good and acknowledges, whether the index is allowed. Indexes nothing.
 import type { CheckResult } from '../../model/sink.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Collector } from './collector.ts'
+import type { Endpoint } from './endpoints.ts'
 import { type HecReply, judge, said } from './reply.ts'
 
 export interface Expected {
   readonly index: string | undefined
   readonly acks: boolean | 'auto'
+  /** our own clock, epoch ms */
+  readonly now: () => number
+  /** what the receiver's and our certificates say; empty without TLS, or where they cannot be seen */
+  readonly certificates: (endpoint: Endpoint, signal: AbortSignal) => Promise<readonly CheckResult[]>
 }
 
 const NO_DATA = 5
 const HEALTHY = 17
+const SKEW_MS = 60_000
 /** Full queues and the like: the collector is there and will take more later. */
 const busy = new Set([9, 18, 19, 20, 23, 26, 27])
 
@@ -19,15 +25,24 @@ function verdictOf(reply: HecReply, where: string): string {
   return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
 }
 
-async function health(collector: Collector, signal: AbortSignal): Promise<CheckResult> {
+function health(collector: Collector, reply: HecReply): CheckResult {
   const { where } = collector.endpoint
   const what = `${where} health`
-  const reply = await collector.health(signal)
   const healthy = reply.status === 200 && (reply.hec === undefined || reply.hec.code === HEALTHY)
   if (reply.hec && healthy) return { what, ok: true, message: 'the collector is up' }
   if (reply.hec && busy.has(reply.hec.code))
     return { what, ok: true, message: `the collector is up but busy: ${said(reply.hec)}` }
   return { what, ok: false, message: verdictOf(reply, where) }
+}
+
+/** Entries bear their own times; but searches, alarms and certificates go by the receiver's clock. */
+function clock({ endpoint }: Collector, serverAt: number, now: number): CheckResult {
+  const aheadMs = serverAt - now
+  const seconds = Math.round(Math.abs(aheadMs) / 1000)
+  const skew =
+    seconds < 2 ? 'agrees with ours' : `is ${seconds} s ${aheadMs > 0 ? 'ahead of' : 'behind'} ours`
+  const ok = Math.abs(aheadMs) <= SKEW_MS
+  return { what: `${endpoint.where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
 }
 
 /** A post without an event: a good token is answered with "no data". */
@@ -82,7 +97,10 @@ export async function checkCollector(
 ): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = []
   try {
-    results.push(await health(collector, signal))
+    const reply = await collector.health(signal)
+    results.push(health(collector, reply))
+    results.push(...(await expected.certificates(collector.endpoint, signal)))
+    if (reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
     const good = await token(collector, signal)
     results.push(good)
     if (!good.ok) return results

@@ -2,7 +2,7 @@
 import type { Clock, Random } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Transport } from '../../model/http.ts'
-import { retryAfterMs } from '../../model/retry-after.ts'
+import { retryAfterMs, serverTimeMs } from '../../model/retry-after.ts'
 import type { Secret } from '../../model/secret.ts'
 import { ask, type WholeReply } from '../ask.ts'
 import { Channels } from './channels.ts'
@@ -102,6 +102,7 @@ export class Collector {
   }
 
   #read({ status, headers, body }: WholeReply): HecReply {
-    return { status, hec: readHecBody(body), retryAfterMs: retryAfterMs(headers, this.#clock.now()) }
+    const hintMs = retryAfterMs(headers, this.#clock.now())
+    return { status, hec: readHecBody(body), retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
   }
 }

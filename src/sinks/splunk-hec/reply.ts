@@ -8,6 +8,8 @@ export interface HecReply {
   /** undefined: the body is not what HEC answers */
   readonly hec: HecBody | undefined
   readonly retryAfterMs: number | undefined
+  /** its own clock, epoch ms; undefined where it does not tell */
+  readonly serverAt?: number | undefined
 }
 
 export interface HecBody {

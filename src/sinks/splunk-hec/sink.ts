@@ -11,6 +11,7 @@ import type {
   Sink,
 } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { Expiry } from '../syslog/expiry.ts'
 import { framedBytes } from '../line-frame.ts'
 import { tlsFiles } from '../tls-options.ts'
 import { Acks } from './acks.ts'
@@ -24,6 +25,7 @@ import { judge, type Sent, type Verdict } from './reply.ts'
 /** After "accepted, but my queue is near its limit": first pause and longest. */
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 16_000
+const CONNECT_MS = 10_000
 
 class HecSink implements Sink {
   readonly type = 'splunk_hec'
@@ -138,9 +140,26 @@ class HecSink implements Sink {
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
     const results: CheckResult[] = []
     const { index, acks } = this.#options
+    const now = () => this.#deps.clock.now()
+    const certificates = (endpoint: Endpoint, stop: AbortSignal) => this.#certificates(endpoint, stop)
     for (const collector of this.#collectors.values())
-      results.push(...(await checkCollector(collector, { index, acks }, signal)))
+      results.push(...(await checkCollector(collector, { index, acks, now, certificates }, signal)))
     return results
+  }
+
+  /** By a connection of its own, since a request does not show them; behind a proxy there may be none. */
+  async #certificates({ origin, where }: Endpoint, signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { clock, log, connect } = this.#deps
+    const { protocol, hostname, port } = new URL(origin)
+    if (protocol !== 'https:') return []
+    const address = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 443) }
+    try {
+      const connection = await connect(address, this.#options.tls ?? {}, CONNECT_MS, signal)
+      connection.destroy()
+      return new Expiry(where, clock, log).results(connection)
+    } catch {
+      return []
+    }
   }
 
   async close(): Promise<void> {

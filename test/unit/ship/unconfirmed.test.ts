@@ -201,7 +201,8 @@ it('whatever is confirmed, denied or forgotten by a crash, nothing settles uncon
             }),
           )
         const stand = async () => {
-          for (await settled(); quay.clock.advance(quay.clock.now() + 60_000);) await settled()
+          await settled()
+          while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
           const settledTo = position(quay) ?? 0
           expect(range(1, settledTo).every((seq) => safe().has(seq))).toBe(true)
         }

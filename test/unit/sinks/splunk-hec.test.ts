@@ -386,19 +386,48 @@ test.each([5, 6, 7, 12, 13, 15].flatMap((code) => [200, 401, 403, 404, 413, 500,
   },
 )
 
-test('check tells health, token and index in plain words, and indexes nothing', async () => {
-  const good = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 12)], { index: 'audit' })
+test('check tells health, token, index and acknowledgements in plain words, and indexes nothing', async () => {
+  const acks = { status: 200, body: '{"acks":{"0":false}}' }
+  const good = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 12), acks], { index: 'audit' })
   const results = await good.sink.check(never)
   expect(results.map(({ ok: fine, what }) => `${what}: ${fine}`)).toEqual([
     'splunk:8088 health: true',
     'splunk:8088 token: true',
     'splunk:8088 index: true',
+    'splunk:8088 acknowledgements: true',
   ])
   expect(good.transport.asked.map(({ method, body }) => [method, body?.length])).toEqual([
     ['GET', undefined],
     ['POST', 0],
     ['POST', 17],
+    ['POST', 12],
   ])
+})
+
+test('check says where acknowledgements are off: no fault for `auto`, one for `true`', async () => {
+  for (const [acks, ok] of [
+    ['auto', true],
+    [true, false],
+  ] as const) {
+    const opened = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 14, 'ACK is disabled')], { acks })
+    const results = await opened.sink.check(never)
+    expect(results.at(-1)).toMatchObject({ what: 'splunk:8088 acknowledgements', ok })
+    expect(results.at(-1)?.message).toContain('off')
+  }
+})
+
+test('check tells how far the clocks are apart, and from a minute on as a fault', async () => {
+  for (const [aheadMs, ok, words] of [
+    [500, true, 'agrees'],
+    [-20_000, true, '20 s behind'],
+    [90_000, false, '90 s ahead'],
+  ] as const) {
+    const clock = new StepClock()
+    const headers = { date: new Date(clock.now() + aheadMs).toUTCString() }
+    const opened = open([{ ...hecReply(200, 17), headers }, hecReply(400, 5)], { acks: false }, { clock })
+    const told = (await opened.sink.check(never)).find(({ what }) => what === 'splunk:8088 clock')
+    expect([told?.ok, told?.message]).toEqual([ok, expect.stringContaining(words)])
+  }
 })
 
 test.each([
