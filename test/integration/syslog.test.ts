@@ -88,7 +88,9 @@ interface Taken {
   readonly msg: string
 }
 
-const takenBy = (receiver: Receiver) => receiver.lines().map((line) => JSON.parse(line) as Taken)
+/** A line that a kill cut short has the next one behind it: what counts is the whole one. */
+const wholeOf = (line: string) => line.slice(Math.max(0, line.lastIndexOf('{"pri":"')))
+const takenBy = (receiver: Receiver) => receiver.lines().map((line) => JSON.parse(wholeOf(line)) as Taken)
 const idIn = (data: string) => /\bid="([^"]+)"/.exec(data)?.[1] ?? ''
 const idsTaken = (receiver: Receiver) => takenBy(receiver).map((each) => idIn(each['structured-data']))
 const idsOf = (made: readonly MadeEntry[]) => made.map(({ id }) => id)
