@@ -1,19 +1,17 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, then written group by group, stored, settled as one.
 import type { LoopOptions, Stepper, StepResult } from './loop.ts'
 import { roomBytes } from './lines.ts'
-import { Contents, Groups, type ObjectFraming, Plan } from './stretch.ts'
-import type { Batch, Intent, Run, Seq } from '../model/journal.ts'
+import { flush, type Sending, sendingOf, type Waiting, type Writing } from './sending.ts'
+import { Contents, type ObjectFraming, Plan } from './stretch.ts'
+import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { Room } from '../model/room.ts'
 import type { Evidence, Format, ObjectGroup, ObjectSink } from '../model/sink.ts'
-import type { OpenObject, ReadyObject, StoredObject } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 
 /** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 /** Objects that are written in one walk over the stretch: each has a compressor. What has more groups is walked again. */
 const LOT = 8
-/** A writer that one huge entry made grow is not kept. */
-const SPARE_BYTES = 2 * PIECE.maxBytes
 
 export interface ObjectShipperOptions extends LoopOptions {
   readonly sink: ObjectSink
@@ -25,37 +23,6 @@ export interface ObjectShipperOptions extends LoopOptions {
   readonly room: Room
   /** How long an open stretch may sleep before it looks again whether anything more will come. */
   readonly lookAgainMs: number
-}
-
-interface Writing {
-  readonly group: ObjectGroup
-  readonly object: OpenObject
-  readonly contents: Contents
-  writer: ByteWriter
-}
-
-interface Waiting {
-  readonly group: ObjectGroup
-  readonly ready: ReadyObject
-  readonly contents: Contents
-}
-
-/** The closed stretch: its intent is in the journal. */
-interface Sending {
-  readonly intent: Intent
-  readonly groups: Groups
-  /** on the disk, to be put; what fails stays */
-  readonly waiting: Waiting[]
-  readonly done: Set<ObjectGroup>
-  readonly stored: StoredObject[]
-  readonly contents: Contents[]
-  /** the last walk met no group that is not done or waiting */
-  complete: boolean
-}
-
-function sendingOf(intent: Intent): Sending {
-  const lists = { waiting: [], stored: [], contents: [] }
-  return { intent, groups: new Groups(), ...lists, done: new Set(), complete: false }
 }
 
 export class ObjectShipper implements Stepper {
@@ -272,12 +239,4 @@ export class ObjectShipper implements Stepper {
     for (const { delays } of contents) delays.tell(watch, clock.now())
     if (accepted > 0) watch.success()
   }
-}
-
-async function flush(writing: Writing): Promise<void> {
-  const { object, writer } = writing
-  if (writer.length === 0) return
-  await object.write(writer.view())
-  writer.clear()
-  if (writer.bytes.length > SPARE_BYTES) writing.writer = new ByteWriter()
 }

@@ -6,7 +6,8 @@ import type { EvidenceStore } from './evidence-objects.ts'
 import { under } from './key.ts'
 import { sha256 } from './manifest.ts'
 import type { S3Options } from './options.ts'
-import type { Body, Store } from './store.ts'
+import type { Body } from './bucket.ts'
+import type { Store } from './store.ts'
 
 const DAY_MS = 86_400_000
 const contentType = 'application/x-ndjson'

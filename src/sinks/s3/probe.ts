@@ -5,7 +5,8 @@ import type { CheckResult } from '../../model/sink.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
 import { under } from './key.ts'
 import type { S3Options } from './options.ts'
-import type { Body, Looked, PutAnswer, PutOptions, Store } from './store.ts'
+import type { Body, Looked, PutAnswer, PutOptions } from './bucket.ts'
+import type { Store } from './store.ts'
 import { type Manners, verdicts } from './verdicts.ts'
 
 /** Hidden to what reads tables out of buckets: names that begin with a dot are. */

@@ -1,7 +1,7 @@
 // From what a server did to what that means for this configuration: demanded and ignored is a fault, the rest is told.
 import type { CheckResult } from '../../model/sink.ts'
 import type { S3Options } from './options.ts'
-import type { Looked } from './store.ts'
+import type { Looked } from './bucket.ts'
 
 export interface Manners {
   /** what the answer to the first put said */

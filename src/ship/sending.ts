@@ -1,0 +1,48 @@
+// A closed stretch on its way out as objects: what is being written, what waits on the disk, what is stored.
+import { type Contents, Groups } from './stretch.ts'
+import type { Intent } from '../model/journal.ts'
+import type { ObjectGroup, OpenObject, ReadyObject, StoredObject } from '../model/sink.ts'
+import { ByteWriter } from '../model/writer.ts'
+
+/** A writer that one huge entry made grow is not kept. */
+const SPARE_BYTES = 2 * 1024 * 1024
+
+export interface Writing {
+  readonly group: ObjectGroup
+  readonly object: OpenObject
+  readonly contents: Contents
+  writer: ByteWriter
+}
+
+export interface Waiting {
+  readonly group: ObjectGroup
+  readonly ready: ReadyObject
+  readonly contents: Contents
+}
+
+/** The closed stretch: its intent is in the journal. */
+export interface Sending {
+  readonly intent: Intent
+  readonly groups: Groups
+  /** on the disk, to be put; what fails stays */
+  readonly waiting: Waiting[]
+  readonly done: Set<ObjectGroup>
+  readonly stored: StoredObject[]
+  readonly contents: Contents[]
+  /** the last walk met no group that is not done or waiting */
+  complete: boolean
+}
+
+export function sendingOf(intent: Intent): Sending {
+  const lists = { waiting: [], stored: [], contents: [] }
+  return { intent, groups: new Groups(), ...lists, done: new Set(), complete: false }
+}
+
+/** What was framed of one piece goes to the disk. */
+export async function flush(writing: Writing): Promise<void> {
+  const { object, writer } = writing
+  if (writer.length === 0) return
+  await object.write(writer.view())
+  writer.clear()
+  if (writer.bytes.length > SPARE_BYTES) writing.writer = new ByteWriter()
+}
