@@ -38,16 +38,17 @@ export class Acks {
   }
 
   /** `channel`: on which the batch went out, and nothing else since. */
-  outcomeAt(collector: Collector, channel: string, { outcome, ackId }: Done): Outcome {
+  outcomeAt(collector: Collector, channel: string, { outcome, ackId, whole }: Done): Outcome {
     const { mode, clock } = this.#options
     if (ackId !== undefined && mode !== false && outcome.settled > outcome.refused.length) {
       const { endpoint, cookie } = collector
       const ticket = { origin: endpoint.origin, channel, cookie, ackId, sentAt: clock.now() }
       return { ...outcome, later: this.#later(ticket, collector) }
     }
-    collector.channels.giveBack(channel)
+    // An id that nobody will ask for leaves its channel behind, where others are asked for.
+    if (ackId === undefined || mode === false) collector.channels.giveBack(channel)
     // Of a batch that is refused at one event Splunk says itself that what stands before it is indexed.
-    if (ackId === undefined && outcome.refused.length === 0) this.#off(collector)
+    if (ackId === undefined && whole) this.#off(collector)
     return outcome
   }
 

@@ -33,6 +33,8 @@ export interface Done {
   readonly kind: 'done'
   readonly outcome: Outcome
   readonly crowded: boolean
+  /** All of it was accepted, by a success and not by a fault's word on what stood before it. */
+  readonly whole: boolean
   readonly ackId: number | undefined
 }
 
@@ -180,10 +182,11 @@ function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, s
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }
 
-const done = ({ hec }: HecReply, outcome: Outcome, crowded = false): Done => ({
+const done = ({ status, hec }: HecReply, outcome: Outcome, crowded = false): Done => ({
   kind: 'done',
   outcome,
   crowded,
+  whole: status < 300,
   ackId: hec?.ackId,
 })
 

@@ -11,7 +11,7 @@ import type {
   Sink,
 } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
-import { Expiry } from '../syslog/expiry.ts'
+import { Expiry } from '../expiry.ts'
 import { framedBytes } from '../line-frame.ts'
 import { tlsFiles } from '../tls-options.ts'
 import { Acks } from './acks.ts'
@@ -172,9 +172,10 @@ function blamesToken(verdict: Verdict): boolean {
   return verdict.error.code === 'unauthorized' || verdict.error.code === 'forbidden'
 }
 
-/** Splunk may have taken it all the same, and may answer for it one day on its channel. */
+/** Splunk may have taken it all the same, whatever a proxy made of its answer, and may answer for it one day on its channel. */
 function inDoubt({ code, action }: ConnectorError): boolean {
-  return action === 'retry' && code !== 'rate_limited'
+  if (code === 'unauthorized' || code === 'forbidden' || code === 'rate_limited') return false
+  return action !== 'split'
 }
 
 export const splunkHec: SinkKind<typeof options> = {

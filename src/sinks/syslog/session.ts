@@ -2,7 +2,7 @@
 import type { Assurance, CheckResult, Lines } from '../../model/sink.ts'
 import type { SinkDeps, TlsOptions } from '../../model/sink-kind.ts'
 import type { Address } from '../../model/socket.ts'
-import type { Expiry } from './expiry.ts'
+import type { Expiry } from '../expiry.ts'
 
 export interface Refused {
   readonly index: number

@@ -1,11 +1,13 @@
 // Splunk's acknowledgements through the real conductor and journal: what counts as delivered is on the indexers' disks.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import type { Transport } from '../../../src/model/http.ts'
 import type { Sink } from '../../../src/model/sink.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { Shipper } from '../../../src/ship/shipper.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { cookiesAfter } from '../../../src/sinks/splunk-hec/ticket.ts'
+import { uuid } from '../../contract/journal-parts.ts'
 import { FakeHec, hecTransport } from '../../fakes/hec.ts'
 import type { HecExchange, HecOptions } from '../../fakes/hec.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
@@ -15,6 +17,8 @@ import { openQuay, range } from '../ship/quay.ts'
 const SECOND = 1_000
 const TOKEN = 'token-5ec2e7'
 const ACKED = { tokens: { [TOKEN]: { acks: true } } }
+
+const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
 
 async function openHarbour(options: HecOptions = ACKED, given: Record<string, unknown> = {}) {
   const quay = await openQuay(['splunk'])
@@ -28,6 +32,8 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
   const harbour = {
     quay,
     fake,
+    /** What a proxy makes of a body. */
+    onTheWay: (body: string) => body,
     watch: berth.watch,
     /** Sequence numbers that the receiver has for good, in the order in which it took them. */
     get safe() {
@@ -46,11 +52,14 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     /** A process begins; the former one, if any, was killed. */
     async start() {
       await harbour.kill()
-      const sink: Sink = sinkKinds.splunk_hec.open(
-        'splunk',
-        parsed,
-        sinkDeps({ clock, random, log, transport: () => hecTransport(fake, clock) }),
-      )
+      const receiver = hecTransport(fake, clock)
+      const transport: Transport = (request, signal) => {
+        const { body } = request
+        const changed = body && parsed.compression === 'none' ? harbour.onTheWay(text(body)) : undefined
+        return receiver(changed === undefined ? request : { ...request, body: Buffer.from(changed) }, signal)
+      }
+      const deps = sinkDeps({ clock, random, log, transport: () => transport })
+      const sink: Sink = sinkKinds.splunk_hec.open('splunk', parsed, deps)
       const shipping = { ...berth.options, sink, limits: { maxEntries: 3, maxBytes: 2 ** 20, lingerMs: 0 } }
       const stopping = new AbortController()
       const loop = ship(new Shipper(shipping), shipping, stopping.signal)
@@ -186,6 +195,63 @@ it('polls that are refused, lost or garbage conclude nothing', async () => {
   expect(harbour.owed).toBe(3)
   await harbour.pass(30 * SECOND)
   expect([harbour.owed, harbour.posts.length]).toEqual([0, 1])
+  await harbour.kill()
+})
+
+it('a channel on which something unheard may still be waiting confirms no other batch', async () => {
+  const harbour = await openHarbour({ ...ACKED, indexers: 2, ackDelayMs: 2 * SECOND }, { ack_timeout: '2m' })
+  const { fake, quay } = harbour
+  // Indexer 0 takes it, and a proxy says something else.
+  fake.faults.push({ kind: 'garbage', indexes: true })
+  await quay.append(3)
+  await harbour.start()
+  await harbour.pass(60 * SECOND)
+  expect(harbour.owed).toBe(0)
+  // The next goes to indexer 1, which dies before it is safe; whoever asks now asks indexer 0.
+  fake.expireCookies()
+  await quay.append(3)
+  await harbour.pass(1)
+  fake.crash(quay.clock.now(), 1)
+  fake.takeOut(1)
+  await harbour.pass(30 * SECOND)
+  expect([harbour.owed, harbour.safe.filter((seq) => seq > 3)]).toEqual([3, []])
+  await harbour.pass(150 * SECOND)
+  expect([harbour.owed, new Set(harbour.safe)]).toEqual([0, new Set(range(1, 6))])
+  await harbour.kill()
+})
+
+it('what stood before a wrong index is not sent again, whether Splunk numbers it or not', async () => {
+  const tokens = { [TOKEN]: { acks: true, indexes: ['audit'] } }
+  for (const ackOnPrefix of [true, false]) {
+    const harbour = await openHarbour({ tokens, ackOnPrefix }, { acks: true, compression: 'none' })
+    const { fake, quay } = harbour
+    await quay.append(3)
+    harbour.onTheWay = (body) =>
+      body.replace(`"event":{"id":"${uuid(3)}"`, (found) => `"index":"other",${found}`)
+    await harbour.start()
+    await harbour.pass(120 * SECOND)
+    expect([harbour.owed, harbour.safe]).toEqual([1, [1, 2]])
+    expect(harbour.watch.errors.at(-1)?.message).toContain('may not write to this index')
+    fake.options = { ...fake.options, ...ACKED }
+    await harbour.pass(120 * SECOND)
+    expect([harbour.owed, harbour.safe]).toEqual([0, [1, 2, 3]])
+    await harbour.kill()
+  }
+})
+
+it('batches that lapse together go out again together', async () => {
+  const harbour = await openHarbour(
+    { ...ACKED, ackDelayMs: 30 * SECOND },
+    { ack_timeout: '1m', max_in_flight: 8 },
+  )
+  await harbour.quay.append(24)
+  await harbour.start()
+  await harbour.pass(SECOND)
+  harbour.fake.crash(harbour.quay.clock.now())
+  await harbour.pass(75 * SECOND)
+  expect(harbour.posts).toHaveLength(16)
+  await harbour.pass(60 * SECOND)
+  expect([harbour.owed, harbour.safe]).toEqual([0, range(1, 24)])
   await harbour.kill()
 })
 

@@ -1,8 +1,8 @@
 // Certificates that end soon: told in the log once a day from 30 days on, and in words for `check`.
-import type { Clock } from '../../model/clock.ts'
-import type { Log } from '../../model/log.ts'
-import type { CheckResult } from '../../model/sink.ts'
-import type { Connection } from '../../model/socket.ts'
+import type { Clock } from '../model/clock.ts'
+import type { Log } from '../model/log.ts'
+import type { CheckResult } from '../model/sink.ts'
+import type { Connection } from '../model/socket.ts'
 
 const DAY_MS = 86_400_000
 const AHEAD_MS = 30 * DAY_MS
