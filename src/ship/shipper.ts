@@ -115,7 +115,10 @@ export class Shipper implements Stepper {
     const again = this.#again.map(({ intent }) => intent)
     const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
-    return { maxEntries: Math.min(this.#cap ?? Infinity, sink.maxEntries ?? Infinity, limits.maxEntries), busy }
+    return {
+      maxEntries: Math.min(this.#cap ?? Infinity, sink.maxEntries ?? Infinity, limits.maxEntries),
+      busy,
+    }
   }
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
@@ -270,12 +273,13 @@ export class Shipper implements Stepper {
     const { journal, sink, watch, clock } = this.#options
     const { intent, times, error } = judged
     if (error !== undefined) {
-      this.#unconfirmed.remove(judged)
-      this.#again.push({
-        intent: { ...intent, attempt: intent.attempt + 1 },
-        loaded: undefined,
-        doubtful: true,
-      })
+      // What lapsed together goes out again together, after one pause and not one each.
+      for (const lapsed of this.#unconfirmed.takeLapsed())
+        this.#again.push({
+          intent: { ...lapsed.intent, attempt: lapsed.intent.attempt + 1 },
+          loaded: undefined,
+          doubtful: true,
+        })
       throw error as Error
     }
     const { first, last } = intent

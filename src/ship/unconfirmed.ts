@@ -48,6 +48,13 @@ export class Unconfirmed {
     return this.#waiting.find(({ judged }) => judged)?.judged
   }
 
+  /** All that are to go out again, in the order in which they were sent. */
+  takeLapsed(): readonly Judged[] {
+    const lapsed = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
+    for (const judged of lapsed) this.remove(judged)
+    return lapsed
+  }
+
   remove({ intent }: Judged): void {
     this.#waiting.splice(
       this.#waiting.findIndex((waiting) => waiting.intent === intent),
