@@ -6,6 +6,7 @@ import { openTransport } from '../../src/ops/transport.ts'
 import { Shipper } from '../../src/ship/shipper.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeHec, hecTransport, listenHec } from '../fakes/hec.ts'
+import type { HecToken } from '../fakes/hec-options.ts'
 import type { HecListener } from '../fakes/hec-server.ts'
 import { plain } from '../fakes/hec-replies.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
@@ -29,6 +30,8 @@ function spoiled(request: HttpRequest, index: number): HttpRequest {
 
 const cut = '{"text":"Succ'
 
+const isPost = ({ url }: HttpRequest) => url.endsWith('/event')
+
 function answersOf(fake: FakeHec): DeliveryBench['answers'] {
   return {
     lost: () => fake.faults.push({ kind: 'reset', indexes: true }),
@@ -40,14 +43,15 @@ function answersOf(fake: FakeHec): DeliveryBench['answers'] {
   }
 }
 
-/** `more`: the address, and what else is particular. */
-export function hecBench(more: object): SinkBench {
-  const fake = new FakeHec({ tokens: { [TOKEN]: {} } })
+/** `more`: the address, and what else is particular. `token`: as Splunk has it, such as with acknowledgements. */
+export function hecBench(more: object, token: HecToken = {}): SinkBench {
+  const fake = new FakeHec({ tokens: { [TOKEN]: token } })
   const deps = sinkDeps()
   const send = hecTransport(fake, deps.clock)
   let spoil: number | undefined
   let poison: string | undefined
   const transport: Transport = async (request, signal) => {
+    if (!isPost(request)) return send(request, signal)
     const index = spoil
     spoil = undefined
     if (poison !== undefined && bodyOf(request).includes(poison)) {
@@ -59,52 +63,55 @@ export function hecBench(more: object): SinkBench {
   const options = sinkKinds.splunk_hec.options.parse({ token: TOKEN, ...more })
   let inFile = TOKEN
   options.token.follow(() => inFile)
-  const accept = (token: string) => (fake.options = { ...fake.options, tokens: { [token]: {} } })
+  const accept = (name: string) => (fake.options = { ...fake.options, tokens: { [name]: token } })
   return {
     name: 'splunk',
     open: () => sinkKinds.splunk_hec.open('splunk', options, { ...deps, transport: () => transport }),
     clock: deps.clock,
     received: () => fake.texts().map(idOf),
-    down: () => (fake.faultOf = () => ({ kind: 'reset' })),
-    up: () => (fake.faultOf = undefined),
+    again: true,
+    down: () => (fake.faultOf = fake.ackFaultOf = () => ({ kind: 'reset' })),
+    up: () => (fake.faultOf = fake.ackFaultOf = undefined),
     loseAnswer: () => fake.faults.push({ kind: 'reset', indexes: true }),
     answers: answersOf(fake),
     stall: () => fake.faults.push({ kind: 'slow', ms: HOUR_MS }),
     refuse: (index) => (spoil = index),
     poison: (id) => (poison = id),
     key: { revoke: () => accept(LATER_TOKEN), renew: () => (inFile = LATER_TOKEN) },
-    secured: securedHec,
+    secured: securedHec(token),
     secrets: [TOKEN, LATER_TOKEN],
     logged: () => deps.log.lines.join(),
     leftOpen: () => deps.clock.sleeping,
   }
 }
 
-const securedHec: Secured = async (shown, tls) => {
-  const fake = new FakeHec({ tokens: { [TOKEN]: {} } })
-  const listen = (now: Shown, port: number): Promise<HecListener> => listenHec(fake, { port, tls: now })
-  let open = await listen(shown, 0)
-  const networks: { close(): Promise<void> }[] = []
-  const transport = () => {
-    const network = openTransport({ tls })
-    networks.push(network)
-    return network.send
+const securedHec =
+  (token: HecToken): Secured =>
+  async (shown, tls) => {
+    const fake = new FakeHec({ tokens: { [TOKEN]: token }, ackDelayMs: 100 })
+    const listen = (now: Shown, port: number): Promise<HecListener> => listenHec(fake, { port, tls: now })
+    let open = await listen(shown, 0)
+    const networks: { close(): Promise<void> }[] = []
+    const transport = () => {
+      const network = openTransport({ tls })
+      networks.push(network)
+      return network.send
+    }
+    const deps = sinkDeps({ clock: systemClock, transport })
+    const options = sinkKinds.splunk_hec.options.parse({ url: open.url, token: TOKEN, tls })
+    return {
+      start: (parts) => {
+        const sink = sinkKinds.splunk_hec.open('splunk', options, deps)
+        return { sink, stepper: new Shipper({ ...parts, sink }) }
+      },
+      received: () => fake.texts().map(idOf),
+      show: async (next) => {
+        await open.close()
+        open = await listen(next, open.port)
+      },
+      close: async () => {
+        for (const network of networks) await network.close()
+        await open.close()
+      },
+    }
   }
-  const deps = sinkDeps({ clock: systemClock, transport })
-  const options = sinkKinds.splunk_hec.options.parse({ url: open.url, token: TOKEN, tls })
-  return {
-    start: (parts) => {
-      const sink = sinkKinds.splunk_hec.open('splunk', options, deps)
-      return { sink, stepper: new Shipper({ ...parts, sink }) }
-    },
-    received: () => fake.texts().map(idOf),
-    show: async (next) => {
-      await open.close()
-      open = await listen(next, open.port)
-    },
-    close: async () => {
-      for (const network of networks) await network.close()
-      await open.close()
-    },
-  }
-}

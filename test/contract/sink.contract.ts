@@ -1,11 +1,11 @@
 // What every sink promises to the conductor, whatever stands behind it: one suite, run for each kind.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ConnectorError } from '../../src/model/errors.ts'
-import type { Lines, Sink } from '../../src/model/sink.ts'
+import type { Later, Lines, Sink } from '../../src/model/sink.ts'
 import { ByteWriter } from '../../src/model/writer.ts'
 import { Shipper } from '../../src/ship/shipper.ts'
 import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
-import { type DeliveryBench, deliveryContract } from './delivery.contract.ts'
+import { type DeliveryBench, deliveryContract, neverTwice } from './delivery.contract.ts'
 import { notApplicable } from './not-applicable.ts'
 
 /** A sink of batches alone, and with the conductor. Absent methods: with this receiver that cannot be. */
@@ -26,8 +26,23 @@ const batchOf = (sink: Sink, count: number, from: number): Lines =>
   linesOf(runOf(someEntries(count, from), { firstSeq: from }), sink.frame)
 const prepared = async (sink: Sink, lines: Lines) => (await sink.prepare?.(lines, never)) ?? ''
 
-async function deliver(sink: Sink, lines: Lines) {
-  return sink.deliver({ lines, detail: await prepared(sink, lines), doubtful: false }, never)
+/** Until it is safe, where that comes later: time goes on for it. */
+async function confirmed({ clock }: SinkBench, later: Later | undefined): Promise<void> {
+  const waiting = { over: later === undefined }
+  const safe = later?.confirmed(never).finally(() => (waiting.over = true))
+  safe?.catch(() => undefined)
+  while (!waiting.over) {
+    await new Promise((resolve) => setImmediate(resolve))
+    clock?.advance()
+  }
+  await safe
+}
+
+async function deliver(bench: SinkBench, sink: Sink, lines: Lines) {
+  const detail = await prepared(sink, lines)
+  const { later, ...outcome } = await sink.deliver({ lines, detail, doubtful: false }, never)
+  await confirmed(bench, later)
+  return outcome
 }
 
 const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
@@ -72,7 +87,7 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
         [40, 5],
       ] as const)
         // prettier-ignore
-        expect(await deliver(sink, batchOf(sink, count, from))).toEqual({ settled: count, refused: [] })
+        expect(await deliver(bench, sink, batchOf(sink, count, from))).toEqual({ settled: count, refused: [] })
       expect(await bench.received()).toEqual(idsOf(44, 1))
     })
 
@@ -108,7 +123,7 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
     test('a receiver that is down settles nothing and parks nothing; the batch arrives once it is up', async () => {
       const bench = setUp()
       const sink = bench.open()
-      await deliver(sink, batchOf(sink, 2, 1))
+      await deliver(bench, sink, batchOf(sink, 2, 1))
       const lines = batchOf(sink, 3, 3)
       const detail = await prepared(sink, lines)
       await bench.down()
@@ -132,8 +147,8 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
       const second = bench.open()
       const outcome = await second.deliver({ lines, detail, doubtful: true }, never)
       expect(outcome.settled).toBe(3)
-      await deliver(second, batchOf(second, 2, 4))
-      const twice = second.assurance === 'stored' ? [] : idsOf(3, 1)
+      await deliver(bench, second, batchOf(second, 2, 4))
+      const twice = neverTwice(bench, second) ? [] : idsOf(3, 1)
       expect(await bench.received()).toEqual([...twice, ...idsOf(5, 1)])
     })
 
@@ -157,18 +172,33 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
       expect([...new Set(await bench.received())]).toEqual(idsOf(3, 1))
     })
 
+    test('what was taken and is safe only later is confirmed to the next process too', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      const lines = batchOf(sink, 3, 1)
+      const { later } = await sink.deliver({ lines, detail: '', doubtful: false }, never)
+      if (!applies(later, 'a batch that is taken now and safe later')) return
+      expect(sink.maxUnconfirmed).toBeGreaterThan(0)
+      const next = bench.open()
+      expect(next.resume?.(await prepared(next, lines))).toBeUndefined()
+      const resumed = next.resume?.(later.detail)
+      expect(resumed?.detail).toBe(later.detail)
+      await confirmed(bench, resumed)
+      expect(await bench.received()).toEqual(idsOf(3, 1))
+    })
+
     test('what the receiver refuses for good is named by its index, and all around it arrive', async () => {
       const bench = setUp()
       if (!applies(bench.refuse, 'a line refused by its index')) return
       const sink = bench.open()
       const lines = batchOf(sink, 5, 1)
       bench.refuse(2)
-      const outcome = await deliver(sink, lines)
+      const outcome = await deliver(bench, sink, lines)
       expect(outcome.refused.map(({ index }) => index)).toEqual([2])
       expect(outcome.refused[0]?.reason).not.toContain('zoë')
       // Some stop at what was refused, others go on behind it: both say how far they got.
       expect([3, 5]).toContain(outcome.settled)
-      await deliver(sink, batchOf(sink, 5 - outcome.settled, outcome.settled + 1))
+      await deliver(bench, sink, batchOf(sink, 5 - outcome.settled, outcome.settled + 1))
       const [one, two, , four, five] = idsOf(5, 1)
       expect(await bench.received()).toEqual([one, two, four, five])
     })
@@ -179,8 +209,8 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
       const [now, next] = [batchOf(sink, 3, 1), batchOf(sink, 2, 4)]
       sink.warm?.(now)
       sink.warm?.(next)
-      await deliver(sink, now)
-      await deliver(sink, next)
+      await deliver(bench, sink, now)
+      await deliver(bench, sink, next)
       expect(await bench.received()).toEqual(idsOf(5, 1))
     })
 
@@ -199,7 +229,7 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
       const bench = setUp()
       const sink = bench.open()
       await bench.down()
-      const error = await caught(deliver(sink, batchOf(sink, 3, 1)))
+      const error = await caught(deliver(bench, sink, batchOf(sink, 3, 1)))
       const seen = `${error.message} ${String(error.stack)} ${bench.logged()} ${sink.shape}`
       for (const secret of [...bench.secrets, 'zoë', 'example.com']) expect(seen).not.toContain(secret)
     })
@@ -207,7 +237,7 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
     test('close may be called twice and leaves nothing open', async () => {
       const bench = setUp()
       const sink = bench.open()
-      await deliver(sink, batchOf(sink, 3, 1))
+      await deliver(bench, sink, batchOf(sink, 3, 1))
       await prepared(sink, batchOf(sink, 3, 4))
       await sink.close()
       await sink.close()

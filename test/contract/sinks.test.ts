@@ -132,6 +132,10 @@ sinkContract('splunk_hec', () => hecBench({ url: 'https://a.test:8088' }))
 sinkContract('splunk_hec with several endpoints', () =>
   hecBench({ urls: ['https://a.test:8088', 'https://b.test:8088'] }),
 )
+for (const acks of ['true', 'auto'])
+  sinkContract(`splunk_hec with acknowledgements, acks: ${acks}`, () =>
+    hecBench({ url: 'https://a.test:8088', acks: acks === 'true' || acks }, { acks: true }),
+  )
 sinkContract('syslog over TCP', () => streamBench('tcp://siem.test:601'))
 sinkContract('syslog over TLS', () => streamBench('tls://siem.test:6514'))
 sinkContract('syslog over UDP', datagramBench)
