@@ -103,14 +103,17 @@ export class Budget {
   }
 
   /**
-   * Waits for a place; resolves with the way to say that the answer came, or that none will. Rejects when `signal` aborts.
+   * Waits for a place, and calls `waiting` before it does; resolves with the way to say that the answer came, or that none
+   * will. Rejects when `signal` aborts.
    */
-  async enter(lane: Lane, signal: AbortSignal): Promise<() => void> {
+  async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
     this.#loaded ??= this.#load()
     await this.#loaded
     signal.throwIfAborted()
-    if (this.#waiting.length > 0 || this.#waitMs(lane) > 0) await this.#turn(lane, signal)
-    else this.#inFlight++
+    if (this.#waiting.length > 0 || this.#waitMs(lane) > 0) {
+      waiting?.()
+      await this.#turn(lane, signal)
+    } else this.#inFlight++
     try {
       await this.#record()
       signal.throwIfAborted()

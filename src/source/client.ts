@@ -91,8 +91,7 @@ export class Client {
   ): AsyncGenerator<T> {
     const { budget, room, clock, watch } = this.#options
     const waitedFrom = clock.elapsed()
-    if (budget.freeAt(lane) > clock.now()) watch.state('waiting')
-    const answered = await budget.enter(lane, signal).catch(stoppedOr)
+    const answered = await budget.enter(lane, signal, () => watch.state('waiting')).catch(stoppedOr)
     const waitedMs = clock.elapsed() - waitedFrom
     if (waitedMs > 0) watch.waited(waitedMs)
     watch.state('reading')

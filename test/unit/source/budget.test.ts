@@ -357,3 +357,19 @@ it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and n
   expect(desk.journal.stats().entries).toBe(150_000)
   expect(tookMs).toBeLessThanOrEqual(allowedMs * 1.05)
 })
+
+it('whoever has to wait is told before, also when the window comes from before a restart', async () => {
+  const store = new Notes()
+  const clock = new VirtualClock(START)
+  const before = open(1, clock, store)
+  await pass(before, clock)
+  await before.close()
+  const told: number[] = []
+  const after = open(1, clock, store)
+  await driven(
+    clock,
+    after.enter('live', never, () => void told.push(clock.now())),
+  )
+  expect(told).toEqual([START])
+  expect(clock.now()).toBeGreaterThanOrEqual(START + MINUTE)
+})
