@@ -45,15 +45,23 @@ function sift({ entries, wanted }: Append): Uint32Array | undefined {
   return count === entries.count ? undefined : picked.slice(0, count)
 }
 
+/** How far a chunk goes that begins at `from`: nearly always to the end. */
+function endOfChunk(entries: Entries, from: number): number {
+  if (entries.count - from <= TRANSACTION_ENTRIES && entries.bytes.length <= TRANSACTION_BYTES)
+    return entries.count
+  let to = from
+  for (let size = 0; to < entries.count && to - from < TRANSACTION_ENTRIES; to++) {
+    size += entries.rawBytes(to)
+    if (size > TRANSACTION_BYTES && to > from) break
+  }
+  return to
+}
+
 /** Cuts entries into chunks and puts them at the journal's end, after `lastSeq`. */
 export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
   const puts: Put[] = []
   for (let from = 0; from < entries.count;) {
-    let to = from
-    for (let size = 0; to < entries.count && to - from < TRANSACTION_ENTRIES; to++) {
-      size += entries.rawBytes(to)
-      if (size > TRANSACTION_BYTES && to > from) break
-    }
+    const to = endOfChunk(entries, from)
     const whole = from === 0 && to === entries.count
     const packed = whole ? entries : pack(entries.slice(from, to), undefined, undefined)
     puts.push(shelf.put(lastSeq + from + 1, address, packed))

@@ -1,5 +1,5 @@
 // One page of the audit log: its bytes as groups of entries, and what the reader needs to know of it to decide where to go next.
-import { createHash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import type { Entries } from '../model/entries.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
@@ -14,12 +14,13 @@ const QUARANTINE_BYTES = 1024 * 1024
 
 /** What passed of a body, for the case that it stays unreadable: its first MiB, length and hash. */
 export class BodySample {
-  readonly #hash = createHash('sha256')
+  #hash: Hash | undefined
   readonly #head: Uint8Array[] = []
   #headBytes = 0
   #totalBytes = 0
 
   add(chunk: Uint8Array): void {
+    this.#hash ??= createHash('sha256')
     this.#hash.update(chunk)
     this.#totalBytes += chunk.length
     const room = QUARANTINE_BYTES - this.#headBytes
@@ -39,7 +40,7 @@ export class BodySample {
       reason: 'unreadable_page',
       bytes,
       totalBytes: this.#totalBytes,
-      sha256: this.#hash.digest('hex'),
+      sha256: (this.#hash ?? createHash('sha256')).digest('hex'),
     }
   }
 }

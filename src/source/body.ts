@@ -1,7 +1,7 @@
 // A reply's body under its limits: decompressed, capped, and never slower than it may be. Knows nothing of what is inside.
 import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import { orAborted, Tether } from '../model/abort.ts'
+import { Guard, Tether } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { HttpReply } from '../model/http.ts'
@@ -123,10 +123,11 @@ export async function* readBody(
   deadline: Deadline,
 ): AsyncGenerator<Uint8Array> {
   const chunks = decoded(reply)[Symbol.asyncIterator]()
+  const guard = new Guard(deadline.signal)
   let total = 0
   try {
     for (;;) {
-      const step = await orAborted(chunks.next(), deadline.signal)
+      const step = await guard.run(chunks.next())
       if (step.done) return
       deadline.progress(step.value.length)
       total += step.value.length
@@ -139,6 +140,7 @@ export async function* readBody(
       throw new ConnectorError('bad_reply', "The API's answer does not decompress", { cause: error })
     throw error
   } finally {
+    guard.close()
     // Closes the connection of a body that is left; a stream that hangs must not hang us.
     void chunks.return?.().catch(() => undefined)
   }
