@@ -5,15 +5,7 @@ import type { Disk } from './disk.ts'
 import type { Transport } from './http.ts'
 import type { Log } from './log.ts'
 import type { ObjectSink, Sink } from './sink.ts'
-import type { Connect, OpenDatagrams } from './socket.ts'
-
-/** TLS material by file, for one receiver. Files are read again when they change. */
-export interface TlsOptions {
-  readonly ca_file?: string | undefined
-  readonly cert_file?: string | undefined
-  readonly key_file?: string | undefined
-  readonly server_name?: string | undefined
-}
+import type { Connect, OpenDatagrams, TlsOptions } from './socket.ts'
 
 /** The world outside, as a sink may know it. */
 export interface SinkDeps {

@@ -1,5 +1,12 @@
 // A stream of bytes and single datagrams to a receiver, as sinks may know them. The real ones stand in ops/.
-import type { TlsOptions } from './sink-kind.ts'
+
+/** TLS material by file, for one receiver. Files are read again when they change. */
+export interface TlsOptions {
+  readonly ca_file?: string | undefined
+  readonly cert_file?: string | undefined
+  readonly key_file?: string | undefined
+  readonly server_name?: string | undefined
+}
 
 export interface Address {
   readonly host: string

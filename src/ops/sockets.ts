@@ -2,8 +2,7 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { ConnectorError } from '../model/errors.ts'
-import type { TlsOptions } from '../model/sink-kind.ts'
-import type { Address, Connect, Connection } from '../model/socket.ts'
+import type { Address, Connect, Connection, TlsOptions } from '../model/socket.ts'
 import { identityOptions, tlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
 

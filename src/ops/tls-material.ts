@@ -9,7 +9,7 @@ import {
   type SecureContext,
 } from 'node:tls'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
-import type { TlsOptions } from '../model/sink-kind.ts'
+import type { TlsOptions } from '../model/socket.ts'
 
 interface Material {
   readonly secureContext: SecureContext

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
-import type { TlsOptions } from '../model/sink-kind.ts'
+import type { TlsOptions } from '../model/socket.ts'
 import { transportError } from './transport-errors.ts'
 
 /** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */

@@ -1,6 +1,7 @@
 // The `tls` keys that every receiver over the network shares.
 import { z } from 'zod'
-import type { NamedFile, TlsOptions } from '../model/sink-kind.ts'
+import type { NamedFile } from '../model/sink-kind.ts'
+import type { TlsOptions } from '../model/socket.ts'
 
 const file = () => z.string().min(1, 'want the path of a PEM file').optional()
 

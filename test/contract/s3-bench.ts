@@ -1,7 +1,7 @@
 // Buckets on the bench, behind the conductor of objects: in memory, and TLS over real sockets.
 import type { Secret } from '../../src/model/secret.ts'
 import type { Transport } from '../../src/model/http.ts'
-import type { TlsOptions } from '../../src/model/sink-kind.ts'
+import type { TlsOptions } from '../../src/model/socket.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import { openTransport } from '../../src/ops/transport.ts'
 import { ObjectShipper } from '../../src/ship/objects.ts'

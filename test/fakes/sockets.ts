@@ -1,7 +1,6 @@
 // A receiver at the other end of streams and datagrams, without a network: takes, stalls, ends and resets as told.
 import { ConnectorError } from '../../src/model/errors.ts'
-import type { TlsOptions } from '../../src/model/sink-kind.ts'
-import type { Address, Connect, Connection, OpenDatagrams } from '../../src/model/socket.ts'
+import type { Address, Connect, Connection, OpenDatagrams, TlsOptions } from '../../src/model/socket.ts'
 import { StepClock } from './sink-deps.ts'
 
 /** Short sleeps end by themselves in one of the next turns; long ones, deadlines, when `pass` says so. */

@@ -1,7 +1,7 @@
 // What carries a batch's messages to the receiver: a stream, datagrams, or RELP. One for each way; the sink does the rest.
 import type { Assurance, CheckResult, Lines } from '../../model/sink.ts'
-import type { SinkDeps, TlsOptions } from '../../model/sink-kind.ts'
-import type { Address } from '../../model/socket.ts'
+import type { SinkDeps } from '../../model/sink-kind.ts'
+import type { Address, TlsOptions } from '../../model/socket.ts'
 import type { Expiry } from '../expiry.ts'
 
 export interface Refused {
