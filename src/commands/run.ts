@@ -4,6 +4,7 @@ import type { App, Outside } from '../app.ts'
 import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
 import { loadToRun } from '../config/surroundings.ts'
+import { hostPort } from '../model/socket.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
 import { openControl } from '../ops/control.ts'
 import { openHttp } from '../ops/http.ts'
@@ -53,7 +54,7 @@ export async function runDaemon(
   try {
     const { board, metrics, journal } = app
     const http = await openHttp({
-      ...{ listen: listenText(config), board, metrics },
+      ...{ listen: hostPort(config.server.listen), board, metrics },
       ...{ live: () => app.alive(), ready: () => ready },
     })
     closers.push(() => http.close())
@@ -61,9 +62,9 @@ export async function runDaemon(
     closers.push(() => control.close())
     const running = app.run()
     ready = true
-    const host = http.address.family === 'IPv6' ? `[${http.address.address}]` : http.address.address
-    outside.log.info('Listening', { listen: `${host}:${http.address.port}` })
-    started(`http://${host}:${http.address.port}/`)
+    const listen = hostPort({ host: http.address.address, port: http.address.port })
+    outside.log.info('Listening', { listen })
+    started(`http://${listen}/`)
     await Promise.race([running, aborted(world.signal)])
   } finally {
     // Probes and commands are answered to the last: only then do they close.
@@ -146,11 +147,6 @@ function tellOnce(app: App, ended: Ending, world: World): number {
   )
   // Whoever sends a signal knows that it is not done.
   return ended === 'signal' ? exitCodes.done : exitCodes.failed
-}
-
-function listenText({ server }: Config): string {
-  const { host, port } = server.listen
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

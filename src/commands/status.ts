@@ -1,5 +1,6 @@
 // `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
 import type { Config } from '../config/schema.ts'
+import { hostPort } from '../model/socket.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
 import { sizeText } from '../ops/page.ts'
@@ -36,9 +37,8 @@ export async function status(world: World, options: StatusOptions): Promise<numb
 /** An address that means all of them is asked at this machine's own. */
 function listenerUrl({ server }: Config): string {
   const { host, port } = server.listen
-  const name =
-    host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
-  return `http://${name}:${port}`
+  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `http://${hostPort({ host: name, port })}`
 }
 
 async function fromListener(config: Config, world: World): Promise<StatusReport | undefined> {

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { ConnectorError } from '../model/errors.ts'
+import { hostPort } from '../model/socket.ts'
 import { pour } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { Mock } from './mock.ts'
@@ -82,9 +83,8 @@ export async function listenMock(mock: Mock, { port, host }: ListenOptions): Pro
   server.listen(port, host)
   await once(server, 'listening')
   const address = server.address() as AddressInfo
-  const name = host.includes(':') ? `[${host}]` : host
   return {
-    url: `http://${name}:${address.port}`,
+    url: `http://${hostPort({ host, port: address.port })}`,
     close: async () => {
       const closed = once(server, 'close')
       server.close()

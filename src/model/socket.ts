@@ -13,6 +13,17 @@ export interface Address {
   readonly port: number
 }
 
+/** As messages name an address; an IPv6 address stands in brackets there, as in a URL. */
+export function hostPort({ host, port }: Address): string {
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+/** Whom an http or https URL leads to, its port told or not. */
+export function addressOf(url: string): Address {
+  const { hostname, port, protocol } = new URL(url)
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (protocol === 'http:' ? 80 : 443)) }
+}
+
 /** Both sides of one stream. All methods throw ConnectorError `unreachable`, `timeout`, `tls_invalid` or `aborted`. */
 export interface Connection {
   /**

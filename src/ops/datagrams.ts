@@ -2,13 +2,14 @@
 import { createSocket, type Socket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
-import type { Datagrams, OpenDatagrams } from '../model/socket.ts'
+import { type Datagrams, hostPort, type OpenDatagrams } from '../model/socket.ts'
 import { transportError } from './transport-errors.ts'
 
 const nobody = new AbortController().signal
 
-export const openDatagrams: OpenDatagrams = async ({ host, port }) => {
-  const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+export const openDatagrams: OpenDatagrams = async (to) => {
+  const { host, port } = to
+  const where = hostPort(to)
   try {
     const { address, family } = await lookup(host)
     const socket = createSocket(family === 6 ? 'udp6' : 'udp4')

@@ -2,7 +2,7 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { ConnectorError } from '../model/errors.ts'
-import type { Address, Connect, Connection, TlsOptions } from '../model/socket.ts'
+import { type Address, type Connect, type Connection, hostPort, type TlsOptions } from '../model/socket.ts'
 import { identityOptions, tlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
 
@@ -141,11 +141,8 @@ function peerEndsAt(socket: Socket): number | undefined {
   return Number.isNaN(at) ? undefined : at
 }
 
-const whereOf = ({ host, port }: Address): string =>
-  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
-
 export const connectSocket: Connect = async (to, tls, timeoutMs, signal) => {
-  const where = whereOf(to)
+  const where = hostPort(to)
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), timeoutMs)
   const stop = AbortSignal.any([signal, late.signal])

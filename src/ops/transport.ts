@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
-import type { TlsOptions } from '../model/socket.ts'
+import { addressOf, hostPort, type TlsOptions } from '../model/socket.ts'
 import { transportError } from './transport-errors.ts'
 
 /** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
@@ -156,16 +156,11 @@ function readable(source: AsyncIterable<Uint8Array>): Readable {
   return Readable.from(source, { objectMode: false }).on('error', () => undefined)
 }
 
-function hostAndPort(url: string): string {
-  const { hostname, port, protocol } = new URL(url)
-  return `${hostname}:${port || (protocol === 'http:' ? '80' : '443')}`
-}
-
 export function openTransport(settings: TransportSettings = {}): OpenTransport {
   const source = dispatchers(settings)
 
   async function send(request: HttpRequest, signal: AbortSignal): Promise<HttpReply> {
-    const where = hostAndPort(request.url)
+    const where = hostPort(addressOf(request.url))
     const told = (error: unknown) => transportError(where, error, signal)
     if (signal.aborted) throw told(signal.reason)
     try {

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../model/http.ts'
+import { hostPort } from '../../model/socket.ts'
 
 /** A list of a thousand names is some 500 KB; whatever sends more is no such server. */
 const REPLY_BYTES = 4 * 1024 * 1024
@@ -171,8 +172,8 @@ function requestOf(request: LibraryRequest, deadline: Deadline): HttpRequest {
 export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
   return {
     async handle(request, options = {}) {
-      const { hostname, port } = request
-      const where = port === undefined ? hostname : `${hostname}:${port}`
+      const { hostname: host, port } = request
+      const where = port === undefined ? host : hostPort({ host, port })
       const deadline = new Deadline(clock, where, options.abortSignal as AbortSignal | undefined)
       let left = false
       try {

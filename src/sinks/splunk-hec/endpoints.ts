@@ -1,6 +1,7 @@
 // Several collectors behind one sink: asked in turn, one that fails rests for a while and longer each time.
 import { backoffMs } from '../../model/backoff.ts'
 import type { Clock, Random } from '../../model/clock.ts'
+import { addressOf, hostPort } from '../../model/socket.ts'
 
 const REST = { baseMs: 1_000, capMs: 60_000 }
 
@@ -27,9 +28,7 @@ export class Endpoints {
     this.#clock = clock
     this.#random = random
     this.#states = urls.map((text) => {
-      const { origin, hostname, port, protocol } = new URL(text)
-      const where = `${hostname}:${port || (protocol === 'http:' ? '80' : '443')}`
-      return { origin, where, failures: 0, restsUntil: 0 }
+      return { origin: new URL(text).origin, where: hostPort(addressOf(text)), failures: 0, restsUntil: 0 }
     })
   }
 

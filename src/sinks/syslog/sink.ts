@@ -3,6 +3,7 @@ import { ConnectorError } from '../../model/errors.ts'
 import { compactEntry } from '../../model/json-members.ts'
 import type { CheckResult, Delivery, Frame, Lines, Outcome, Refusal, Sink } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { hostPort } from '../../model/socket.ts'
 import { tlsFiles } from '../tls-options.ts'
 import { Expiry } from '../expiry.ts'
 import { syslogFrame } from './frame.ts'
@@ -27,7 +28,7 @@ function frameOf(given: SyslogOptions, deps: SinkDeps): Frame {
 }
 
 function sessionOf({ scheme, ...to }: Receiver, given: SyslogOptions, deps: SinkDeps): Session {
-  const where = to.host.includes(':') ? `[${to.host}]:${to.port}` : `${to.host}:${to.port}`
+  const where = hostPort(to)
   const tls = scheme === 'tls' || scheme === 'relp+tls' ? (given.tls ?? {}) : undefined
   const expiry = new Expiry(where, deps.clock, deps.log)
   const session: SessionOptions = { to, where, tls, lingerMs: given.tcp_linger, expiry, deps }
