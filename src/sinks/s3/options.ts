@@ -2,19 +2,13 @@
 import { z } from 'zod'
 import type { NamedFile } from '../../model/sink-kind.ts'
 import { duration, secret, size } from '../../model/units.ts'
+import { isBareUrl } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
-
-function isEndpoint(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, pathname, search, hash, username, password } = new URL(text)
-  const bare = pathname === '/' && search + hash + username + password === ''
-  return bare && (protocol === 'https:' || protocol === 'http:')
-}
 
 const endpoint = () =>
   z
     .string()
-    .refine(isEndpoint, { error: 'want scheme://host:port alone, such as https://minio.example.com:9000' })
+    .refine(isBareUrl, { error: 'want scheme://host:port alone, such as https://minio.example.com:9000' })
 
 /** Characters that every server, every tool and every URL takes as they are. */
 const prefixPattern = /^(?:[A-Za-z0-9!_.*'()=-]+(?:\/[A-Za-z0-9!_.*'()=-]+)*)?$/

@@ -1,14 +1,8 @@
 // What an operator may say about a Splunk HTTP Event Collector.
 import { z } from 'zod'
 import { duration, secret } from '../../model/units.ts'
+import { isBareUrl } from '../bare-url.ts'
 import { tlsOptions } from '../tls-options.ts'
-
-function isBareUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, pathname, search, hash, username, password, host } = new URL(text)
-  const bare = pathname === '/' && search + hash + username + password === '' && host !== ''
-  return bare && (protocol === 'https:' || protocol === 'http:')
-}
 
 const url = () =>
   z
