@@ -52,7 +52,7 @@ export function actionOf(code: ErrorCode): Action {
 
 export interface ErrorDetails {
   /** the other side's own hint of when to come back */
-  readonly retryAfterMs?: number
+  readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
 }
 

@@ -155,11 +155,8 @@ export class Client {
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
-    return new ConnectorError(
-      code,
-      `${where}: ${advice[code] ?? 'no answer of this API'}`,
-      hintMs === undefined ? {} : { retryAfterMs: hintMs },
-    )
+    const message = `${where}: ${advice[code] ?? 'no answer of this API'}`
+    return new ConnectorError(code, message, { retryAfterMs: hintMs })
   }
 }
 

@@ -178,10 +178,9 @@ export function s3Error(where: string, error: unknown, nowMs: number): Connector
   if (failure.status === 0) return unanswered(where, error)
   const [code, words] = meaningOf(failure)
   const region = words === elsewhere[1] && failure.region ? `: set region to ${failure.region}` : ''
-  const hint = retryAfterMs(failure.headers, nowMs)
   // No cause: the library's error carries the request as it was signed, session token and all.
   const message = `${where} ${words}${region} (${quoted(failure)})`
-  return new ConnectorError(code, message, hint === undefined ? {} : { retryAfterMs: hint })
+  return new ConnectorError(code, message, { retryAfterMs: retryAfterMs(failure.headers, nowMs) })
 }
 
 function nameOf({ name }: Readonly<Record<string, unknown>>): string {

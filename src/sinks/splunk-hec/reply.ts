@@ -171,14 +171,10 @@ function statusRule(status: number): readonly [ErrorCode, string] {
 const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
 function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
-  const { status, hec, retryAfterMs: hint } = reply
+  const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
-  const details = hint === undefined ? {} : { retryAfterMs: hint }
-  const error = new ConnectorError(
-    code,
-    `Splunk at ${sent.where} answered ${status}${words}: ${why}`,
-    details,
-  )
+  const message = `Splunk at ${sent.where} answered ${status}${words}: ${why}`
+  const error = new ConnectorError(code, message, { retryAfterMs })
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }
 

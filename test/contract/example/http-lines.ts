@@ -45,9 +45,10 @@ function lineCountIn(body: Uint8Array): number | undefined {
 }
 
 function refusal(where: string, reply: WholeReply, nowMs: number): ConnectorError {
-  const hint = retryAfterMs(reply.headers, nowMs)
   const message = `${where} answered ${reply.status}; see docs/sinks/http_lines.md for what to do`
-  return new ConnectorError(codeOf(reply.status), message, hint === undefined ? {} : { retryAfterMs: hint })
+  return new ConnectorError(codeOf(reply.status), message, {
+    retryAfterMs: retryAfterMs(reply.headers, nowMs),
+  })
 }
 
 function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDeps): Sink {
