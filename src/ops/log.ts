@@ -66,9 +66,11 @@ function masker(secrets: (() => readonly Secret[]) | undefined): Mask {
   }
 }
 
+type PlainFields = Readonly<Record<string, string | number | boolean | null>>
+
 /** Types hold at compile time only: whatever slipped by them is stopped here. */
-function plainFields(fields: unknown, mask: Mask): Record<string, string | number | boolean | null> {
-  const plain: Record<string, string | number | boolean | null> = {}
+function plainFields(fields: unknown, mask: Mask): PlainFields {
+  const plain: Record<string, PlainFields[string]> = {}
   if (fields === undefined || fields === null) return plain
   const source = fields instanceof Error ? errorFields(fields) : fields
   for (const [key, value] of Object.entries(source) as [string, unknown][]) {
@@ -83,16 +85,18 @@ function plainFields(fields: unknown, mask: Mask): Record<string, string | numbe
   return plain
 }
 
-function over(logger: Logger, mask: Mask): Log {
+/** What is bound is kept here and not in a child of the library, which would write a key that is told again twice. */
+function over(logger: Logger, mask: Mask, bound: PlainFields = {}): Log {
   const at = (level: LogLevel) => (sentence: string, fields?: LogFields) => {
-    if (logger.isLevelEnabled(level)) logger[level](plainFields(fields, mask), clip(mask(sentence)))
+    if (!logger.isLevelEnabled(level)) return
+    logger[level]({ ...bound, ...plainFields(fields, mask) }, clip(mask(sentence)))
   }
   return {
     debug: at('debug'),
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
-    with: (fields) => over(logger.child(plainFields(fields, mask)), mask),
+    with: (fields) => over(logger, mask, { ...bound, ...plainFields(fields, mask) }),
   }
 }
 

@@ -193,7 +193,7 @@ class FileSink implements Sink {
     return kept(file, async () => {
       const begun = await begunAtEnd(file, bytes)
       const offset = begun ?? (await endLine(file)).size
-      const facts = { sink: this.name, path, offset, expectedOffset: place?.offset ?? null, there }
+      const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
       log.warn('The file is not as it was left: the batch in doubt goes to its end.', facts)
       return { file, offset }
     })

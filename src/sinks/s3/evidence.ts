@@ -208,7 +208,7 @@ class ManifestChain implements Evidence {
       drop: [pendingName(sink)],
       put: [{ name: chainName(sink), value: JSON.stringify(then) }],
     })
-    log.info('A manifest was stored', { sink, number: then.number, sha256: then.sha256 })
+    log.info('A manifest was stored', { number: then.number, sha256: then.sha256 })
   }
 
   /** Something stands where the manifest belongs: it itself, from a try whose answer was lost, or somebody else's. */

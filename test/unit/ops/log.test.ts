@@ -17,6 +17,12 @@ function capture(level: LogLevel = 'debug', secrets: readonly Secret[] = []) {
   return { log, written, lines }
 }
 
+/** As they stand in the line: JSON.parse would keep the last of two alike. The fields are plain, so none is within another. */
+function keysOf(line: string): string[] {
+  const keys = [...line.matchAll(/[{,]("(?:[^"\\]|\\.)*"):(?:"(?:[^"\\]|\\.)*"|[^",}]*)(?=[,}])/g)]
+  return keys.map(([, key = '""']) => String(JSON.parse(key)))
+}
+
 /** What a careless caller could pass when the types look away. */
 const careless = (fields: unknown) => fields as LogFields
 
@@ -50,6 +56,30 @@ describe('the log', () => {
     const { log, lines } = capture()
     log.with({ workspace: 'acme' }).with({ source: 'audit' }).warn('Held.', { code: 'unauthorized' })
     expect(lines()[0]).toMatchObject({ workspace: 'acme', source: 'audit', code: 'unauthorized' })
+  })
+
+  it('no line has a key twice, whatever was bound before and is told again', () => {
+    const { log, written, lines } = capture()
+    const bound = log.with({ sink: 'siem', level: 1 }).with({ workspace: 'acme', sink: 'archive' })
+    bound.info('Told again.', { sink: 'told', entries: 1 })
+    bound.info('As bound.')
+    bound.with({ sink: 'deeper' }).info('Bound again.')
+    for (const line of written) expect(keysOf(line)).toEqual([...new Set(keysOf(line))])
+    expect(lines().map((line) => line['sink'])).toEqual(['told', 'archive', 'deeper'])
+    expect(lines().every((line) => line['workspace'] === 'acme' && line['level_'] === 1)).toBe(true)
+  })
+
+  it('no line has a key twice, for any fields', () => {
+    const key = fc.constantFrom('sink', 'level', 'time', 'msg', 'level_', '__proto__', 'b')
+    const fields = fc.dictionary(key, fc.oneof(fc.string(), fc.integer(), fc.constant(undefined)))
+    fc.assert(
+      fc.property(fields, fields, fields, (first, second, told) => {
+        const { log, written } = capture()
+        log.with(first).with(second).info('Any.', told)
+        const [line = ''] = written
+        expect(keysOf(line)).toEqual([...new Set(keysOf(line))])
+      }),
+    )
   })
 
   it('a secret, an object, a function or a buffer never gets through', () => {
