@@ -88,6 +88,8 @@ export class Shipper implements Stepper {
   async #begin(signal: AbortSignal): Promise<StepResult> {
     const { sink } = this.#options
     if (this.#unconfirmed.size > 0 && this.#unconfirmed.size >= (sink.maxUnconfirmed ?? 1)) {
+      // However long that takes: others have use for the room.
+      this.#dropAhead()
       await this.#unconfirmed.wait(signal)
       return 'sent'
     }
@@ -303,6 +305,10 @@ export class Shipper implements Stepper {
   /** Lets go of the batch and of what was looked ahead: both are framed anew. */
   #release(loaded: Loaded): void {
     this.#loader.free(loaded)
+    this.#dropAhead()
+  }
+
+  #dropAhead(): void {
     if (this.#ahead) this.#loader.free(this.#ahead)
     this.#ahead = undefined
   }

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Intent, Journal } from '../../../src/model/journal.ts'
 import type { Delivery, Later, Outcome } from '../../../src/model/sink.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -162,6 +163,50 @@ it('of a batch that is refused in its middle the prefix is asked for, the bad on
   expect(position(quay)).toBe(0)
   receiver.confirm('prefix')
   receiver.confirm('4-5#1')
+  await settled()
+  expect(quay.journal.stats().entries).toBe(0)
+  await stop()
+})
+
+it('while it waits for the receiver’s word it holds no room that the living could use', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(10)
+  const berth = slow(quay, receiver, 2)
+  const stop = sail(berth)
+  await settled()
+  expect(receiver.took).toHaveLength(2)
+  expect(berth.room.heldBytes).toBe(0)
+  for (const detail of receiver.open) receiver.confirm(detail)
+  await settled()
+  expect(receiver.took).toHaveLength(4)
+  await stop()
+})
+
+it('a journal that cannot note what was taken is tried again, and the batch is not sent again for that', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(4)
+  let failures = 0
+  const journal = new Proxy(quay.journal, {
+    get(target, name: keyof Journal) {
+      if (name === 'intend')
+        return (sink: string, intent: Intent) =>
+          intent.detail !== '' && failures++ < 2
+            ? Promise.reject(new ConnectorError('disk_full', 'no room'))
+            : target.intend(sink, intent)
+      return (target[name] as () => unknown).bind(target)
+    },
+  })
+  const berth = quay.berth('archive', { batch: { maxEntries: 2 }, journal })
+  berth.sink.answer = receiver.take
+  berth.sink.maxUnconfirmed = 2
+  const stop = sail(berth)
+  await settled()
+  expect(receiver.asked).toEqual([])
+  while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+  expect([receiver.took.length, receiver.asked]).toEqual([2, ['1-2#1', '3-4#2']])
+  for (const detail of receiver.open) receiver.confirm(detail)
   await settled()
   expect(quay.journal.stats().entries).toBe(0)
   await stop()
