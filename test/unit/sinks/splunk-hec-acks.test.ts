@@ -23,7 +23,6 @@ const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
 async function openHarbour(options: HecOptions = ACKED, given: Record<string, unknown> = {}) {
   const quay = await openQuay(['splunk'])
   const fake = new FakeHec(options)
-  const parsed = sinkKinds.splunk_hec.options.parse({ url: 'https://splunk:8088', token: TOKEN, ...given })
   let seed = 1
   const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647
   const { clock, log } = quay
@@ -49,9 +48,11 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     get owed() {
       return quay.journal.stats().entries
     },
-    /** A process begins; the former one, if any, was killed. */
-    async start() {
+    /** A process begins, perhaps with other settings; the former one, if any, was killed. */
+    async start(changed: Record<string, unknown> = {}) {
       await harbour.kill()
+      const settings = { url: 'https://splunk:8088', token: TOKEN, ...given, ...changed }
+      const parsed = sinkKinds.splunk_hec.options.parse(settings)
       const receiver = hecTransport(fake, clock)
       const transport: Transport = (request, signal) => {
         const { body } = request
@@ -114,6 +115,31 @@ it('after a restart the old channel is asked, and nothing is sent again', async 
   expect(new Set(channelsOf(harbour.polls.slice(before)))).toEqual(new Set(channelsOf(harbour.posts)))
   expect([harbour.owed, harbour.safe]).toEqual([0, range(1, 9)])
   await harbour.kill()
+})
+
+it('whatever the settings become meanwhile, what waits is asked for or sent again, and no more waits than may', async () => {
+  const changes = [
+    { acks: false },
+    { acks: true },
+    { max_in_flight: 1 },
+    { url: undefined, urls: ['https://other:8088', 'https://splunk:8088'] },
+    { url: 'https://other:8088' },
+    { index: 'audit' },
+  ]
+  for (const changed of changes) {
+    const harbour = await openHarbour({ ...ACKED, ackDelayMs: 10 * SECOND }, { max_in_flight: 4 })
+    await harbour.quay.append(18)
+    await harbour.start()
+    await harbour.pass(SECOND)
+    expect(harbour.posts).toHaveLength(4)
+    await harbour.start(changed)
+    await harbour.pass(SECOND)
+    if (changed.max_in_flight === 1) expect(harbour.posts).toHaveLength(4)
+    await harbour.pass(600 * SECOND)
+    expect([harbour.owed, new Set(harbour.safe)]).toEqual([0, new Set(range(1, 18))])
+    expect(harbour.posts).toHaveLength(changed.url === 'https://other:8088' ? 10 : 6)
+    await harbour.kill()
+  }
 })
 
 it('what an indexer lost before it was safe goes out again after ack_timeout, under a new channel', async () => {
