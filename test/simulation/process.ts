@@ -7,7 +7,7 @@ import { openJournal } from '../../src/journal/journal.ts'
 import type { Clock, Random } from '../../src/model/clock.ts'
 import type { Disk, DiskFile } from '../../src/model/disk.ts'
 import type { Transport } from '../../src/model/http.ts'
-import type { Journal } from '../../src/model/journal.ts'
+import type { Journal, Settlement } from '../../src/model/journal.ts'
 import type { Log } from '../../src/model/log.ts'
 
 export interface Surroundings {
@@ -17,6 +17,8 @@ export interface Surroundings {
   readonly disk: Disk
   readonly transport: Transport
   readonly print: (bytes: Uint8Array) => Promise<void>
+  /** Told of each settlement before it lands. */
+  readonly settling: (journal: Journal, sink: string, settlement: Settlement) => void
 }
 
 const never = () => new Promise<never>(() => undefined)
@@ -89,12 +91,17 @@ async function* mortalBody(body: AsyncIterable<Uint8Array>, life: Life): AsyncGe
 }
 
 /** Every method of the journal is a step; its file is closed at death, as the kernel would. */
-function mortalJournal(journal: Journal, life: Life): Journal {
+function mortalJournal(journal: Journal, life: Life, settling: Surroundings['settling']): Journal {
   return new Proxy(journal, {
     get(target, name: keyof Journal) {
       // Not a promise, and not to be taken for one.
       if (typeof target[name] !== 'function') return undefined
       if (name === 'stats') return () => target.stats()
+      if (name === 'settle')
+        return life.guard((...args: Parameters<Journal['settle']>) => {
+          settling(target, ...args)
+          return target.settle(...args)
+        })
       return life.guard(async (...args: unknown[]) =>
         (target[name] as (...args: unknown[]) => unknown).apply(target, args),
       )
@@ -124,7 +131,7 @@ export async function startProcess(
     died = resolve
   })
   const life = new Life(fatalStep, () => died())
-  const { clock, random, log, disk, transport, print } = around
+  const { clock, random, log, disk, transport, print, settling } = around
   const outside: Outside = {
     version: '0.0.0-simulated',
     clock: {
@@ -143,7 +150,7 @@ export async function startProcess(
   }
   const opened = openApp(config, outside, { once }, async (options) => {
     journal = await openJournal(options)
-    return mortalJournal(journal, life)
+    return mortalJournal(journal, life, settling)
   })
   const bury = async () => {
     life.dead = true

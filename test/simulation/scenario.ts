@@ -4,6 +4,21 @@ import { dice } from './random.ts'
 
 export const HOUR_MS = 3_600_000
 
+/** A collector that acknowledges, and how it fails. */
+export interface AckScenario {
+  readonly acks: true | 'auto'
+  readonly maxInFlight: number
+  readonly timeout: string
+  readonly endpoints: 1 | 2
+  readonly indexers: number
+  readonly delayMs: number
+  readonly cookieRolls: boolean
+  /** the share of requests at which an indexer crashes or restarts, or all cookies end */
+  readonly upsetShare: number
+  /** the share of polls of which the answer is lost, late or garbled */
+  readonly pollFaultShare: number
+}
+
 export interface Scenario {
   readonly seed: number
   readonly startAt: number
@@ -25,6 +40,25 @@ export interface Scenario {
   readonly fatalSteps: readonly number[]
   readonly powerCuts: boolean
   readonly rotateBytes: string | undefined
+  /** undefined: the collector's word that it accepted a batch is all there is */
+  readonly acks: AckScenario | undefined
+}
+
+/** Drawn apart, so that the rest of a seed means what it meant before. */
+function acksOf(seed: number): AckScenario | undefined {
+  const roll = dice(seed + 500_009)
+  if (!roll.chance(0.35)) return undefined
+  return {
+    acks: roll.pick([true, 'auto'] as const),
+    maxInFlight: 1 + roll.below(4),
+    timeout: roll.pick(['1m', '5m']),
+    endpoints: roll.pick([1, 1, 2] as const),
+    indexers: roll.pick([1, 1, 2, 3]),
+    delayMs: roll.pick([0, 1_500, 8_000, 25_000]),
+    cookieRolls: roll.chance(0.3),
+    upsetShare: roll.pick([0, 0.01, 0.05]),
+    pollFaultShare: roll.pick([0, 0.03, 0.2]),
+  }
 }
 
 function faultsOf(roll: ReturnType<typeof dice>): Faults {
@@ -95,5 +129,6 @@ export function scenarioOf(seed: number): Scenario {
     fatalSteps: Array.from({ length: deaths }, () => 1 + roll.below(roll.pick([40, 400, 4000]))),
     powerCuts: roll.chance(0.5),
     rotateBytes: roll.chance(0.3) ? '64KiB' : undefined,
+    acks: acksOf(seed),
   }
 }

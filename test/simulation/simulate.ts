@@ -13,6 +13,7 @@ import type { Log, LogFields } from '../../src/model/log.ts'
 import { FakeDisk } from '../fakes/disk.ts'
 import { FakeHec, hecTransport } from '../fakes/hec.ts'
 import type { HecFault } from '../fakes/hec.ts'
+import { unsafe, upset } from './acks.ts'
 import { judge } from './judge.ts'
 import { startProcess } from './process.ts'
 import type { Process } from './process.ts'
@@ -44,6 +45,8 @@ export interface World {
   deaths: number
   /** what stood between sending and settling may have come twice this often */
   hecDoubts: number
+  /** entries that were settled at the collector and not safe there */
+  readonly tooEarly: string[]
 }
 
 export interface Verdict {
@@ -84,7 +87,7 @@ function hecFaults(roll: Dice, share: number, world: World): () => HecFault | un
 }
 
 function configOf(scenario: Scenario, folder: string) {
-  const { journalBytes, interval, activity, start, batchEntries, rotateBytes } = scenario
+  const { journalBytes, interval, activity, start, batchEntries, rotateBytes, acks } = scenario
   const batch = { max_entries: batchEntries }
   return configSchema.parse({
     journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_settled: '1MiB' },
@@ -102,9 +105,12 @@ function configOf(scenario: Scenario, folder: string) {
       {
         name: 'splunk',
         type: 'splunk_hec',
-        url: 'https://hec.test:8088',
+        ...(acks?.endpoints === 2
+          ? { urls: ['https://hec.test:8088', 'https://hec.test:8089'] }
+          : { url: 'https://hec.test:8088' }),
         token: HEC_TOKEN,
         compression: 'none',
+        ...(acks ? { acks: acks.acks, max_in_flight: acks.maxInFlight, ack_timeout: acks.timeout } : {}),
         batch,
       },
       { name: 'console', type: 'stdout', batch },
@@ -126,9 +132,15 @@ function openWorld(scenario: Scenario): World {
     switches: scenario.switches,
     faults: scenario.faults,
   })
-  const hec = new FakeHec({ tokens: { [HEC_TOKEN]: {} } })
+  const hec = openHec(scenario)
   const disk = new FakeDisk({ random: dice(scenario.seed + 1) })
-  return { scenario, clock, mock, hec, disk, printed: [], logged: [], deaths: 0, hecDoubts: 0 }
+  return { scenario, clock, mock, hec, disk, printed: [], logged: [], deaths: 0, hecDoubts: 0, tooEarly: [] }
+}
+
+function openHec({ acks }: Scenario): FakeHec {
+  if (!acks) return new FakeHec({ tokens: { [HEC_TOKEN]: {} } })
+  const { indexers, cookieRolls, delayMs } = acks
+  return new FakeHec({ tokens: { [HEC_TOKEN]: { acks: true } }, indexers, cookieRolls, ackDelayMs: delayMs })
 }
 
 class Run {
@@ -155,11 +167,14 @@ class Run {
       console: which === 2 ? until : 0,
     }
     world.hec.faultOf = hecFaults(this.#roll, scenario.hecFaultShare, world)
+    const { hec, clock } = world
+    if (scenario.acks)
+      upset(hec, scenario.acks, dice(scenario.seed + 3), () => clock.now(), () => world.hecDoubts++) // prettier-ignore
   }
 
   async #start(): Promise<void> {
     const { world } = this
-    const { clock, mock, hec, disk, printed, logged } = world
+    const { clock, mock, hec, disk, printed, logged, scenario } = world
     const api = mock.transport
     const receiver = hecTransport(hec, clock)
     const transport: Transport = (request, signal) => {
@@ -182,6 +197,10 @@ class Run {
           for (const line of Buffer.from(bytes).toString('latin1').split('\n').slice(0, -1))
             printed.push(Buffer.from(line, 'latin1'))
           return Promise.resolve()
+        },
+        settling: (journal, sink, settlement) => {
+          if (!scenario.acks || sink !== 'splunk') return
+          void unsafe(journal, hec, settlement, clock.now()).then((ids) => world.tooEarly.push(...ids))
         },
       },
       false,
@@ -247,6 +266,7 @@ class Run {
     this.#fatalSteps.length = 0
     for (const name of faultNames) world.mock.setFault(name, undefined)
     world.hec.faultOf = undefined
+    world.hec.ackFaultOf = undefined
     const process = this.#process
     if (process) {
       await process.bury()
