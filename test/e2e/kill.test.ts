@@ -1,14 +1,12 @@
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { faultNames } from '../../src/mock/switches.ts'
 import { dice } from '../simulation/random.ts'
 import type { Dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { startChild, until } from './child.ts'
-import type { Child } from './child.ts'
-import { Arrivals, judge } from './judge.ts'
+import { judge } from './judge.ts'
+import { calm, type Death, killAtRandom, PATIENCE_MS } from './lives.ts'
 import { openStage, secrets } from './stage.ts'
 import type { Stage } from './stage.ts'
 import { crashSteps } from './steps.ts'
@@ -20,7 +18,6 @@ const RANDOM_ROUNDS = 13
 const STEP_ROUNDS = 12
 const BACKLOG = 30_000
 const LATE_MS = 1_500
-const PATIENCE_MS = 90_000
 
 let built: Built
 beforeAll(() => {
@@ -60,42 +57,6 @@ async function openRound(seed: number, roll: Dice, batchEntries: number, doubts:
   return stage
 }
 
-/** Runs the daemon in peace until all that was there is in both sinks; then it stops as a service manager would stop it. */
-async function calm(stage: Stage): Promise<string> {
-  const { mock, hec } = stage
-  for (const name of faultNames) mock.setFault(name, undefined)
-  hec.faultOf = undefined
-  const now = Date.now()
-  const wanted = mock.entries().filter(({ atUs, visibleAt }) => atUs < now * 1000 || visibleAt < now)
-  const daemon = startChild([built.main, 'run', '--config', stage.config])
-  const arrivals = new Arrivals(stage)
-  const missing = (arrived: ReadonlySet<string>) => wanted.filter(({ id }) => !arrived.has(id)).length
-  await until(
-    () => {
-      arrivals.look()
-      const { archive, splunk } = arrivals
-      if (daemon.ending()) return true
-      return Math.min(archive.size, splunk.size) >= wanted.length && missing(archive) + missing(splunk) === 0
-    },
-    PATIENCE_MS,
-    () =>
-      `of ${wanted.length} entries ${missing(arrivals.archive)} are missing in the file, ${missing(arrivals.splunk)} at the receiver\n${daemon.stderr()}`,
-    100,
-  )
-  const stoppedAt = Date.now()
-  daemon.kill('SIGTERM')
-  expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
-  expect(Date.now() - stoppedAt).toBeLessThan(10_000)
-  const once = startChild([built.main, 'run', '--once', '--timeout', '60s', '--config', stage.config])
-  expect(await once.ended, once.stderr()).toEqual({ code: 0, signal: null })
-  return daemon.stderr() + once.stderr()
-}
-
-interface Death {
-  readonly child: Child
-  readonly told: string
-}
-
 async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<Death>): Promise<void> {
   const roll = dice(seed)
   const doubts = { count: 0 }
@@ -110,7 +71,7 @@ async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<D
       told.push(how)
       logs += child.stderr()
     }
-    logs += await calm(stage)
+    logs += await calm(built, stage)
     // The stop in the end may leave one more request without its answer.
     const mayRepeat = batchEntries * (KILLS + doubts.count + 1)
     expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${told.join('; ')}`).toEqual([])
@@ -118,22 +79,6 @@ async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<D
   } finally {
     await stage.close()
   }
-}
-
-/** One in five dies while it starts, the others while they read and send. */
-async function killAtRandom(stage: Stage, roll: Dice): Promise<Death> {
-  const child = startChild([built.main, 'run', '--config', stage.config])
-  const starting = roll.chance(0.2)
-  const waitMs = starting ? 100 + roll.below(500) : roll.below(1_000)
-  if (!starting)
-    await until(
-      () => child.stderr().includes('"Started"'),
-      PATIENCE_MS,
-      () => child.stderr(),
-    )
-  await sleep(waitMs)
-  child.kill('SIGKILL')
-  return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
 }
 
 const crashing = join(import.meta.dirname, 'crashing-main.ts')
@@ -152,7 +97,7 @@ describe.concurrent('the built program, killed again and again, loses nothing an
   const seeds = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i)
 
   test.for(seeds(1, RANDOM_ROUNDS))('at random moments, seed %i', async (seed) => {
-    await round(seed, killAtRandom)
+    await round(seed, (stage, roll) => killAtRandom(built, stage, roll))
   })
 
   test.for(seeds(0, STEP_ROUNDS))('at each step of the walk, round %i', async (number) => {

@@ -9,6 +9,7 @@ import type { Faults, Switches } from '../../src/mock/switches.ts'
 import type { TrafficOptions } from '../../src/mock/traffic.ts'
 import { systemClock } from '../../src/ops/clock.ts'
 import { FakeHec, listenHec } from '../fakes/hec.ts'
+import type { HecOptions } from '../fakes/hec.ts'
 
 const API_KEY = 'api-key-that-nobody-may-see'
 const HEC_TOKEN = 'hec-token-that-nobody-may-see'
@@ -23,6 +24,10 @@ export interface StageOptions {
   readonly compression?: 'gzip' | 'none'
   /** more of the workspace's audit section */
   readonly audit?: Readonly<Record<string, unknown>>
+  /** what a receiver is like that acknowledges; absent: it does not */
+  readonly receiver?: HecOptions
+  /** more of the HEC sink's settings */
+  readonly splunk?: Readonly<Record<string, unknown>>
   /** only the file sink */
   readonly withoutHec?: boolean
   /** the token that the receiver knows, where it is not ours */
@@ -52,7 +57,10 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     faults,
     limits: { audit: 0 },
   })
-  const hec = new FakeHec({ tokens: { [hecToken]: {} } })
+  const hec = new FakeHec({
+    tokens: { [hecToken]: { acks: options.receiver !== undefined } },
+    ...options.receiver,
+  })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   const receiver = await listenHec(hec, { port: 0 })
   const file = join(folder, 'out/entries.ndjson')
@@ -65,6 +73,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     url: receiver.url,
     token: HEC_TOKEN,
     compression: options.compression ?? 'gzip',
+    ...options.splunk,
     batch,
   }
   const config = join(folder, 'auditferry.yaml')

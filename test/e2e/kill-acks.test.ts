@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { dice } from '../simulation/random.ts'
+import { buildProgram } from './built.ts'
+import type { Built } from './built.ts'
+import { judge } from './judge.ts'
+import { calm, killAtRandom } from './lives.ts'
+import { openStage, secrets } from './stage.ts'
+import type { Stage } from './stage.ts'
+
+/** Sixteen in all. */
+const KILLS = 4
+const ROUNDS = [1, 2, 3, 4]
+const BACKLOG = 2_000
+
+let built: Built
+beforeAll(() => {
+  built = buildProgram()
+})
+afterAll(() => built.remove())
+
+async function openRound(seed: number, batchEntries: number, maxInFlight: number): Promise<Stage> {
+  return openStage({
+    seed,
+    batchEntries,
+    traffic: { backlog: BACKLOG, entriesPerHour: 3_600, rhythm: 'steady', exotic: 0.2 },
+    switches: { latency: 10, retry_after: 'none' },
+    receiver: { ackDelayMs: 200, indexers: seed % 2 === 0 ? 2 : 1 },
+    // Asked for the last time long after it was safe: what is not known by then was lost.
+    splunk: { acks: true, ack_timeout: '1s', max_in_flight: maxInFlight },
+  })
+}
+
+/** Requests and polls that are answered by nobody, indexers that die with what they had not written, sessions that end. */
+function trouble({ hec }: Stage, roll: ReturnType<typeof dice>): { doubts: number } {
+  const counted = { doubts: 0 }
+  const perhaps = (share: number) => {
+    if (!roll.chance(share)) return false
+    counted.doubts++
+    return true
+  }
+  hec.faultOf = () => {
+    if (perhaps(0.02)) hec.crash(Date.now(), roll.below(hec.options.indexers))
+    if (perhaps(0.01)) hec.expireCookies()
+    return perhaps(0.02) ? { kind: 'reset', indexes: true } : undefined
+  }
+  hec.ackFaultOf = () => (perhaps(0.03) ? { kind: 'reset', tells: true } : undefined)
+  return counted
+}
+
+describe.concurrent('the built program, killed while batches wait for their acknowledgements', () => {
+  test.for(ROUNDS)(
+    'loses nothing that the indexers lose, and repeats no more than waits: seed %i',
+    async (seed) => {
+      const roll = dice(2_000 + seed)
+      const batchEntries = roll.pick([60, 120])
+      const maxInFlight = seed
+      const stage = await openRound(seed, batchEntries, maxInFlight)
+      try {
+        const counted = trouble(stage, roll)
+        const told: string[] = []
+        let logs = ''
+        for (let death = 0; death < KILLS; death++) {
+          const { child, told: how } = await killAtRandom(built, stage, roll)
+          expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
+          // Half of the time the power is gone for the indexers too.
+          if (roll.chance(0.5)) stage.hec.crash(Date.now())
+          told.push(how)
+          logs += child.stderr()
+        }
+        logs += await calm(built, stage)
+        const waiting = batchEntries * maxInFlight
+        const mayRepeat = waiting * (2 * KILLS + counted.doubts + 1)
+        const faults = judge(stage, { mayRepeat, unordered: true })
+        expect(faults, `seed ${seed}, killed: ${told.join('; ')}`).toEqual([])
+        for (const secret of secrets) expect(logs).not.toContain(secret)
+      } finally {
+        await stage.close()
+      }
+    },
+  )
+})

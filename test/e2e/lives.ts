@@ -1,0 +1,65 @@
+// The lives that the kill suites let the built program lead: one that ends by SIGKILL, and a last one in peace.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { faultNames } from '../../src/mock/switches.ts'
+import type { Dice } from '../simulation/random.ts'
+import type { Built } from './built.ts'
+import { startChild, until } from './child.ts'
+import type { Child } from './child.ts'
+import { Arrivals } from './judge.ts'
+import type { Stage } from './stage.ts'
+
+export const PATIENCE_MS = 90_000
+
+export interface Death {
+  readonly child: Child
+  readonly told: string
+}
+
+/** One in five dies while it starts, the others while they read and send. */
+export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): Promise<Death> {
+  const child = startChild([main, 'run', '--config', stage.config])
+  const starting = roll.chance(0.2)
+  const waitMs = starting ? 100 + roll.below(500) : roll.below(1_000)
+  if (!starting)
+    await until(
+      () => child.stderr().includes('"Started"'),
+      PATIENCE_MS,
+      () => child.stderr(),
+    )
+  await sleep(waitMs)
+  child.kill('SIGKILL')
+  return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
+}
+
+/** Runs the daemon in peace until all that was there is in both sinks; then it stops as a service manager would stop it. */
+export async function calm({ main }: Built, stage: Stage): Promise<string> {
+  const { mock, hec } = stage
+  for (const name of faultNames) mock.setFault(name, undefined)
+  hec.faultOf = undefined
+  hec.ackFaultOf = undefined
+  const now = Date.now()
+  const wanted = mock.entries().filter(({ atUs, visibleAt }) => atUs < now * 1000 || visibleAt < now)
+  const daemon = startChild([main, 'run', '--config', stage.config])
+  const arrivals = new Arrivals(stage)
+  const missing = (arrived: ReadonlySet<string>) => wanted.filter(({ id }) => !arrived.has(id)).length
+  await until(
+    () => {
+      arrivals.look()
+      const { archive, splunk } = arrivals
+      if (daemon.ending()) return true
+      return Math.min(archive.size, splunk.size) >= wanted.length && missing(archive) + missing(splunk) === 0
+    },
+    PATIENCE_MS,
+    () =>
+      `of ${wanted.length} entries ${missing(arrivals.archive)} are missing in the file, ${missing(arrivals.splunk)} at the receiver\n${daemon.stderr()}`,
+    100,
+  )
+  const stoppedAt = Date.now()
+  daemon.kill('SIGTERM')
+  expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
+  expect(Date.now() - stoppedAt).toBeLessThan(10_000)
+  const once = startChild([main, 'run', '--once', '--timeout', '60s', '--config', stage.config])
+  expect(await once.ended, once.stderr()).toEqual({ code: 0, signal: null })
+  return daemon.stderr() + once.stderr()
+}
