@@ -3,24 +3,27 @@ import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
 import type { Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
-import { Secret } from '../model/secret.ts'
+import { secretsIn } from '../model/secret.ts'
 import { systemClock, systemRandom } from '../ops/clock.ts'
 import { openDatagrams } from '../ops/datagrams.ts'
 import { disk } from '../ops/disk.ts'
-import { openLog } from '../ops/log.ts'
+import { type LogOptions, openLog } from '../ops/log.ts'
 import { connectSocket } from '../ops/sockets.ts'
 import { openTransport } from '../ops/transport.ts'
 import type { World } from './world.ts'
 
 const deflate = promisify(gzip)
 
-export function realOutside(config: Config, world: World): Outside {
+/** `to`: the log, where it is not standard error. */
+export function realOutside(config: Config, world: World, to?: LogOptions['to']): Outside {
   const proxy = proxyOf(world.env)
+  // Found once: what is read again later changes within them.
+  const secrets = secretsIn(config)
   return {
     version: world.version,
     clock: systemClock,
     random: systemRandom,
-    log: openLog({ level: config.log.level, secrets: () => secretsOf(config) }),
+    log: openLog({ level: config.log.level, to, secrets: () => secrets }),
     disk,
     network: (tls) => openTransport({ tls, proxy }),
     connect: connectSocket,
@@ -37,12 +40,4 @@ export function proxyOf(env: World['env']) {
     http: env['HTTP_PROXY'] ?? env['http_proxy'],
     none: env['NO_PROXY'] ?? env['no_proxy'],
   }
-}
-
-/** Every secret of a configuration, so that the log can mask it wherever it turns up. */
-function secretsOf(config: Config): readonly Secret[] {
-  const sinkSecrets = config.sinks.flatMap((sink) =>
-    Object.values(sink).filter((value) => value instanceof Secret),
-  )
-  return [...config.workspaces.map((workspace) => workspace.api_key), ...sinkSecrets]
 }

@@ -52,3 +52,9 @@ export class Secret {
     return '***'
   }
 }
+
+/** Every secret of a configuration, however deep it stands. */
+export function secretsIn(value: unknown): readonly Secret[] {
+  if (value instanceof Secret) return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : []
+}

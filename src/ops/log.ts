@@ -19,7 +19,7 @@ const reserved = new Set(['level', 'time', 'msg'])
 export interface LogOptions {
   readonly level: LogLevel
   /** Standard error unless given. */
-  readonly to?: DestinationStream
+  readonly to?: DestinationStream | undefined
   /** Secrets that no string may contain, wherever it came from: asked for each line, since files are read again. */
   readonly secrets?: () => readonly Secret[]
 }
