@@ -31,7 +31,7 @@ test('a secret never gets into a line or an error of the log, however deep it st
     login: { password: new Secret(planted.nested) },
     keys: [null, [{ key: new Secret(planted.listed) }]],
   }
-  const config = { ...parsed, sinks: parsed.sinks.map((sink) => ({ ...sink, ...deep })) }
+  const config = { ...parsed, sinks: parsed.sinks.map((sink) => Object.assign(sink, deep)) }
   const { log, written } = captured(config)
   for (const value of Object.values(planted)) {
     log.info(`Said ${value}`, { text: `with ${value}` })
