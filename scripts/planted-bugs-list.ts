@@ -68,9 +68,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/ship/shipper.ts',
-        find: '      const outcome = await sink.deliver(delivery, signal)\n',
-        replace: `      await journal.settle(sink.name, { first, through: last, accepted: loaded.lines.count, filtered: 0, parked: [] })
-      const outcome = await sink.deliver(delivery, signal)\n`,
+        find: '      outcome = await sink.deliver(delivery, signal)\n',
+        replace: `      const { first, last: through } = loaded
+      await this.#options.journal.settle(sink.name, { first, through, accepted: loaded.lines.count, filtered: 0, parked: [] })
+      outcome = await sink.deliver(delivery, signal)\n`,
       },
     ],
     tests: [someSeeds],
@@ -87,15 +88,15 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
       {
         file: 'src/ship/shipper.ts',
-        find: 'accepted, filtered, parked, next })',
-        replace: 'accepted, filtered, parked })',
+        find: '{ ...settlement, next })',
+        replace: '{ ...settlement })',
       },
     ],
     tests: [
       { file: 'test/unit/ship/ship.test.ts', title: 'an intent is on the disk before its batch is sent' },
       someSeeds,
     ],
-    says: /AssertionError|lines stand twice/,
+    says: /AssertionError|lines stand twice|in JSON at position/,
   },
   {
     name: 'a batch is given up after eight tries',
@@ -106,7 +107,8 @@ export const plantedBugs: readonly PlantedBug[] = [
         find: '      this.#release(loaded)\n      sending.loaded = undefined\n      throw error\n',
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1
-      if (counted.tries >= 8) return await this.#settle(loaded, { settled: loaded.lines.count, refused: [] }, signal)
+      if (counted.tries >= 8)
+        return await this.#answer({ intent, loaded, outcome: { settled: loaded.lines.count, refused: [] } }, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error\n`,
@@ -383,6 +385,11 @@ export const plantedBugs: readonly PlantedBug[] = [
         find: '      await file.write(bytes, offset)\n      await file.sync()\n',
         replace: '      await file.write(bytes, offset)\n',
       },
+      {
+        file: 'src/sinks/file.ts',
+        find: '        await file.write(bytes, end.size)\n        await file.sync()\n',
+        replace: '        await file.write(bytes, end.size)\n',
+      },
     ],
     tests: [
       { file: 'test/unit/sinks/file.test.ts', title: 'what was delivered outlives a power cut at once' },
@@ -396,12 +403,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/file.ts',
-        find: 'prepared ?? (await this.#findAgain(delivery.detail, bytes))',
-        replace: 'prepared ?? { file: await this.#open(), offset: await (await this.#open()).size() }',
+        find: '    const { file, offset } = await this.#findAgain(detail, bytes)\n',
+        replace: '    const file = await this.#open()\n    const offset = await file.size()\n',
       },
       {
         file: 'src/sinks/file.ts',
-        find: '      if (!prepared) await this.#cutAfterEqual(file, offset, bytes)\n',
+        find: '      await this.#cutAfterEqual(file, offset, bytes)\n',
         replace: '',
       },
     ],
@@ -437,8 +444,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
-        replace: "  return done({ settled: sent.count, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        replace:
+          "  return done(reply, { settled: sent.count, refused: [{ index, code: 'refused', reason }] })",
       },
     ],
     tests: [
@@ -455,9 +463,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done({ settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done({ settled: sent.count, refused: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
+          "  return done(reply, { settled: sent.count, refused: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
       },
     ],
     tests: [
@@ -476,10 +484,118 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/sinks/splunk-hec/reply.ts',
         find: '  if (!hec || (status >= 300',
         replace:
-          '  if (ok && !hec) return done({ settled: sent.count, refused: [] })\n  if (!hec || (status >= 300',
+          '  if (ok && !hec) return done(reply, { settled: sent.count, refused: [] })\n  if (!hec || (status >= 300',
       },
     ],
     tests: [someSeeds],
     says: /splunk: .*is missing/,
+  },
+  {
+    name: 'HEC: what is accepted counts, acknowledged or not',
+    law: 'splunk_hec: with acknowledgements a batch is owed until the indexers have it',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/acks.ts',
+        find: '    if (ackId !== undefined && mode !== false && ',
+        replace: '    if (ackId === -1 && mode !== false && ',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        title: 'a batch is owed until the indexers have it, and the next goes out meanwhile',
+      },
+      someSeeds,
+    ],
+    says: /AssertionError|settled before they were safe/,
+  },
+  {
+    name: 'HEC: batches that wait share a channel',
+    law: 'splunk_hec: an id means one batch, whatever restarts',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/channels.ts',
+        find: 'return this.#free.pop() ?? guid(this.#random)',
+        replace: 'return (this.#free[0] ??= guid(this.#random))',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        title: 'an indexer that counts anew confirms nothing that it lost, even after a kill',
+      },
+      someSeeds,
+    ],
+    says: /AssertionError|settled before they were safe/,
+  },
+  {
+    name: 'HEC: a channel is used again though a batch on it was never answered',
+    law: 'splunk_hec: an id means one batch, whatever restarts',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/sink.ts',
+        find: '      if (!inDoubt(verdict.error)) collector',
+        replace: '      if (!inDoubt(verdict.error) || collector) collector',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        title: 'a channel on which something unheard may still be waiting confirms no other batch',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'HEC: an acknowledgement is waited for without end',
+    law: 'splunk_hec: what is never acknowledged goes out again after ack_timeout',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/acknowledgement.ts',
+        find: '    if (clock.elapsed() < until) continue\n',
+        replace: '    if (clock.elapsed() < until + Infinity) continue\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        title:
+          'what an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
+      },
+      someSeeds,
+    ],
+    says: /AssertionError|still owed|is missing/,
+  },
+  {
+    name: 'HEC: `false` is taken for failed',
+    law: 'splunk_hec: `false` only means not yet, or told already',
+    edits: [
+      {
+        file: 'src/sinks/splunk-hec/acknowledgement.ts',
+        find: '    if (clock.elapsed() < until) continue\n',
+        replace: "    if (why !== 'the indexer did not say so' && clock.elapsed() < until) continue\n",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        title: 'after a restart the old channel is asked, and nothing is sent again',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'what an acknowledgement needs is not kept with its batch',
+    law: '2: after a crash a pending acknowledgement is asked for',
+    edits: [
+      { file: 'src/ship/shipper.ts', find: '    await journal.intend(sink.name, taken)\n', replace: '' },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ship/unconfirmed.test.ts',
+        title: 'after a crash the receiver is asked for what it took, and nothing of it is sent again',
+      },
+    ],
+    says: /AssertionError/,
   },
 ]
