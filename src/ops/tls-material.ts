@@ -1,4 +1,4 @@
-// TLS material by file, read anew for each connection: a file in mid-swap, or a pair that does not fit, keeps what worked before.
+// TLS material by file, looked at anew for each connection and each request: a file in mid-swap, or a pair that does not fit, keeps what worked before.
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
@@ -11,19 +11,27 @@ import {
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { TlsOptions } from '../model/socket.ts'
 
-interface Material {
+export interface TlsMaterial {
   readonly secureContext: SecureContext
   /** epoch ms at which our own certificate ends; undefined where we have none */
   readonly ownEndsAt: number | undefined
 }
 
-/** What worked last, by the options that named it. */
-const lastGood = new WeakMap<TlsOptions, Material>()
+/** What stands in the files of the authorities, of our certificate and of its key. */
+type Contents = readonly (Buffer | undefined)[]
 
-async function read(tls: TlsOptions): Promise<Material> {
-  const bytesOf = (path: string | undefined) =>
-    path === undefined ? Promise.resolve(undefined) : readFile(path)
-  const [ca, cert, key] = await Promise.all([tls.ca_file, tls.cert_file, tls.key_file].map(bytesOf))
+/** What worked last, by the options that named it. */
+const lastGood = new WeakMap<TlsOptions, { readonly contents: Contents; readonly material: TlsMaterial }>()
+
+function contentsOf(tls: TlsOptions): Promise<Contents> {
+  const bytesOf = async (path: string | undefined) => (path === undefined ? undefined : readFile(path))
+  return Promise.all([tls.ca_file, tls.cert_file, tls.key_file].map(bytesOf))
+}
+
+const alike = (one: Contents, other: Contents): boolean =>
+  one.every((bytes, i) => (bytes ? bytes.equals(other[i] ?? Buffer.alloc(0)) : other[i] === undefined))
+
+function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
   if (ca) mustHoldCertificates(ca, tls.ca_file)
   const secureContext = createSecureContext({
     minVersion: 'TLSv1.2',
@@ -44,15 +52,21 @@ function mustHoldCertificates(ca: Buffer, path: string | undefined): void {
     throw Object.assign(new Error('no certificate'), { code: 'no PEM', path })
 }
 
-/** Throws ConnectorError `tls_invalid` where the files never worked. */
-export async function tlsMaterial(tls: TlsOptions): Promise<Material> {
+/**
+ * The same object as before where nothing changed, or nothing that works came of it. Throws ConnectorError `tls_invalid`
+ * where the files never worked.
+ */
+export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
   try {
-    const material = await read(tls)
-    lastGood.set(tls, material)
+    const contents = await contentsOf(tls)
+    const known = lastGood.get(tls)
+    if (known && alike(contents, known.contents)) return known.material
+    const material = materialOf(tls, contents)
+    lastGood.set(tls, { contents, material })
     return material
   } catch (cause) {
     const known = lastGood.get(tls)
-    if (known) return known
+    if (known) return known.material
     const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
     const next = 'each must hold PEM and be readable for this user, and the key belong to the certificate'
     const message = `cannot use ${path} (${errnoOf(cause, 'unreadable')}): ${next}`

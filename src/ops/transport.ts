@@ -1,10 +1,9 @@
 // The network behind model/http.ts: undici with kept connections; follows no redirect, repeats nothing, unpacks nothing.
-import { readFile, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
-import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { addressOf, hostPort, type TlsOptions } from '../model/socket.ts'
+import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
 
 /** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
@@ -27,41 +26,16 @@ export interface OpenTransport {
   close(): Promise<void>
 }
 
-interface Material {
-  readonly ca?: Buffer
-  readonly cert?: Buffer
-  readonly key?: Buffer
-}
-
 const CONNECT_TIMEOUT_MS = 10_000
-const fileKeys = ['ca', 'cert', 'key'] as const
 
-const fileOf = (tls: TlsOptions, key: (typeof fileKeys)[number]): string | undefined => tls[`${key}_file`]
-
-/** Changes when a file does: a replaced file has another inode, an edited one another time. */
-async function fingerprint(tls: TlsOptions): Promise<string> {
-  const parts = fileKeys.map(async (key) => {
-    const path = fileOf(tls, key)
-    if (path === undefined) return ''
-    const { ino, mtimeMs, size } = await stat(path)
-    return `${ino}:${mtimeMs}:${size}`
-  })
-  return (await Promise.all(parts)).join(' ')
-}
-
-async function read(tls: TlsOptions): Promise<Material> {
-  const parts = fileKeys.map(async (key) => {
-    const path = fileOf(tls, key)
-    return path === undefined ? {} : { [key]: await readFile(path) }
-  })
-  return Object.assign({}, ...(await Promise.all(parts))) as Material
-}
-
-function dispatcherFor(settings: TransportSettings, material: Material): Dispatcher {
+function dispatcherFor(settings: TransportSettings, material: TlsMaterial | undefined): Dispatcher {
   const serverName = settings.tls?.server_name
   const timeout = settings.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
-  const verified = { ...material, minVersion: 'TLSv1.2' as const, rejectUnauthorized: true, allowH2: false }
-  const connect = { ...verified, timeout, ...(serverName === undefined ? {} : { servername: serverName }) }
+  const connect = {
+    ...{ minVersion: 'TLSv1.2' as const, rejectUnauthorized: true, allowH2: false, timeout },
+    ...(material && { secureContext: material.secureContext }),
+    ...(serverName === undefined ? {} : { servername: serverName }),
+  }
   const { https, http, none } = settings.proxy ?? {}
   const shared = { connect, allowH2: false, connectTimeout: timeout }
   if (!https && !http) return new Agent(shared)
@@ -77,31 +51,23 @@ function dispatcherFor(settings: TransportSettings, material: Material): Dispatc
 }
 
 interface Current {
-  readonly print: string
+  readonly material: TlsMaterial | undefined
   readonly dispatcher: Dispatcher
 }
 
-/** Hands out the dispatcher for the TLS files as they are now; a swap that is half done keeps the old one. */
+/** Hands out the dispatcher for the TLS files as they are now. */
 function dispatchers(settings: TransportSettings) {
   let current: Current | undefined
   let turn: Promise<unknown> = Promise.resolve()
 
   async function look(): Promise<Dispatcher> {
-    const { tls } = settings
-    try {
-      const print = tls ? await fingerprint(tls) : ''
-      if (current?.print === print) return current.dispatcher
-      const dispatcher = dispatcherFor(settings, tls ? await read(tls) : {})
-      void current?.dispatcher.close()
-      current = { print, dispatcher }
-      return dispatcher
-    } catch (cause) {
-      if (current) return current.dispatcher
-      const code = errnoOf(cause, 'unreadable')
-      const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
-      const next = 'it must hold PEM and be readable for this user'
-      throw new ConnectorError('tls_invalid', `cannot use ${path} (${code}): ${next}`, { cause })
-    }
+    const material = settings.tls && (await tlsMaterial(settings.tls))
+    if (current && current.material === material) return current.dispatcher
+    const dispatcher = dispatcherFor(settings, material)
+    // What is under way on the old one may end.
+    void current?.dispatcher.close()
+    current = { material, dispatcher }
+    return dispatcher
   }
 
   return {
