@@ -1,11 +1,14 @@
-// Certificates that end soon: told in the log once a day from 30 days on, and in words for `check`.
+// Certificates that end soon: told in the log once a day from 30 days on, and in words for `check`; also of sinks over HTTP, which see none of their own.
 import type { Clock } from '../model/clock.ts'
 import type { Log } from '../model/log.ts'
 import type { CheckResult } from '../model/sink.ts'
-import type { Connection } from '../model/socket.ts'
+import type { SinkDeps } from '../model/sink-kind.ts'
+import { type Address, addressOf, type Connection, hostPort, type TlsOptions } from '../model/socket.ts'
 
 const DAY_MS = 86_400_000
 const AHEAD_MS = 30 * DAY_MS
+/** Of a look at certificates. */
+const CONNECT_MS = 10_000
 
 type Ends = Pick<Connection, 'certificateEndsAt' | 'ownCertificateEndsAt'>
 
@@ -59,5 +62,80 @@ export class Expiry {
       const message = endsAt > now ? `${until}${soon}` : 'has ended: renew it'
       return { what: `${this.#where} ${whose}`, ok: endsAt > now, message }
     })
+  }
+}
+
+interface Looked {
+  readonly to: Address
+  readonly expiry: Expiry
+}
+
+/** The certificates behind https URLs, seen by a connection of their own, since a request does not show them. */
+export class Certificates {
+  /** by origin */
+  readonly #behind: ReadonlyMap<string, Looked>
+  readonly #tls: TlsOptions
+  readonly #deps: Pick<SinkDeps, 'clock' | 'log' | 'connect'>
+  readonly #closed = new AbortController()
+  #looking = false
+  /** epoch ms */
+  #lookedAt = -Infinity
+
+  constructor(
+    urls: readonly string[],
+    tls: TlsOptions | undefined,
+    deps: Pick<SinkDeps, 'clock' | 'log' | 'connect'>,
+  ) {
+    this.#tls = tls ?? {}
+    this.#deps = deps
+    const encrypted = urls.filter((url) => new URL(url).protocol === 'https:')
+    this.#behind = new Map(
+      encrypted.map((url) => {
+        const to = addressOf(url)
+        return [new URL(url).origin, { to, expiry: new Expiry(hostPort(to), deps.clock, deps.log) }]
+      }),
+    )
+  }
+
+  /** For `check`. Nothing without TLS, and where no connection can be had, as behind a proxy. */
+  async results(url: string, signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const looked = this.#behind.get(new URL(url).origin)
+    const ends = looked && (await this.#endsAt(looked, signal))
+    return ends ? looked.expiry.results(ends) : []
+  }
+
+  /** May be called with each delivery, which waits for nothing of it: connects once a day, and tells what ends soon. */
+  lookDaily(): void {
+    const now = this.#deps.clock.now()
+    if (this.#behind.size === 0 || this.#looking || now - this.#lookedAt < DAY_MS) return
+    this.#looking = true
+    void this.#lookAll(this.#closed.signal)
+  }
+
+  async #lookAll(signal: AbortSignal): Promise<void> {
+    for (const looked of this.#behind.values()) {
+      const ends = await this.#endsAt(looked, signal)
+      if (ends) looked.expiry.look(ends)
+    }
+    // From its end on, so that the next look is a whole day behind what was told.
+    this.#lookedAt = this.#deps.clock.now()
+    this.#looking = false
+  }
+
+  /** Why there is no connection, the delivery itself will tell. */
+  async #endsAt({ to }: Looked, signal: AbortSignal): Promise<Ends | undefined> {
+    if (signal.aborted) return undefined
+    try {
+      const connection = await this.#deps.connect(to, this.#tls, CONNECT_MS, signal)
+      connection.destroy()
+      return connection
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Calls off the look that is under way. */
+  close(): void {
+    this.#closed.abort()
   }
 }

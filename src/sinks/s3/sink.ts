@@ -9,6 +9,7 @@ import type {
 } from '../../model/sink.ts'
 import type { CheckResult, Evidence, Memory } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { Certificates } from '../expiry.ts'
 import { lineFrame } from '../line-frame.ts'
 import { checkSigningKey, openEvidence } from './evidence.ts'
 import { manifestStore } from './evidence-bucket.ts'
@@ -37,6 +38,7 @@ class S3Sink implements ObjectSink {
   readonly #options: S3Options
   readonly #deps: SinkDeps
   readonly #store: Store
+  readonly #certificates: Certificates
   readonly #open = new Set<Spool>()
   #proven = false
 
@@ -48,6 +50,7 @@ class S3Sink implements ObjectSink {
     this.shape = JSON.stringify({ bucket, prefix, endpoint, compression })
     this.objects = { maxBytes: rotate.max_bytes, maxAgeMs: rotate.max_age }
     this.#store = new Store(s3, deps)
+    this.#certificates = new Certificates(urlsOf(s3), s3.tls, deps)
     this.evidence = s3.evidence && this.#evidence(s3.evidence)
   }
 
@@ -67,6 +70,7 @@ class S3Sink implements ObjectSink {
   }
 
   async open(slot: number, _group: ObjectGroup, signal: AbortSignal): Promise<OpenObject> {
+    this.#certificates.lookDaily()
     await this.#prove(signal)
     const { disk, spoolFolder } = this.#deps
     const spool = await Spool.open(disk, spoolFolder, slot, this.#options.compression)
@@ -116,10 +120,13 @@ class S3Sink implements ObjectSink {
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
     const { evidence } = this.#options
     const key = evidence ? [checkSigningKey(evidence.signing_key_file)] : []
-    return [...key, ...(await checkBucket(this.#store, this.#options, this.#deps, signal))]
+    const certificates = urlsOf(this.#options).map((url) => this.#certificates.results(url, signal))
+    const bucket = await checkBucket(this.#store, this.#options, this.#deps, signal)
+    return [...key, ...(await Promise.all(certificates)).flat(), ...bucket]
   }
 
   async close(): Promise<void> {
+    this.#certificates.close()
     await Promise.all([...this.#open].map((spool) => this.#discard(spool)))
     await this.#store.close()
   }

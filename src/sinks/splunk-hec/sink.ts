@@ -11,7 +11,7 @@ import type {
   Sink,
 } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
-import { Expiry } from '../expiry.ts'
+import { Certificates } from '../expiry.ts'
 import { framedBytes } from '../line-frame.ts'
 import { tlsFiles } from '../tls-options.ts'
 import { Acks } from './acks.ts'
@@ -25,7 +25,6 @@ import { judge, type Sent, type Verdict } from './reply.ts'
 /** After "accepted, but my queue is near its limit": first pause and longest. */
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 16_000
-const CONNECT_MS = 10_000
 
 class HecSink implements Sink {
   readonly type = 'splunk_hec'
@@ -39,6 +38,7 @@ class HecSink implements Sink {
   readonly #endpoints: Endpoints
   readonly #collectors: ReadonlyMap<string, Collector>
   readonly #acks: Acks
+  readonly #certificates: Certificates
   readonly #packed = new WeakMap<Lines, Promise<Uint8Array>>()
   #pauseMs = 0
 
@@ -50,6 +50,7 @@ class HecSink implements Sink {
     this.frame = hecFrame({ index, source, sourcetype, host, hostOf: (workspace) => deps.hostOf(workspace) })
     this.shape = JSON.stringify({ index, source, sourcetype, host })
     const send = deps.transport(hec.tls)
+    this.#certificates = new Certificates(urlsOf(hec), hec.tls, deps)
     this.#endpoints = new Endpoints(urlsOf(hec), deps.clock, deps.random)
     const open = (endpoint: Endpoint) => new Collector(endpoint, hec.token, send, deps.clock, deps.random)
     this.#collectors = new Map(this.#endpoints.all.map((endpoint) => [endpoint.origin, open(endpoint)]))
@@ -73,6 +74,7 @@ class HecSink implements Sink {
     if (lines.count === 0) return { settled: 0, refused: [] }
     if (this.#pauseMs > 0) await this.#deps.clock.sleep(this.#pauseMs, signal)
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
+    this.#certificates.lookDaily()
     const body = await this.#pack(lines)
     const sent = { count: lines.count, bytes: framedBytes(lines).length }
     for (let tries = 1; ; tries++) {
@@ -141,28 +143,14 @@ class HecSink implements Sink {
     const results: CheckResult[] = []
     const { index, acks } = this.#options
     const now = () => this.#deps.clock.now()
-    const certificates = (endpoint: Endpoint, stop: AbortSignal) => this.#certificates(endpoint, stop)
+    const certificates = ({ origin }: Endpoint, stop: AbortSignal) => this.#certificates.results(origin, stop)
     for (const collector of this.#collectors.values())
       results.push(...(await checkCollector(collector, { index, acks, now, certificates }, signal)))
     return results
   }
 
-  /** By a connection of its own, since a request does not show them; behind a proxy there may be none. */
-  async #certificates({ origin, where }: Endpoint, signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const { clock, log, connect } = this.#deps
-    const { protocol, hostname, port } = new URL(origin)
-    if (protocol !== 'https:') return []
-    const address = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 443) }
-    try {
-      const connection = await connect(address, this.#options.tls ?? {}, CONNECT_MS, signal)
-      connection.destroy()
-      return new Expiry(where, clock, log).results(connection)
-    } catch {
-      return []
-    }
-  }
-
   async close(): Promise<void> {
+    this.#certificates.close()
     // Its connections belong to whoever made the transport.
   }
 }
