@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { duration } from '../model/units.ts'
 import { interval, start } from './fields.ts'
 
-/** Sink types and formats that an operator may know from the contract. */
+/** Formats that an operator may know from the contract. */
 export const laterWords: readonly string[] = ['ecs', 'ocsf']
 
 const off = (onUnlessSaid: boolean) =>
