@@ -12,7 +12,7 @@ import type { Journal, Run } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Room } from './model/room.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
-import type { SinkDeps, SinkKind } from './model/sink-kind.ts'
+import type { SinkDeps } from './model/sink-kind.ts'
 import type { Connect, Connection, OpenDatagrams, TlsOptions } from './model/socket.ts'
 import type { Origin } from './model/source.ts'
 import type { Board } from './ops/board.ts'
@@ -20,7 +20,7 @@ import type { BudgetStatus } from './ops/status.ts'
 import type { LoopOptions, Stepper } from './ship/loop.ts'
 import { ObjectShipper } from './ship/objects.ts'
 import { Shipper } from './ship/shipper.ts'
-import { sinkKinds } from './sinks/index.ts'
+import { kindOf } from './sinks/index.ts'
 import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
@@ -132,7 +132,7 @@ export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
 export interface Shipping extends LoopOptions {
   readonly sink: Sink | ObjectSink
   readonly shipper: Stepper
-  /** hosts or files that it delivers to, for the log; '' where the type says it all */
+  /** hosts, files or the bucket that it delivers to, for the log; '' where the type says it all */
   readonly to: string
   close(): Promise<void>
 }
@@ -160,7 +160,8 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
         shape: objectShape(config, sink),
       })
     : new Shipper({ ...loop, sink, format, wanted, room, limits, shape: hashOf([config.format, sink.shape]) })
-  return { ...loop, sink, shipper, to: receiversOf(config), close: () => opened.close() }
+  const to = kindOf(config.type).to(config).join(', ')
+  return { ...loop, sink, shipper, to, close: () => opened.close() }
 }
 
 const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' in sink
@@ -203,8 +204,7 @@ export function openSink(
     hostOf: (name) => hostOf(whole, name),
     spoolFolder: join(dirname(whole.journal.path), 'spool', config.name),
   }
-  const kind = sinkKinds[config.type] as unknown as SinkKind<never, Sink | ObjectSink>
-  const sink = kind.open(config.name, config as never, deps)
+  const sink = kindOf(config.type).open(config.name, config, deps)
   return {
     sink,
     close: async () => {
@@ -224,13 +224,6 @@ export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Pro
   } finally {
     ended.abort()
   }
-}
-
-function receiversOf(config: SinkConfig): string {
-  const kind = sinkKinds[config.type] as unknown as SinkKind<never>
-  const hosts = kind.urls?.(config as never).map((url) => new URL(url).host) ?? []
-  const files = kind.outputs?.(config as never).map(({ path }) => path) ?? []
-  return [...hosts, ...files].join(', ')
 }
 
 function hostOf(config: Config, workspace: string): string {

@@ -7,7 +7,7 @@ import { lookAround } from '../config/surroundings.ts'
 import { checkConnections } from '../connections.ts'
 import type { CheckResult } from '../model/sink.ts'
 import { connectControl } from '../ops/control-client.ts'
-import { assuranceOf } from './assurance.ts'
+import { kindOf } from '../sinks/index.ts'
 import { configFile, references } from './config-file.ts'
 import { realOutside } from './outside.ts'
 import { exitCodes, type World } from './world.ts'
@@ -29,7 +29,7 @@ function workspaceLine(workspace: WorkspaceConfig): string {
 }
 
 function sinkLine(sink: SinkConfig): string {
-  return `  sink ${sink.name} (${sink.type}, assurance: ${assuranceOf(sink)}) takes ${sink.sources.join(', ')} as ${sink.format}\n`
+  return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sink.sources.join(', ')} as ${sink.format}\n`
 }
 
 function tell(world: World, file: string, config: Config): void {

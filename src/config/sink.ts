@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { formatNames } from '../formats/named.ts'
 import type { NamedFile } from '../model/sink-kind.ts'
 import { duration } from '../model/units.ts'
-import { sinkKinds } from '../sinks/index.ts'
+import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
 import { deny, redact } from './later.ts'
 
@@ -47,17 +47,10 @@ const common = {
   deny: deny().optional().describe('Entries to keep from this sink. Not in this version yet.'),
 }
 
-interface Kind {
-  readonly options: z.ZodObject
-  urls?(options: never): readonly string[]
-  files?(options: never): readonly NamedFile[]
-  outputs?(options: never): readonly NamedFile[]
-}
-
 /** Addresses of a sink whose options may still be at fault in part: then there may be none. */
-function urlsOf(kind: Kind, options: object): readonly string[] {
+function urlsOf(kind: AnyKind, options: Record<string, unknown>): readonly string[] {
   try {
-    return kind.urls?.(options as never).filter((url) => typeof url === 'string') ?? []
+    return kind.urls?.(options).filter((url) => typeof url === 'string') ?? []
   } catch {
     return []
   }
@@ -73,7 +66,7 @@ function placeOf(options: Readonly<Record<string, unknown>>, url: string): Prope
   return []
 }
 
-function sinkOf(type: string, kind: Kind) {
+function sinkOf(type: string, kind: AnyKind) {
   const described = z.literal(type).describe('Kind of receiver.')
   return kind.options.safeExtend({ type: described, ...common }).superRefine(
     (value: unknown, context) => {
@@ -87,7 +80,6 @@ function sinkOf(type: string, kind: Kind) {
 }
 
 type Kinds = typeof sinkKinds
-type SinkType = keyof Kinds
 type CommonKeys = z.output<z.ZodObject<typeof common>>
 
 /** One sink, by its type. */
@@ -105,6 +97,5 @@ export const sink = z
 
 /** The files that a sink names: to be read, or to be written by it alone. */
 export function sinkFiles(config: SinkConfig, which: 'files' | 'outputs'): readonly NamedFile[] {
-  const kind: Kind = sinkKinds[config.type]
-  return kind[which]?.(config as never) ?? []
+  return kindOf(config.type)[which]?.(config) ?? []
 }

@@ -4,7 +4,7 @@ import type { Clock, Random } from './clock.ts'
 import type { Disk } from './disk.ts'
 import type { Transport } from './http.ts'
 import type { Log } from './log.ts'
-import type { ObjectSink, Sink } from './sink.ts'
+import type { Assurance, ObjectSink, Sink } from './sink.ts'
 import type { Connect, OpenDatagrams, TlsOptions } from './socket.ts'
 
 /** The world outside, as a sink may know it. */
@@ -35,6 +35,10 @@ export interface NamedFile {
 export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | ObjectSink = Sink> {
   /** strict: unknown keys are refused. Only what is particular to the kind; the common keys are config's. */
   readonly options: Schema
+  /** As the opened sink says it. */
+  assurance(options: z.output<Schema>): Assurance
+  /** Hosts, files or the bucket that it delivers to, for the log; none where the type says it all. */
+  to(options: z.output<Schema>): readonly string[]
   /** What it talks to, for the rule on plain http. */
   urls?(options: z.output<Schema>): readonly string[]
   /** Files that must be there and readable, each with the field that names it, such as `tls.ca_file`. */

@@ -72,9 +72,11 @@ interface Pen {
   readonly end: FileEnd
 }
 
+const assurance = 'stored'
+
 class FileSink implements Sink {
   readonly type = 'file'
-  readonly assurance = 'stored'
+  readonly assurance = assurance
   readonly frame = lineFrame
   readonly shape = ''
   readonly name: string
@@ -255,6 +257,8 @@ async function kept<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
 
 export const file: SinkKind<typeof options> = {
   options,
+  assurance: () => assurance,
+  to: ({ path }) => [path],
   outputs: ({ path }) => [{ field: 'path', path }],
   open: (name, fileOptions, deps) => new FileSink(name, fileOptions, deps),
 }

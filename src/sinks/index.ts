@@ -11,3 +11,12 @@ import { syslog } from './syslog/sink.ts'
 export const sinkKinds = { stdout, file, splunk_hec: splunkHec, syslog, s3 } as const satisfies Readonly<
   Record<string, SinkKind<z.ZodType, Sink | ObjectSink>>
 >
+
+export type SinkType = keyof typeof sinkKinds
+
+/** One kind without its types: what goes in must have come out of its own `options`. */
+export type AnyKind = SinkKind<z.ZodObject, Sink | ObjectSink>
+
+export function kindOf(type: SinkType): AnyKind {
+  return sinkKinds[type]
+}

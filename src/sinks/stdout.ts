@@ -20,12 +20,14 @@ function printError(cause: unknown): ConnectorError {
   return new ConnectorError('unreachable', `standard output: ${why} (${code}); ${next}`, { cause })
 }
 
+// A pipe's buffer is nobody's disk: what it took may die with the reader.
+const assurance = 'sent'
+
 function open(name: string, deps: SinkDeps): Sink {
   return {
     name,
     type: 'stdout',
-    // A pipe's buffer is nobody's disk: what it took may die with the reader.
-    assurance: 'sent',
+    assurance,
     frame: lineFrame,
     shape: '',
     async deliver({ lines }, signal) {
@@ -49,5 +51,7 @@ function open(name: string, deps: SinkDeps): Sink {
 
 export const stdout: SinkKind<typeof options> = {
   options,
+  assurance: () => assurance,
+  to: () => [],
   open: (name, _options, deps) => open(name, deps),
 }

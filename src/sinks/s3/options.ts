@@ -137,6 +137,10 @@ export const options = z
 
 export type S3Options = z.output<typeof options>
 
+/** The bucket and who has it, for messages. */
+export const bucketOf = ({ bucket, endpoint: at }: Pick<S3Options, 'bucket' | 'endpoint'>): string =>
+  `bucket ${bucket} at ${at === undefined ? 'AWS' : new URL(at).host}`
+
 export const urlsOf = (given: S3Options): readonly string[] =>
   [given.endpoint, given.sts_endpoint].filter((url) => url !== undefined)
 

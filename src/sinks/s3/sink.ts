@@ -14,7 +14,7 @@ import { lineFrame } from '../line-frame.ts'
 import { checkSigningKey, openEvidence } from './evidence.ts'
 import { manifestStore } from './evidence-bucket.ts'
 import { objectKey } from './key.ts'
-import { filesOf, options, type S3Options, urlsOf } from './options.ts'
+import { bucketOf, filesOf, options, type S3Options, urlsOf } from './options.ts'
 import { checkBucket, proveBucket } from './probe.ts'
 import { Spool, type Spooled } from './spool.ts'
 import { Store } from './store.ts'
@@ -27,9 +27,11 @@ const contentTypes = {
   none: 'application/x-ndjson',
 } as const
 
+const assurance = 'stored'
+
 class S3Sink implements ObjectSink {
   readonly type = 's3'
-  readonly assurance = 'stored'
+  readonly assurance = assurance
   readonly frame = lineFrame
   readonly name: string
   readonly shape: string
@@ -134,6 +136,8 @@ class S3Sink implements ObjectSink {
 
 export const s3: SinkKind<typeof options, ObjectSink> = {
   options,
+  assurance: () => assurance,
+  to: (given) => [bucketOf(given)],
   urls: urlsOf,
   files: filesOf,
   open: (name, s3Options, deps) => new S3Sink(name, s3Options, deps),

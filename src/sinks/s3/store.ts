@@ -8,7 +8,7 @@ import type { Body, Listed, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { credentialsOf, refreshed } from './credentials.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
 import { type LibraryHandler, libraryHandler } from './handler.ts'
-import type { S3Options } from './options.ts'
+import { bucketOf, type S3Options } from './options.ts'
 
 type Client = Library.S3Client
 type Loaded = { readonly library: typeof Library; readonly client: Client }
@@ -43,7 +43,7 @@ export class Store {
   constructor(options: S3Options, { clock, transport }: Pick<SinkDeps, 'clock' | 'transport'>) {
     this.#options = options
     this.#clock = clock
-    this.where = `bucket ${options.bucket} at ${options.endpoint === undefined ? 'AWS' : new URL(options.endpoint).host}`
+    this.where = bucketOf(options)
     this.#handler = libraryHandler(transport(options.tls), clock)
     // A private authority of the bucket's server is none of AWS's.
     const own = options.sts_endpoint === undefined

@@ -11,6 +11,7 @@ import type {
   Sink,
 } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { addressOf, hostPort } from '../../model/socket.ts'
 import { Certificates } from '../expiry.ts'
 import { framedBytes } from '../line-frame.ts'
 import { tlsFiles } from '../tls-options.ts'
@@ -25,6 +26,8 @@ import { judge, type Sent, type Verdict } from './reply.ts'
 /** After "accepted, but my queue is near its limit": first pause and longest. */
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 16_000
+
+const assuranceOf = ({ acks }: HecOptions): Assurance => (acks === true ? 'stored' : 'received')
 
 class HecSink implements Sink {
   readonly type = 'splunk_hec'
@@ -61,7 +64,7 @@ class HecSink implements Sink {
       log: deps.log,
       collectorAt: (origin) => this.#collectors.get(origin),
     })
-    this.assurance = hec.acks === true ? 'stored' : 'received'
+    this.assurance = assuranceOf(hec)
     this.maxUnconfirmed = hec.max_in_flight
   }
 
@@ -168,6 +171,8 @@ function inDoubt({ code, action }: ConnectorError): boolean {
 
 export const splunkHec: SinkKind<typeof options> = {
   options,
+  assurance: assuranceOf,
+  to: (hec) => urlsOf(hec).map((url) => hostPort(addressOf(url))),
   urls: urlsOf,
   files: ({ tls }) => tlsFiles(tls),
   open: (name, hec, deps) => new HecSink(name, hec, deps),

@@ -1,5 +1,6 @@
 // What an operator may say about a syslog receiver.
 import { z } from 'zod'
+import type { Assurance } from '../../model/sink.ts'
 import type { Address } from '../../model/socket.ts'
 import { duration, size } from '../../model/units.ts'
 import { tlsOptions } from '../tls-options.ts'
@@ -99,5 +100,9 @@ export const options = z
     error: `want at most ${DATAGRAM_BYTES} bytes: more does not fit a datagram`,
     path: ['max_message_bytes'],
   })
+
+/** Only RELP answers for a message. */
+export const assuranceOf = ({ address }: { readonly address: string }): Assurance =>
+  address.startsWith('relp') ? 'received' : 'sent'
 
 export type SyslogOptions = z.output<typeof options>

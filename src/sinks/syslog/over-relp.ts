@@ -9,7 +9,6 @@ import { CONNECT_MS, type Delivered, type Refused, type Session, type SessionOpt
 const CLOSE_MS = 400
 
 export class OverRelp implements Session {
-  readonly assurance = 'received'
   /** What a crash may repeat is the window. */
   readonly maxEntries = RELP_WINDOW
   readonly #options: SessionOptions

@@ -1,5 +1,5 @@
 // What carries a batch's messages to the receiver: a stream, datagrams, or RELP. One for each way; the sink does the rest.
-import type { Assurance, CheckResult, Lines } from '../../model/sink.ts'
+import type { CheckResult, Lines } from '../../model/sink.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
 import type { Address, TlsOptions } from '../../model/socket.ts'
 import type { Expiry } from '../expiry.ts'
@@ -21,7 +21,6 @@ export interface Delivered {
  * Lines without bytes were refused before: they count as taken here. Never called concurrently, save `close`.
  */
 export interface Session {
-  readonly assurance: Assurance
   /** as in Sink */
   readonly maxEntries?: number
   /** Throws ConnectorError when nothing may be settled. A signal that aborts: `aborted`. */

@@ -1,13 +1,22 @@
 // Syslog as a sink: one entry, one message (or numbered parts of one), over UDP, TCP, TLS or RELP.
 import { ConnectorError } from '../../model/errors.ts'
 import { compactEntry } from '../../model/json-members.ts'
-import type { CheckResult, Delivery, Frame, Lines, Outcome, Refusal, Sink } from '../../model/sink.ts'
+import type {
+  Assurance,
+  CheckResult,
+  Delivery,
+  Frame,
+  Lines,
+  Outcome,
+  Refusal,
+  Sink,
+} from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
 import { hostPort } from '../../model/socket.ts'
 import { tlsFiles } from '../tls-options.ts'
 import { Expiry } from '../expiry.ts'
 import { syslogFrame } from './frame.ts'
-import { facilities, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
+import { assuranceOf, facilities, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
 import { OverRelp } from './over-relp.ts'
 import type { Session, SessionOptions } from './session.ts'
 import { StreamSession } from './stream.ts'
@@ -38,6 +47,7 @@ function sessionOf({ scheme, ...to }: Receiver, given: SyslogOptions, deps: Sink
 
 class SyslogSink implements Sink {
   readonly type = 'syslog'
+  readonly assurance: Assurance
   readonly name: string
   readonly frame: Frame
   readonly shape: string
@@ -49,6 +59,7 @@ class SyslogSink implements Sink {
     if (!receiver) throw new ConnectorError('config_invalid', `${given.address} is no address of a receiver`)
     const { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize } = given
     this.name = name
+    this.assurance = assuranceOf(given)
     this.frame = frameOf(given, deps)
     this.shape = JSON.stringify({
       rfc,
@@ -61,10 +72,6 @@ class SyslogSink implements Sink {
     })
     this.#session = sessionOf(receiver, given, deps)
     this.#mostBytes = max_message_bytes
-  }
-
-  get assurance() {
-    return this.#session.assurance
   }
 
   get maxEntries() {
@@ -99,6 +106,8 @@ class SyslogSink implements Sink {
 
 export const syslog: SinkKind<typeof options> = {
   options,
+  assurance: assuranceOf,
+  to: ({ address }) => [new URL(address).host],
   urls: ({ address }) => [address],
   files: ({ tls }) => tlsFiles(tls),
   open: (name, given, deps) => new SyslogSink(name, given, deps),

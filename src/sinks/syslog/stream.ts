@@ -34,7 +34,6 @@ interface Line {
 }
 
 export class StreamSession implements Session {
-  readonly assurance = 'sent'
   readonly #options: SessionOptions
   readonly #kept: Kept
   readonly #stop = new AbortController()

@@ -9,7 +9,6 @@ import type { Delivered, Refused, Session, SessionOptions } from './session.ts'
 const RESOLVED_MS = 60_000
 
 export class DatagramSession implements Session {
-  readonly assurance = 'sent'
   readonly #options: SessionOptions
   #open: { readonly datagrams: Datagrams; readonly since: number } | undefined
 

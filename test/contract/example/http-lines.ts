@@ -51,6 +51,9 @@ function refusal(where: string, reply: WholeReply, nowMs: number): ConnectorErro
   })
 }
 
+// The receiver said so; whether it stands on its disk, it did not say.
+const assurance = 'received'
+
 function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDeps): Sink {
   const send = deps.transport(tls)
   const where = new URL(url).host
@@ -66,8 +69,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
   return {
     name,
     type: 'http_lines',
-    // The receiver said so; whether it stands on its disk, it did not say.
-    assurance: 'received',
+    assurance,
     frame: lineFrame,
     // No option changes the bytes of a line.
     shape: '',
@@ -101,6 +103,8 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
 
 export const httpLines: SinkKind<typeof options> = {
   options,
+  assurance: () => assurance,
+  to: ({ url }) => [new URL(url).host],
   urls: ({ url }) => [url],
   files: ({ tls }) => tlsFiles(tls),
   open,
