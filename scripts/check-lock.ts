@@ -7,6 +7,7 @@ interface Locked {
   readonly dependencies?: Versions
   readonly optionalDependencies?: Versions
   gypfile?: boolean
+  hasInstallScript?: boolean
 }
 
 const path = 'package-lock.json'
@@ -37,18 +38,28 @@ for (const [from, { dependencies, optionalDependencies }] of Object.entries(lock
     if (!isLocked(from, name))
       faults.push(`${path}: ${from} needs ${name}, which is not locked: choose versions that are complete`)
 
-// npm does not carry this word of the package's own manifest into the lock file, and without it runs node-gyp over the
-// prebuilt binary: `npm ci` would need Python and make.
-const prebuilt = 'node_modules/better-sqlite3'
-const sqlite = lock.packages[prebuilt]
-if (sqlite && sqlite.gypfile !== false) {
-  if (process.argv.includes('--fix')) {
-    sqlite.gypfile = false
-    writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`)
-  } else {
-    faults.push(`${path}: ${prebuilt} lacks "gypfile": false: node scripts/check-lock.ts --fix puts it there`)
+// Nothing is compiled or fetched at install. npm does not carry `gypfile: false` of a package's own manifest into the lock file, and
+// without it runs node-gyp over the prebuilt binary: `npm ci` would need Python and make. The others bring a faster native part
+// that nothing here uses, or only talk; npm looks for their scripts where the lock file says that there are any.
+const scriptless = ['better-sqlite3', 'ssh2', 'cpu-features', 'protobufjs']
+/** Looks whether its binary is there. */
+const mayRun = ['unrs-resolver']
+
+const fixing = process.argv.includes('--fix')
+let fixed = false
+for (const [at, locked] of Object.entries(lock.packages)) {
+  const name = at.slice(at.lastIndexOf('node_modules/') + 'node_modules/'.length)
+  if (scriptless.includes(name) && (locked.gypfile !== false || locked.hasInstallScript)) {
+    fixed = true
+    locked.gypfile = false
+    delete locked.hasInstallScript
+    if (!fixing)
+      faults.push(`${path}: ${at} would run a script at install: node scripts/check-lock.ts --fix ends that`)
+  } else if (locked.hasInstallScript && !mayRun.includes(name)) {
+    faults.push(`${path}: ${at} runs a script at install: can it be done without?`)
   }
 }
+if (fixing && fixed) writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`)
 
 for (const fault of faults) process.stderr.write(`${fault}\n`)
 process.exitCode = faults.length > 0 ? 1 : 0
