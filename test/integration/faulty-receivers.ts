@@ -1,11 +1,11 @@
 // The receivers that the network faults are tried against, each with its sink's settings: adding one is a line in the list.
-import { spawn } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { FakeHec, listenHec } from '../fakes/hec.ts'
-import { freePort, rsyslog, rsyslogMissing, until } from './rsyslog.ts'
+import { HOST } from './receivers/ports.ts'
+import { foundRsyslog, imrelp, rsyslog } from './receivers/rsyslog.ts'
+import { foundVersitygw, versitygw } from './receivers/versitygw.ts'
 
 export const BATCH_ENTRIES = 50
 
@@ -29,27 +29,14 @@ export interface FaultyReceiver {
   readonly unordered?: true
 }
 
-const HOST = '127.0.0.1'
-const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
-const VERSITYGW = join(tools, 'bin', 'versitygw')
 const TOKEN = 'token-5ec2e7'
 const SECRET = 'secret-5ec2e7'
 
 const idIn = (line: string) => / id="([^"]+)"/.exec(line)?.[1] ?? `no id: ${line.slice(0, 80)}`
-const linesOf = (path: string) =>
-  existsSync(path) ? readFileSync(path, 'utf8').split('\n').slice(0, -1) : []
-
-function begin(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
-  const child = spawn(command, args, { stdio: 'ignore', env })
-  return async () => {
-    const ended = new Promise((resolve) => child.once('exit', resolve))
-    if (child.exitCode !== null || !child.kill('SIGKILL')) return
-    await ended
-  }
-}
-
-async function openHec(): Promise<OpenReceiver> {
-  const fake = new FakeHec({ tokens: { [TOKEN]: {} } })
+async function openHec(acks = false): Promise<OpenReceiver> {
+  const fake = new FakeHec({ tokens: { [TOKEN]: { acks } }, ackDelayMs: 100 })
+  // Whatever the line does: of three polls one is cut off, one late.
+  fake.ackFaultOf = (poll) => ([{ kind: 'reset' }, { kind: 'slow', ms: 200 }, undefined] as const)[poll % 3]
   const listener = await listenHec(fake, { port: 0 })
   const { port } = listener
   const close = () => listener.close()
@@ -64,33 +51,17 @@ async function openImptcp(folder: string): Promise<OpenReceiver> {
 }
 
 async function openImrelp(folder: string): Promise<OpenReceiver> {
-  const port = await freePort()
-  const work = join(folder, `imrelp-${port}`)
-  mkdirSync(work, { recursive: true })
-  writeFileSync(
-    join(work, 'conf'),
-    `global(workDirectory="${work}" maxMessageSize="64k")
-module(load="imrelp")
-template(name="whole" type="string" string="%rawmsg%\\n")
-ruleset(name="keep" queue.type="Direct") {
-  action(type="omfile" file="${work}/out" template="whole" asyncWriting="off" flushOnTXEnd="on")
-}
-input(type="imrelp" port="${port}" address="${HOST}" ruleset="keep" maxDataSize="64k")
-`,
-  )
-  const close = begin('/usr/sbin/rsyslogd', ['-n', '-f', join(work, 'conf'), '-i', join(work, 'pid')])
-  await until('imrelp', () => existsSync(join(work, 'pid')))
-  return { port, close, received: () => linesOf(join(work, 'out')).map(idIn) }
+  const receiver = await imrelp({ folder })
+  await receiver.start()
+  const close = () => receiver.stop()
+  return { port: receiver.port, close, received: () => receiver.lines().map(idIn) }
 }
 
 /** Objects are plain files in the gateway's folder. */
 async function openS3(folder: string): Promise<OpenReceiver> {
-  const port = await freePort()
+  const server = await versitygw({ folder, buckets: ['audit'], accessKey: 'key', secret: SECRET })
+  await server.start()
   const data = join(folder, 'data')
-  mkdirSync(join(data, 'audit'), { recursive: true })
-  const env = { ...process.env, ROOT_ACCESS_KEY: 'key', ROOT_SECRET_KEY: SECRET }
-  const close = begin(VERSITYGW, ['--port', `${HOST}:${port}`, 'posix', data], env)
-  await until('versitygw', () => fetch(`http://${HOST}:${port}/`).then(() => true, () => false)) // prettier-ignore
   const objects = () =>
     (readdirSync(join(data, 'audit'), { recursive: true }) as string[])
       .filter((name) => name.endsWith('.gz') && !name.startsWith('.'))
@@ -99,36 +70,44 @@ async function openS3(folder: string): Promise<OpenReceiver> {
   const lines = (path: string) => gunzipSync(readFileSync(path)).toString().split('\n').slice(0, -1)
   const received = () =>
     objects().flatMap((path) => lines(path).map((line) => (JSON.parse(line) as { id: string }).id))
-  return { port, close, received }
+  return { port: server.port, close: () => server.stop(), received }
 }
-
-const relpMissing = globSync('/usr/lib/*/rsyslog/imrelp.so').length > 0 ? rsyslogMissing : 'imrelp is missing'
 
 export const receivers: readonly FaultyReceiver[] = [
   {
     name: 'splunk_hec, our fake of the collector',
     missing: undefined,
-    open: openHec,
+    open: () => openHec(),
     sink: (port) => ({ type: 'splunk_hec', url: `http://${HOST}:${port}`, token: TOKEN }),
     inFlight: BATCH_ENTRIES,
   },
   {
+    name: 'splunk_hec with acknowledgements, our fake of the collector',
+    missing: undefined,
+    open: () => openHec(true),
+    sink: (port) => ({
+      ...{ type: 'splunk_hec', url: `http://${HOST}:${port}`, token: TOKEN },
+      ...{ acks: true, ack_timeout: '1m', max_in_flight: 2 },
+    }),
+    inFlight: 2 * BATCH_ENTRIES,
+  },
+  {
     name: 'syslog over TCP, rsyslog with imptcp',
-    missing: rsyslogMissing,
+    missing: foundRsyslog.missing,
     open: openImptcp,
     sink: (port) => ({ type: 'syslog', address: `tcp://${HOST}:${port}`, tcp_linger: '10m' }),
     inFlight: 'linger',
   },
   {
     name: 'syslog over RELP, rsyslog with imrelp',
-    missing: relpMissing,
+    missing: foundRsyslog.missing,
     open: openImrelp,
     sink: (port) => ({ type: 'syslog', address: `relp://${HOST}:${port}` }),
     inFlight: BATCH_ENTRIES,
   },
   {
     name: 's3, versitygw',
-    missing: existsSync(VERSITYGW) ? undefined : 'versitygw is missing: .ci/tools/s3.sh brings it',
+    missing: foundVersitygw.missing,
     open: openS3,
     sink: (port) => ({
       ...{ type: 's3', bucket: 'audit', endpoint: `http://${HOST}:${port}`, force_path_style: true },

@@ -1,9 +1,6 @@
 // Encryption at the server, against MinIO. Its build is heavy, so that only `npm run test:minio` brings it; elsewhere this suite is skipped, loudly.
-import { spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CreateBucketCommand, HeadObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -13,17 +10,11 @@ import { disk } from '../../src/ops/disk.ts'
 import { openTransport } from '../../src/ops/transport.ts'
 import { s3 } from '../../src/sinks/s3/sink.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
-import { freePort, until } from './rsyslog.ts'
+import { foundMinio, minio } from './receivers/minio.ts'
 
-const HOST = '127.0.0.1'
 const SECRET = 'secret-5ec2e7'
-const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
-const PROGRAM = join(tools, 'bin', 'minio')
-const missing = !existsSync(PROGRAM)
+const missing = foundMinio.missing !== undefined
 const never = new AbortController().signal
-
-if (missing)
-  process.stderr.write('\nSKIPPED: encryption. There is no MinIO here; npm run test:minio builds it.\n\n')
 
 let folder = ''
 let url = ''
@@ -33,12 +24,10 @@ let stop = async () => undefined as unknown
 beforeAll(async () => {
   if (missing) return
   folder = mkdtempSync(join(tmpdir(), 'auditferry-minio-'))
-  const port = await freePort()
-  const key = { MINIO_KMS_SECRET_KEY: `my-key:${randomBytes(32).toString('base64')}` }
-  const env = { ...process.env, MINIO_ROOT_USER: 'keykey', MINIO_ROOT_PASSWORD: SECRET, ...key }
-  const server = spawn(PROGRAM, ['server', '--address', `${HOST}:${port}`, join(folder, 'data')], { stdio: 'ignore', env }) // prettier-ignore
-  url = `http://${HOST}:${port}`
-  await until('MinIO', () => fetch(`${url}/minio/health/ready`).then(({ ok }) => ok, () => false)) // prettier-ignore
+  const server = await minio({ folder, accessKey: 'keykey', secret: SECRET })
+  stop = () => server.stop()
+  await server.start()
+  url = server.url
   client = new S3Client({
     ...{ endpoint: url, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 },
     credentials: { accessKeyId: 'keykey', secretAccessKey: SECRET },
@@ -46,9 +35,7 @@ beforeAll(async () => {
   await client.send(new CreateBucketCommand({ Bucket: 'locked', ObjectLockEnabledForBucket: true }))
   stop = async () => {
     client.destroy()
-    const ended = once(server, 'exit')
-    server.kill('SIGKILL')
-    await ended
+    await server.stop()
   }
 })
 

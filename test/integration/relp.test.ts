@@ -1,13 +1,12 @@
 // RELP and RELP over TLS against rsyslog's imrelp: whole, in order, through kills, and held where the certificate is not right.
-import { type ChildProcess, spawn } from 'node:child_process'
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { Sink } from '../../src/model/sink.ts'
-import type { TlsOptions } from '../../src/model/sink-kind.ts'
+import type { TlsOptions } from '../../src/model/socket.ts'
 import { systemClock } from '../../src/ops/clock.ts'
 import { connectSocket } from '../../src/ops/sockets.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
@@ -15,65 +14,32 @@ import { RELP_WINDOW, RelpLink } from '../../src/sinks/syslog/relp.ts'
 import { certificate, type Issued } from '../fakes/certificates.ts'
 import { linesOf, runOf, someEntries } from '../fakes/lines.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
-import { freePort, rsyslogMissing, until } from './rsyslog.ts'
+import { freePort, until } from './receivers/ports.ts'
+import { foundRsyslog, imrelp as openImrelp } from './receivers/rsyslog.ts'
+import type { Receiver } from './receivers/server.ts'
 
 const never = new AbortController().signal
-const program = '/usr/sbin/rsyslogd'
-const relpThere = globSync('/usr/lib/*/rsyslog/imrelp.so').length > 0
-if (!relpThere)
-  process.stderr.write('\nSKIPPED: RELP. rsyslog has no imrelp here; .ci/tools/syslog.sh brings it.\n\n')
-const missing = rsyslogMissing !== undefined || !relpThere
+const missing = foundRsyslog.missing !== undefined
 
 const host = '127.0.0.1'
 let folder = ''
-let receivers: ChildProcess[] = []
+let receivers: Receiver[] = []
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'auditferry-imrelp-'))
 })
 
 afterEach(async () => {
-  for (const each of receivers) await kill(each)
+  for (const each of receivers) await each.stop()
   receivers = []
   rmSync(folder, { recursive: true, force: true })
 })
 
-async function kill(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const ended = new Promise((resolve) => child.once('exit', resolve))
-  child.kill('SIGKILL')
-  await ended
-}
-
-/** Answers only once a message is in the file: a queue in memory would be lost with a kill, whatever was answered. */
-async function imrelp(port: number, more = ''): Promise<ChildProcess> {
-  const work = join(folder, `${port}`)
-  mkdirSync(work, { recursive: true })
-  const config = join(work, 'rsyslog.conf')
-  writeFileSync(
-    config,
-    `global(workDirectory="${work}" maxMessageSize="64k")
-module(load="imrelp" tls.tlslib="openssl")
-template(name="whole" type="string" string="%rawmsg%\\n")
-ruleset(name="keep" queue.type="Direct") {
-  action(type="omfile" file="${folder}/out" template="whole" asyncWriting="off" flushOnTXEnd="on")
-}
-input(type="imrelp" port="${port}" address="${host}" ruleset="keep" maxDataSize="64k" ${more})
-`,
-  )
-  const child = spawn(program, ['-n', '-C', '-f', config, '-i', join(work, 'pid')], { stdio: 'ignore' })
-  receivers.push(child)
-  await until(`a listener at port ${port}`, () => {
-    if (child.exitCode !== null) throw new Error('rsyslog did not start')
-    return connectSocket({ host, port }, undefined, 1_000, never).then(
-      (connection) => {
-        connection.destroy()
-        return true
-      },
-      () => false,
-    )
-  })
-  return child
+async function imrelp(port: number, more = ''): Promise<Receiver> {
+  const receiver = await openImrelp({ folder, port, more })
+  receivers.push(receiver)
+  await receiver.start()
+  return receiver
 }
 
 const received = () =>
@@ -155,7 +121,7 @@ describe.skipIf(missing)('imrelp', () => {
 
   test('killed in mid-batch and started again, it misses nothing and has at most a window twice', async () => {
     const port = await freePort()
-    let child = await imrelp(port)
+    let receiver = await imrelp(port)
     const count = 60_000
     const messages = messagesOf(textsOf(count))
     const link = linkTo(port)
@@ -164,9 +130,9 @@ describe.skipIf(missing)('imrelp', () => {
     const killing = (async () => {
       for (const share of [0.2, 0.5, 0.8]) {
         await until('a share of the messages', () => size() > share * count * 50)
-        await kill(child)
+        await receiver.stop()
         kills++
-        child = await imrelp(port)
+        receiver = await imrelp(port)
       }
     })()
     while (done < count) {
@@ -189,10 +155,10 @@ describe.skipIf(missing)('imrelp', () => {
 
   test('restarted while nothing was under way, it gets the next message at once and only once', async () => {
     const port = await freePort()
-    const child = await imrelp(port)
+    const receiver = await imrelp(port)
     const link = linkTo(port)
     await link.send(messagesOf(textsOf(3)), never)
-    await kill(child)
+    await receiver.stop()
     await imrelp(port)
     expect(await link.send(messagesOf(textsOf(3, 3)), never)).toEqual({ settled: 3, refused: [] })
     await link.close(1_000)

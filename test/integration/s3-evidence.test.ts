@@ -1,18 +1,7 @@
 // Evidence in a real bucket: versitygw keeps it, verify reads it over the network and as the folder that it is there, and tampering is named.
 import { generateKeyPairSync } from 'node:crypto'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -31,20 +20,12 @@ import { logOf, part, spec } from '../contract/journal-parts.ts'
 import { rawFormat } from '../fakes/lines.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
 import { SinkNotes } from '../fakes/watches.ts'
-import { freePort, until } from './rsyslog.ts'
+import { foundVersitygw, versitygw } from './receivers/versitygw.ts'
 
-const HOST = '127.0.0.1'
 const SECRET = 'secret-5ec2e7'
 const HOUR_MS = 3_600_000
-const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
-const PROGRAM = join(tools, 'bin', 'versitygw')
-const missing = !existsSync(PROGRAM)
+const missing = foundVersitygw.missing !== undefined
 const never = new AbortController().signal
-
-if (missing)
-  process.stderr.write(
-    '\nSKIPPED: evidence in S3. There is no versitygw here; .ci/tools/s3.sh brings it.\n\n',
-  )
 
 let folder = ''
 let url = ''
@@ -53,21 +34,13 @@ let close = async () => {}
 beforeAll(async () => {
   if (missing) return
   folder = mkdtempSync(join(tmpdir(), 'auditferry-evidence-'))
-  const [data, versions, port] = [join(folder, 'data'), join(folder, 'versions'), await freePort()]
-  for (const path of [versions, join(data, 'audit')]) mkdirSync(path, { recursive: true })
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   writeFileSync(join(folder, 'key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }))
   writeFileSync(join(folder, 'public.pem'), publicKey.export({ type: 'spki', format: 'pem' }))
-  const env = { ...process.env, ROOT_ACCESS_KEY: 'key', ROOT_SECRET_KEY: SECRET }
-  const args = ['--port', `${HOST}:${port}`, 'posix', '--versioning-dir', versions, data]
-  const server = spawn(PROGRAM, args, { stdio: 'ignore', env })
-  url = `http://${HOST}:${port}`
-  await until('versitygw', () => fetch(url).then(() => true, () => false)) // prettier-ignore
-  close = async () => {
-    const ended = once(server, 'exit')
-    server.kill('SIGKILL')
-    await ended
-  }
+  const server = await versitygw({ folder, buckets: ['audit'], accessKey: 'key', secret: SECRET })
+  close = () => server.stop()
+  await server.start()
+  url = server.url
 })
 
 afterAll(async () => {

@@ -1,17 +1,8 @@
 // The bucket against versitygw, a real server that verifies signatures, checksums, conditions and locks. Encryption: minio.test.ts, by a command of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
@@ -25,17 +16,13 @@ import { disk } from '../../src/ops/disk.ts'
 import { openTransport } from '../../src/ops/transport.ts'
 import { s3 } from '../../src/sinks/s3/sink.ts'
 import { LogLines, sinkDeps } from '../fakes/sink-deps.ts'
-import { freePort, until } from './rsyslog.ts'
+import { HOST, until } from './receivers/ports.ts'
+import { foundVersitygw, versitygw } from './receivers/versitygw.ts'
 
-const HOST = '127.0.0.1'
 const SECRET = 'secret-5ec2e7'
 const ENTRIES = 5_000
-const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
-const PROGRAM = join(tools, 'bin', 'versitygw')
-const missing = !existsSync(PROGRAM)
+const missing = foundVersitygw.missing !== undefined
 const never = new AbortController().signal
-
-if (missing) process.stderr.write('\nSKIPPED: S3. There is no versitygw here; .ci/tools/s3.sh brings it.\n\n')
 
 let folder = ''
 let url = ''
@@ -45,14 +32,11 @@ let closing: (() => Promise<unknown>)[] = []
 beforeAll(async () => {
   if (missing) return
   folder = mkdtempSync(join(tmpdir(), 'auditferry-s3-'))
-  const [data, versions, port] = [join(folder, 'data'), join(folder, 'versions'), await freePort()]
-  for (const path of [versions, ...['plain', 'killed', 'cut'].map((bucket) => join(data, bucket))])
-    mkdirSync(path, { recursive: true })
-  const env = { ...process.env, ROOT_ACCESS_KEY: 'key', ROOT_SECRET_KEY: SECRET }
-  const args = ['--port', `${HOST}:${port}`, 'posix', '--versioning-dir', versions, data]
-  const server = spawn(PROGRAM, args, { stdio: 'ignore', env })
-  url = `http://${HOST}:${port}`
-  await until('versitygw', () => fetch(url).then(() => true, () => false)) // prettier-ignore
+  const buckets = ['plain', 'killed', 'cut']
+  const server = await versitygw({ folder, buckets, accessKey: 'key', secret: SECRET })
+  closing = [() => server.stop()]
+  await server.start()
+  url = server.url
   const client = new S3Client({
     ...{ endpoint: url, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 },
     credentials: { accessKeyId: 'key', secretAccessKey: SECRET },
@@ -64,14 +48,7 @@ beforeAll(async () => {
     traffic: { backlog: ENTRIES },
   })
   api = await listenMock(mock, { port: 0, host: HOST })
-  closing = [
-    () => api.close(),
-    async () => {
-      const ended = once(server, 'exit')
-      server.kill('SIGKILL')
-      await ended
-    },
-  ]
+  closing.push(() => api.close())
 })
 
 afterAll(async () => {

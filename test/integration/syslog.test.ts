@@ -13,15 +13,10 @@ import { sinkKinds } from '../../src/sinks/index.ts'
 import { certificate } from '../fakes/certificates.ts'
 import { linesOf, type MadeEntry, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
-import {
-  freePort,
-  type Receiver,
-  rsyslog,
-  rsyslogMissing,
-  syslogNg,
-  syslogNgMissing,
-  until,
-} from './rsyslog.ts'
+import { freePort, until } from './receivers/ports.ts'
+import { foundRsyslog, rsyslog } from './receivers/rsyslog.ts'
+import type { Receiver } from './receivers/server.ts'
+import { foundSyslogNg, syslogNg } from './receivers/syslog-ng.ts'
 
 const never = new AbortController().signal
 const HOST = '127.0.0.1'
@@ -109,7 +104,7 @@ function filesOf(client = certificate('agent', authority)) {
   }
 }
 
-describe.skipIf(rsyslogMissing !== undefined)('rsyslog', () => {
+describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
   test.each(['tcp', 'udp', 'tls'] as const)(
     'takes over %s what was sent, field by field',
     async (transport) => {
@@ -218,7 +213,7 @@ describe.skipIf(rsyslogMissing !== undefined)('rsyslog', () => {
   })
 })
 
-describe.skipIf(syslogNgMissing !== undefined)('syslog-ng', () => {
+describe.skipIf(foundSyslogNg.missing !== undefined)('syslog-ng', () => {
   test.each(['tcp', 'udp', 'tls'] as const)(
     'takes over %s what was sent, field by field',
     async (transport) => {

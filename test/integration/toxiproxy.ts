@@ -1,13 +1,11 @@
 // toxiproxy between a sink and its receiver: started on the loopback, told over its HTTP interface what to spoil.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { freePort, until } from './rsyslog.ts'
+import { freePort, HOST, until } from './receivers/ports.ts'
+import { toolsFolder } from './receivers/tools.ts'
 
-const HOST = '127.0.0.1'
-const tools = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
-const PROGRAM = join(tools, 'bin', 'toxiproxy-server')
+const PROGRAM = join(toolsFolder, 'bin', 'toxiproxy-server')
 
 export const toxiproxyMissing = !existsSync(PROGRAM)
 if (toxiproxyMissing)

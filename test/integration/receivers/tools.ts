@@ -1,0 +1,5 @@
+// Where the scripts of .ci/tools put what they bring.
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+export const toolsFolder = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache', 'auditferry-tools')
