@@ -101,7 +101,7 @@ async function append({ source, journal, watch, log, wanted }: Collector, part: 
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once } = collector
   let cursor = await journal.cursor(source.origin)
-  const streak = new Streak()
+  const streak = new Streak(() => clock.elapsed())
   const stopped = () => signal.aborted
   while (!stopped()) {
     const plan = source.plan(cursor)

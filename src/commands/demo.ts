@@ -18,6 +18,7 @@ import { exitCodes } from './world.ts'
 const ENTRIES_PER_HOUR = 10_800
 /** What was there before: so that something flows at once. */
 const BACKLOG_MS = 20 * 60_000
+const NARRATE_MS = 5_000
 
 export interface DemoOptions {
   readonly data: string
@@ -47,9 +48,10 @@ export async function demo(world: World, options: DemoOptions): Promise<number> 
   const startOn = (listen: string) => {
     writeConfig(home, api.url, listen)
     const config = loadConfig(home.config, references(world))
-    return runDaemon(config, realOutside(config, world), world, (page) =>
-      world.stdout(welcome(home, page, api.url, world.pid)),
-    )
+    return runDaemon(config, realOutside(config, world), world, (page) => {
+      world.stdout(welcome(home, page, api.url, world.pid))
+      void narrate(journal, world)
+    })
   }
   try {
     return await startOn(options.listen)
@@ -62,6 +64,23 @@ export async function demo(world: World, options: DemoOptions): Promise<number> 
     return await startOn('127.0.0.1:0')
   } finally {
     await api.close()
+  }
+}
+
+/** Every few seconds what arrived meanwhile: that something flows is to be seen in this window already. */
+async function narrate(journal: string, world: World): Promise<void> {
+  let before = 0
+  for (;;) {
+    await systemClock.sleep(NARRATE_MS, world.signal)
+    if (world.signal.aborted) {
+      world.stdout('\nStopping: what is in the journal waits for the next start.\n')
+      return
+    }
+    const status = await (await connectControl(journal))?.status().catch(() => undefined)
+    const accepted = status?.sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0) ?? before
+    if (accepted > before)
+      world.stdout(`  ${accepted} entries delivered, ${accepted - before} since the last look\n`)
+    before = accepted
   }
 }
 

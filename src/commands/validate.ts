@@ -28,14 +28,17 @@ function workspaceLine(workspace: WorkspaceConfig): string {
   return `  workspace ${workspace.name} reads ${sourcesOf(workspace).join(', ') || 'nothing'} from ${workspace.base_url}\n`
 }
 
-function sinkLine(sink: SinkConfig): string {
-  return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sink.sources.join(', ')} as ${sink.format}\n`
+/** Of the sources that a sink names only those count that some workspace has switched on. */
+function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
+  const sources = sink.sources.filter((source) => read.has(source)).join(', ') || 'nothing'
+  return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sources} as ${sink.format}\n`
 }
 
 function tell(world: World, file: string, config: Config): void {
   world.stdout(`${file}\n`)
   for (const workspace of config.workspaces) world.stdout(workspaceLine(workspace))
-  for (const sink of config.sinks) world.stdout(sinkLine(sink))
+  const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
+  for (const sink of config.sinks) world.stdout(sinkLine(sink, read))
 }
 
 async function connect(config: Config, world: World, checks: ConnectChecks): Promise<boolean> {

@@ -1,24 +1,43 @@
-// Failures in a row, counted by their code: how often to tell of them, and how long to wait. A new code is news, whatever came before.
+// Failures by their code: how many in a row, for how long to wait, and how often to tell of them.
 import type { ConnectorError, ErrorCode } from './errors.ts'
+
+/** What came up so lately is no news, even where something succeeded in between. */
+const NEWS_MS = 10 * 60_000
 
 export interface Attempt {
   /** how many in a row had this code, from 1 */
   readonly count: number
-  /** True for the 1st, 2nd, 4th, 8th, …: an operator must find it, not drown in it. */
+  /** True for the 1st, 2nd, 4th, 8th, … of a code: an operator must find it, not drown in it. */
   readonly tell: boolean
 }
 
+interface Known {
+  count: number
+  at: number
+}
+
 export class Streak {
+  readonly #elapsed: () => number
+  readonly #known = new Map<ErrorCode, Known>()
   #code: ErrorCode | undefined
   #count = 0
+
+  /** `elapsed`: the clock's */
+  constructor(elapsed: () => number) {
+    this.#elapsed = elapsed
+  }
 
   next({ code }: ConnectorError): Attempt {
     this.#count = code === this.#code ? this.#count + 1 : 1
     this.#code = code
-    return { count: this.#count, tell: (this.#count & (this.#count - 1)) === 0 }
+    const at = this.#elapsed()
+    const known = this.#known.get(code)
+    const count = known && at - known.at < NEWS_MS ? known.count + 1 : 1
+    this.#known.set(code, { count, at })
+    return { count: this.#count, tell: (count & (count - 1)) === 0 }
   }
 
-  /** Something succeeded. */
+  /** Something succeeded: the next failure is the first in a row. */
   over(): void {
     this.#code = undefined
     this.#count = 0

@@ -35,7 +35,7 @@ export interface LoopOptions {
 
 /** Delivers until `signal` aborts, or until nothing more will come and nothing is owed. Throws only what must stop the process. */
 export async function ship(shipper: Stepper, options: LoopOptions, signal: AbortSignal): Promise<void> {
-  const streak = new Streak()
+  const streak = new Streak(() => options.clock.elapsed())
   const stopped = () => signal.aborted
   while (!stopped()) {
     try {

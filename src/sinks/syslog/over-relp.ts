@@ -1,4 +1,5 @@
 // Messages over RELP: each is answered, so a batch is settled as far as the receiver said that it has it.
+import { orAborted, Tether } from '../../model/abort.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { CheckResult, Lines } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
@@ -7,6 +8,7 @@ import { RELP_WINDOW, RelpLink } from './relp.ts'
 import { CONNECT_MS, type Delivered, type Refused, type Session, type SessionOptions } from './session.ts'
 
 const CLOSE_MS = 400
+const CHECK_MS = 10_000
 
 export class OverRelp implements Session {
   /** What a crash may repeat is the window. */
@@ -49,8 +51,13 @@ export class OverRelp implements Session {
     const { where, expiry } = this.#options
     const what = `${where} RELP`
     const link = this.#linkOf()
+    const limit = new Tether(signal)
+    void this.#options.deps.clock.sleep(CHECK_MS, limit.signal).then(() => {
+      const words = `${where} did not answer within ${CHECK_MS / 1000} s: does it speak RELP, and with TLS as the address says?`
+      if (!limit.signal.aborted) limit.abort(new ConnectorError('timeout', words))
+    })
     try {
-      await link.open(signal)
+      await orAborted(link.open(limit.signal), limit.signal)
       const word = 'opens a session and answers for each message (assurance: received)'
       const ends = this.#connection ? expiry.results(this.#connection) : []
       return [{ what, ok: true, message: word }, ...ends]
@@ -58,6 +65,7 @@ export class OverRelp implements Session {
       const message = error instanceof ConnectorError ? error.message : 'could not be asked'
       return [{ what, ok: false, message }]
     } finally {
+      limit.close()
       await link.close(CLOSE_MS)
     }
   }

@@ -49,8 +49,8 @@ describe('validate', () => {
       stdout: `${path}
   workspace acme reads audit from https://a.example.com
   sink console (stdout, assurance: sent) takes audit, vault.projects as raw
-  sink archive (file, assurance: stored) takes audit, history.usage, vault.projects as raw
-  sink siem (splunk_hec, assurance: received) takes audit, history.usage, vault.projects as envelope
+  sink archive (file, assurance: stored) takes audit as raw
+  sink siem (splunk_hec, assurance: received) takes audit as envelope
 ok: 1 workspace, 3 sinks, 1 warning
 `,
       stderr: `${path}:5:53: sinks[0].sources[1]: warning: no workspace has vault.projects switched on\n`,
