@@ -48,7 +48,7 @@ describe('validate', () => {
       code: 0,
       stdout: `${path}
   workspace acme reads audit from https://a.example.com
-  sink console (stdout, assurance: sent) takes audit, vault.projects as raw
+  sink console (stdout, assurance: sent) takes audit as raw
   sink archive (file, assurance: stored) takes audit as raw
   sink siem (splunk_hec, assurance: received) takes audit as envelope
 ok: 1 workspace, 3 sinks, 1 warning
