@@ -150,7 +150,7 @@ export class ChainWalk {
     this.#blinded = false
     this.#after ??= manifest.number === 1 ? manifest.sequence.after : 0
     this.#through = Math.max(this.#through, manifest.sequence.through)
-    this.#gaps.push(...manifest.gaps)
+    for (const gap of manifest.gaps) this.#gaps.push(gap)
     for (const { filtered, parked } of manifest.stretches) {
       this.#filtered += filtered
       this.#parked += parked

@@ -38,7 +38,9 @@ export class OverRelp implements Session {
     /** index of the first message behind line i */
     const until = new Uint32Array(count)
     for (let i = 0; i < count; i++) {
-      messages.push(...messagesIn(bytes, i === 0 ? 0 : (ends[i - 1] as number), ends[i] as number))
+      const from = i === 0 ? 0 : (ends[i - 1] as number)
+      // One by one: an entry may have more parts than a call may have arguments.
+      for (const message of messagesIn(bytes, from, ends[i] as number)) messages.push(message)
       until[i] = messages.length
     }
     if (messages.length === 0) return { settled: count, refused: [] }

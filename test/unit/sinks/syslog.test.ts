@@ -416,10 +416,10 @@ describe('over UDP', () => {
 })
 
 describe('over RELP', () => {
-  function relpStand() {
+  function relpStand(more: Partial<z.input<typeof options>> = {}) {
     const fake = new FakeRelp()
     const deps = sinkDeps({ clock: new BriskClock(), connect: fake.connect })
-    const given = { address: 'relp://siem.test:2514', max_message_bytes: 600 }
+    const given = { address: 'relp://siem.test:2514', max_message_bytes: 600, ...more }
     return { fake, sink: syslog.open('siem', options.parse(given), deps) }
   }
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
@@ -451,6 +451,26 @@ describe('over RELP', () => {
     expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ settled: 1, refused: [] })
     const rest = runOf([big, { id: 'c' }], { firstSeq: 2 })
     expect(await deliver(sink, linesOf(rest, sink.frame))).toEqual({ settled: 2, refused: [] })
+    await sink.close()
+  })
+
+  test('an entry in more parts than a call may have arguments goes through', async () => {
+    const { fake, sink } = relpStand({ max_message_bytes: 480, hostname: 'h'.repeat(250) })
+    const raw = JSON.stringify({ id: 'b', fill: 'x'.repeat(16 * 2 ** 20 - 30) })
+    const lines = linesOf(runOf([{ id: 'a' }, { id: 'b', raw }, { id: 'c' }]), sink.frame)
+    expect(await deliver(sink, lines)).toEqual({ settled: 3, refused: [] })
+    expect(fake.stored.length).toBeGreaterThan(150_000)
+    expect(fake.stored.at(-2)).toMatch(/x"\}$/)
+    await sink.close()
+  })
+
+  test('an entry of which one part is refused for good is done with, whatever becomes of a later part', async () => {
+    const { fake, sink } = relpStand()
+    // The third part is refused too, but nothing behind it is taken: by itself it would be undecided.
+    fake.switches.codeOf = (message, number) =>
+      number > 3 || /part="[13]\/3"/.test(message) ? 500 : undefined
+    const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big]), sink.frame))
+    expect(outcome).toMatchObject({ settled: 2, refused: [{ index: 1, code: 'refused' }] })
     await sink.close()
   })
 
