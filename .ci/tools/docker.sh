@@ -36,12 +36,20 @@ end_process() {
   until_true 5 gone "$1"
 }
 
+# Whatever is mounted below goes with it.
+remove_run() {
+  awk -v under="$1/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r -n 1 umount -l
+  rm -rf "$1"
+}
+
 # A former run that was killed may have left its engine on the same folder.
 end_former() {
-  local pid
-  pid=$(cat "$home/pid" 2>/dev/null) || return 0
-  if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "--data-root $home/data"; then end_process "$pid"; fi
-  rm -f "$home/pid"
+  local pid former
+  pid=$(cat "$home/pid" 2>/dev/null || echo none)
+  if { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF -- "--data-root $home/data"; then end_process "$pid"; fi
+  former=$(cat "$home/run" 2>/dev/null || echo none)
+  case $former in /tmp/auditferry-docker.*) remove_run "$former" ;; esac
+  rm -f "$home/pid" "$home/run"
 }
 
 clean_up() {
@@ -54,8 +62,8 @@ clean_up() {
     end_process "$(cat "$run/exec/containerd/containerd.pid" 2>/dev/null || echo none)"
   fi
   if [ -n "$run" ]; then
-    awk -v under="$run/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r -n 1 umount -l
-    rm -rf "$run"
+    remove_run "$run"
+    rm -f "$home/run"
   fi
 }
 
@@ -110,6 +118,7 @@ trap 'exit 130' INT TERM HUP
 run=$(mktemp -d /tmp/auditferry-docker.XXXXXX)
 installed || as_it_is 'the engine could not be installed' "$@"
 end_former
+echo "$run" >"$home/run"
 since=$SECONDS
 start_engine || { tail -n 5 "$home/log"; as_it_is 'the engine does not start' "$@"; }
 image "$suite" || as_it_is 'no image could be made' "$@"
