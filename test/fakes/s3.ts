@@ -52,6 +52,13 @@ export type S3Fault = { readonly stores?: boolean } & (
       readonly headers?: Record<string, string>
     }
   | { readonly kind: 'slow'; readonly ms: number }
+  /** somebody else answers, in words of his own */
+  | {
+      readonly kind: 'page'
+      readonly status: number
+      readonly text: string
+      readonly headers?: Record<string, string>
+    }
 )
 
 export interface S3Object {
@@ -187,6 +194,11 @@ export class FakeS3 {
         return reply(200)
       case 'code':
         return refusal(fault.status, fault.code, fault.headers)
+      case 'page':
+        return reply(fault.status, request.method === 'HEAD' ? '' : fault.text, {
+          'content-type': 'text/html',
+          ...fault.headers,
+        })
       case 'slow':
         return { ...(answer ?? this.#answer(request, clock)), delayMs: fault.ms }
     }

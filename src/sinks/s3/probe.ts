@@ -77,7 +77,7 @@ async function look({ store, signal }: Probe, key: string): Promise<Looked | 'de
   try {
     return await store.look(key, signal)
   } catch (error) {
-    if (isDenied(error)) return 'denied'
+    if (error instanceof ConnectorError && error.code === 'forbidden') return 'denied'
     throw error
   }
 }
@@ -105,7 +105,7 @@ async function examine(probe: Probe, key: string): Promise<Manners> {
   // A name that was taken when we came has shown what is asked here.
   const again = answer.outcome === 'there' ? 'refused' : await putAgain(probe, key)
   const looked = await look(probe, key)
-  return { encryption: answer.encryption, again, looked, sha256: first.sha256 }
+  return { encryption: answer.encryption, again, looked, sha256: first.sha256, bytes: first.bytes }
 }
 
 /** True when it could be removed, as far as one is told. */

@@ -4,6 +4,7 @@ import type * as Library from '@aws-sdk/client-s3'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
+import { wantsOwnAnswer } from './answer.ts'
 import type { Body, Listed, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { credentialsOf, refreshed } from './credentials.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
@@ -57,6 +58,7 @@ export class Store {
       const stream = Readable.from(body.read(), { objectMode: false }).on('error', () => undefined)
       const command = new library.PutObjectCommand(this.#inputOf(key, body, options, stream))
       signsBodyAs(body.sha256, command)
+      wantsOwnAnswer(this.where, command)
       try {
         const answer = await client.send(command, { abortSignal: signal })
         if (answer.ETag === undefined)
@@ -66,7 +68,7 @@ export class Store {
           )
         return { outcome: 'stored', encryption: answer.ServerSideEncryption }
       } catch (error) {
-        if (statusOf(error) !== 412 && codeOf(error) !== 'PreconditionFailed') throw error
+        if (statusOf(error) !== 412 || codeOf(error) !== 'PreconditionFailed') throw error
         return { outcome: 'there', encryption: undefined }
       } finally {
         stream.destroy()

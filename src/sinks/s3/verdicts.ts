@@ -8,10 +8,11 @@ export interface Manners {
   readonly encryption: string | undefined
   /** what became of a second put under the same name */
   readonly again: 'refused' | 'replaced' | 'denied'
-  /** `denied`: this key may not read; undefined: not there although it was stored */
+  /** `denied`: this key may not read; undefined: not there although it was told to be */
   readonly looked: Looked | 'denied' | undefined
   /** of the body that was put, hex */
   readonly sha256: string
+  readonly bytes: number
   /** a body under another checksum was taken; absent: not asked */
   readonly wrongChecksum?: boolean
   /** of several puts at once under one name; absent: not asked */
@@ -19,6 +20,18 @@ export interface Manners {
 }
 
 const readOf = ({ looked }: Manners): Looked | undefined => (typeof looked === 'object' ? looked : undefined)
+
+const stranger =
+  'something that is not the bucket may be answering in its place; check endpoint, proxy and portal'
+
+function write({ again, looked, bytes }: Manners): Omit<CheckResult, 'what'> {
+  if (looked === undefined)
+    return { ok: false, message: `an object that was told to be stored is not there: ${stranger}` }
+  // One that was replaced has the other's length; some servers tell none.
+  if (again === 'refused' && looked !== 'denied' && looked.bytes > 0 && looked.bytes !== bytes)
+    return { ok: false, message: `an object that was stored is there of another length: ${stranger}` }
+  return { ok: true, message: 'objects can be written' }
+}
 
 function once({ again }: Manners): Omit<CheckResult, 'what'> {
   if (again === 'refused') return { ok: true, message: 'a second object under one name is refused (412)' }
@@ -90,7 +103,7 @@ function race({ winners }: Manners): Omit<CheckResult, 'what'> | undefined {
 
 export function verdicts(where: string, options: S3Options, manners: Manners): readonly CheckResult[] {
   const given = {
-    write: { ok: true, message: 'objects can be written' },
+    write: write(manners),
     'once only': once(manners),
     encryption: encryption(options, manners),
     'object lock': lock(options, manners),

@@ -229,6 +229,43 @@ describe('what an answer means', () => {
     expect(fake.entries).toHaveLength(1)
   })
 
+  const pages: [string, string][] = [
+    ['a page', '<!doctype html><html><br><h1>Not with me</h1></html>'],
+    ['a page that is XML too', '<html><body>PreconditionFailed</body></html>'],
+    ['another error than S3 has', '<Error><Code>Blocked</Code></Error>'],
+    ['JSON', '{"Code":"PreconditionFailed"}'],
+    ['nothing', ''],
+  ]
+
+  it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
+    const { put, fake, sink } = bench()
+    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+    const words = /412[^]*not S3's own[^]*portal or proxy/
+    const first = await caught(put())
+    expect([first.action, first.message]).toEqual(['hold', expect.stringMatching(words)])
+    expect(await sink.check(never)).toMatchObject([
+      { ok: false, message: expect.stringMatching(words) as string },
+    ])
+    fake.faultOfAll = undefined
+    await put('{"first":1}\n')
+    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+    const later = await caught(put())
+    expect([later.action, later.message]).toEqual(['hold', expect.stringMatching(words)])
+    expect(fake.entries).toHaveLength(1)
+  })
+
+  it.each([200, 404, 409, 412, 418])(
+    'a portal that answers %d to everything stores nothing',
+    async (status) => {
+      const { put, fake } = bench()
+      await put('{"first":1}\n')
+      fake.faultOfAll = () => ({ kind: 'page', status, text: '<html>No</html>', headers: { etag: '"e"' } })
+      await caught(put())
+      await caught(put())
+      expect(fake.entries).toHaveLength(1)
+    },
+  )
+
   it('of an answer without end no more is read than any server needs to say', async () => {
     let bytes = 0
     const { put, fake } = bench({}, {}, (send) => async (request, signal) => {
@@ -392,6 +429,38 @@ describe('servers that differ', () => {
     expect(await told('moto')).toMatch(/at once under one name 2 were told to be the first/)
     expect(await told('versitygw', { deniesLocked: true })).toMatch(/wants versioning/)
     expect(await told('aws', { locks: false })).toMatch(/object_lock needs a bucket with Object Lock/)
+  })
+
+  it.each<[string, (path: string) => S3Fault | undefined]>([
+    ['there already', () => ({ kind: 'code', status: 412, code: 'PreconditionFailed' })],
+    ['stored', () => ({ kind: 'page', status: 200, text: '', headers: { etag: '"e"' } })],
+  ])('an object that is told to be %s and is not there holds the sink', async (_, fault) => {
+    const { put, sink, fake } = bench()
+    fake.faultOfAll = ({ method, url }) => (method === 'PUT' ? fault(url) : undefined)
+    const error = await caught(put())
+    expect(error.action).toBe('hold')
+    expect(error.message).toMatch(/is not there/)
+    expect(fake.puts).toBe(0)
+    const faults = (await sink.check(never)).filter(({ ok }) => !ok)
+    expect(faults[0]?.message).toMatch(/is not there/)
+  })
+
+  it('a HEAD that is refused otherwise than as forbidden is not taken for a lack of rights', async () => {
+    const { put, fake } = bench()
+    fake.faultOfAll = ({ method }) =>
+      method === 'HEAD' ? { kind: 'page', status: 412, text: '' } : undefined
+    expect((await caught(put())).action).toBe('hold')
+    expect(fake.puts).toBe(0)
+  })
+
+  it('an object of another length than was put holds the sink', async () => {
+    const { put, fake } = bench()
+    fake.faultOfAll = ({ method }) =>
+      method === 'HEAD'
+        ? { kind: 'page', status: 200, text: '', headers: { 'content-length': '4711', etag: '"e"' } }
+        : undefined
+    expect((await caught(put())).message).toMatch(/of another length/)
+    expect(fake.puts).toBe(0)
   })
 
   it('a role that may only write is told what could not be seen, and delivers', async () => {
