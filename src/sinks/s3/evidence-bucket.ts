@@ -23,7 +23,11 @@ function bodyOf(bytes: Uint8Array): Body {
 }
 
 /** Manifests are locked as the objects are. */
-export function manifestStore(store: Store, options: S3Options, clock: Clock): ManifestStore {
+export function manifestStore(
+  store: Pick<Store, 'put' | 'fetch' | 'where'>,
+  options: S3Options,
+  clock: Clock,
+): ManifestStore {
   const { prefix, object_lock: lock } = options
   return {
     async put(key, bytes, signal) {
@@ -31,10 +35,10 @@ export function manifestStore(store: Store, options: S3Options, clock: Clock): M
       const put = { contentType, lockedUntil }
       return (await store.put(under(prefix, key), bodyOf(bytes), put, signal)).outcome
     },
-    async get(key, signal) {
+    async get(key, mostBytes, signal) {
       try {
         const body = await store.fetch(under(prefix, key), signal)
-        if (body) return Buffer.concat(await all(body))
+        if (body) return await beginningOf(body, mostBytes)
       } catch (error) {
         if (error instanceof ConnectorError && error.code === 'forbidden') return undefined
         throw error
@@ -44,10 +48,16 @@ export function manifestStore(store: Store, options: S3Options, clock: Clock): M
   }
 }
 
-async function all(body: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
+/** Whoever may write to the bucket says how long a body is: what is beyond is not read. */
+async function beginningOf(body: AsyncIterable<Uint8Array>, mostBytes: number): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
-  for await (const part of body) parts.push(part)
-  return parts
+  let bytes = 0
+  for await (const part of body) {
+    parts.push(part.subarray(0, mostBytes - bytes))
+    bytes += part.length
+    if (bytes >= mostBytes) break
+  }
+  return Buffer.concat(parts)
 }
 
 export function bucketEvidence(store: Store, prefix: string, signal: AbortSignal): EvidenceStore {

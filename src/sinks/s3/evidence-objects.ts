@@ -15,6 +15,8 @@ export interface EvidenceStore {
 }
 
 const LF = 10
+/** Packing makes lines longer by no more than this and once their length: where nobody said how long the body is. */
+const PACKING_BYTES = 1024 * 1024
 /** 2^24 bytes: more than any level that objects are written with. */
 const ZSTD_WINDOW_LOG = 24
 
@@ -78,7 +80,7 @@ interface Seen {
 async function see(
   body: AsyncIterable<Uint8Array>,
   packed: ObjectPlace['packed'],
-  { bytes: mostBytes, stored_bytes: mostStored = Infinity }: ManifestObject,
+  { bytes: mostBytes, stored_bytes: mostStored = 2 * mostBytes + PACKING_BYTES }: ManifestObject,
 ): Promise<Seen> {
   const stored = createHash('sha256')
   const lines = createHash('sha256')
@@ -130,7 +132,8 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
   } catch (error) {
     if (error instanceof TooLong) return 'is longer than its manifest says'
     const code = errnoOf(error, '')
-    if (/^(Z_|ERR_ZLIB|ZSTD_)/.test(code)) return `cannot be decompressed (${code})`
+    if (/^(Z_|ERR_ZLIB|ZSTD_)/.test(code))
+      return `was changed or damaged: it cannot be decompressed (${code})`
     throw error
   }
 }

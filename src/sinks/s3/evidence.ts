@@ -35,8 +35,8 @@ const RETRY_MS = 30_000
 export interface ManifestStore {
   /** Never replaces: `there` when something stands under the key already. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<'stored' | 'there'>
-  /** Undefined where this role may write but not read. */
-  get(key: string, signal: AbortSignal): Promise<Uint8Array | undefined>
+  /** Reads up to `mostBytes`, and no further. Undefined where this role may write but not read. */
+  get(key: string, mostBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
 }
 
 export interface EvidenceOptions {
@@ -214,9 +214,11 @@ class ManifestChain implements Evidence {
   /** Something stands where the manifest belongs: it itself, from a try whose answer was lost, or somebody else's. */
   async #compare({ key, body }: Pending, signal: AbortSignal): Promise<void> {
     const { sink, store } = this.#options
-    const found = await store.get(key, signal)
+    const ours = Buffer.from(body)
+    // One byte more than ours is another's, however long it is.
+    const found = await store.get(key, ours.length + 1, signal)
     // Without the right to read, a second try is taken for what it nearly always is; `verify` sees it if it was not.
-    if (found === undefined ? this.#fresh !== key : Buffer.from(body).equals(found)) return
+    if (found === undefined ? this.#fresh !== key : ours.equals(found)) return
     throw new ConnectorError(
       'misconfigured',
       `Another manifest stands under ${key} already, so the chain of sink ${sink} would fork: two journals write as one (a copy, or one put back from an old backup), or somebody put it there. Stop the other writer; to go on from here, give the sink another name, which begins a new chain`,

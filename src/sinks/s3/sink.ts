@@ -14,7 +14,7 @@ import { lineFrame } from '../line-frame.ts'
 import { checkSigningKey, openEvidence } from './evidence.ts'
 import { manifestStore } from './evidence-bucket.ts'
 import { objectKey } from './key.ts'
-import { bucketOf, filesOf, options, type S3Options, urlsOf } from './options.ts'
+import { bucketOf, filesOf, options, placeOf, type S3Options, urlsOf } from './options.ts'
 import { checkBucket, proveBucket } from './probe.ts'
 import { Spool, type Spooled } from './spool.ts'
 import { Store } from './store.ts'
@@ -66,7 +66,7 @@ class S3Sink implements ObjectSink {
           await this.#prove(signal)
           return store.put(key, body, signal)
         },
-        get: (key, signal) => store.get(key, signal),
+        get: (key, mostBytes, signal) => store.get(key, mostBytes, signal),
       },
     })
   }
@@ -139,6 +139,7 @@ export const s3: SinkKind<typeof options, ObjectSink> = {
   assurance: () => assurance,
   to: (given) => [bucketOf(given)],
   urls: urlsOf,
+  place: placeOf,
   files: filesOf,
   open: (name, s3Options, deps) => new S3Sink(name, s3Options, deps),
 }

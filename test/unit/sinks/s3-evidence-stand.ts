@@ -81,8 +81,8 @@ export class MemoryBucket implements ManifestStore {
     })
   }
 
-  async get(key: string): Promise<Uint8Array | undefined> {
-    return this.mayRead ? this.objects.get(key) : undefined
+  async get(key: string, mostBytes: number): Promise<Uint8Array | undefined> {
+    return this.mayRead ? this.objects.get(key)?.subarray(0, mostBytes) : undefined
   }
 
   /** As a verifier sees it. In no order that means anything. */
