@@ -6,7 +6,7 @@ import { sink } from './sink.ts'
 import { sourcesOf, workspace, type WorkspaceConfig } from './workspace.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
-export { sinkFiles, type SinkConfig } from './sink.ts'
+export { sinkFiles, sinkPlace, type SinkConfig } from './sink.ts'
 
 const limits = () =>
   z.strictObject({

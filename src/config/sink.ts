@@ -1,7 +1,7 @@
 // A sink of the configuration: the keys that every sink has, joined with each kind's own options.
 import { z } from 'zod'
 import { formatNames } from '../formats/named.ts'
-import type { NamedFile } from '../model/sink-kind.ts'
+import type { NamedFile, NamedPlace } from '../model/sink-kind.ts'
 import { duration } from '../model/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
@@ -94,6 +94,11 @@ if (!first) throw new Error('there is no kind of sink')
 export const sink = z
   .discriminatedUnion('type', [first, ...others])
   .describe('One receiver.') as unknown as z.ZodType<SinkConfig>
+
+/** Where elsewhere a sink's lines come to lie; undefined where sinks cannot meet. */
+export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
+  return kindOf(config.type).place?.(config)
+}
 
 /** The files that a sink names: to be read, or to be written by it alone. */
 export function sinkFiles(config: SinkConfig, which: 'files' | 'outputs'): readonly NamedFile[] {

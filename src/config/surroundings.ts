@@ -5,7 +5,7 @@ import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
-import { type Config, sinkFiles, sourcesOf } from './schema.ts'
+import { type Config, sinkFiles, sinkPlace, sourcesOf } from './schema.ts'
 
 export interface Surroundings {
   readonly faults: readonly Fault[]
@@ -57,6 +57,23 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   }
 }
 
+/** Two sinks in one place: each line would stand there twice, and what testifies for one would not know the other's. */
+function lookAtSharedPlaces({ loaded, fault }: Look): void {
+  const owners = new Map<string, number>()
+  for (const [index, sink] of loaded.config.sinks.entries()) {
+    const place = sinkPlace(sink)
+    if (!place) continue
+    const { field, name } = place
+    const owner = owners.get(name)
+    if (owner === undefined) owners.set(name, index)
+    else
+      fault(
+        ['sinks', index, field],
+        `its lines would lie among those of sinks[${owner}] (${name}): give each a ${field} of its own`,
+      )
+  }
+}
+
 function lookAtWrittenFiles({ loaded, files, fault }: Look): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const message = writeFault(resolve(name), files)
@@ -100,6 +117,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   const { look, faults, warnings } = looking(loaded, files)
   lookAtReadFiles(look)
   lookAtSharedFiles(look)
+  lookAtSharedPlaces(look)
   lookAtWrittenFiles(look)
   lookAtSecretFiles(look)
   lookAtSources(look)
@@ -110,7 +128,10 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
 export function loadToRun(file: string, world: References, files: Files): Config {
   const { faults, loaded } = examineConfig(file, world)
   const shared = loaded && looking(loaded, files)
-  if (shared) lookAtSharedFiles(shared.look)
+  if (shared) {
+    lookAtSharedFiles(shared.look)
+    lookAtSharedPlaces(shared.look)
+  }
   const all = [...faults, ...(shared?.faults ?? [])]
   if (!loaded || all.length > 0) throw new ConfigFaults(all)
   return loaded.config

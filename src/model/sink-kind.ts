@@ -32,6 +32,12 @@ export interface NamedFile {
   readonly path: string
 }
 
+export interface NamedPlace {
+  readonly field: string
+  /** in words, for messages */
+  readonly name: string
+}
+
 export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | ObjectSink = Sink> {
   /** strict: unknown keys are refused. Only what is particular to the kind; the common keys are config's. */
   readonly options: Schema
@@ -45,6 +51,8 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   files?(options: z.output<Schema>): readonly NamedFile[]
   /** Files that this sink alone may write to: two sinks that share one are a fault. */
   outputs?(options: z.output<Schema>): readonly NamedFile[]
+  /** Where elsewhere its lines come to lie, with the field that sets it apart: two sinks with one place are a fault. */
+  place?(options: z.output<Schema>): NamedPlace
   /** Connects to nothing yet. */
   open(name: string, options: z.output<Schema>, deps: SinkDeps): Opened
 }

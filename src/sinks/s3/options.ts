@@ -1,6 +1,6 @@
 // What an operator may say about a bucket.
 import { z } from 'zod'
-import type { NamedFile } from '../../model/sink-kind.ts'
+import type { NamedFile, NamedPlace } from '../../model/sink-kind.ts'
 import { duration, secret, size } from '../../model/units.ts'
 import { isBareUrl } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
@@ -140,6 +140,19 @@ export type S3Options = z.output<typeof options>
 /** The bucket and who has it, for messages. */
 export const bucketOf = ({ bucket, endpoint: at }: Pick<S3Options, 'bucket' | 'endpoint'>): string =>
   `bucket ${bucket} at ${at === undefined ? 'AWS' : new URL(at).host}`
+
+/** All of AWS is one: the name of a bucket is given once there, whatever the address. */
+function ownerOf(endpoint: string | undefined): string {
+  if (endpoint === undefined) return 'AWS'
+  const { host, hostname } = new URL(endpoint)
+  return /(?:^|\.)amazonaws\.com(?:\.cn)?$/.test(hostname) ? 'AWS' : host
+}
+
+/** Where its objects lie. */
+export function placeOf({ bucket, endpoint: at, prefix }: S3Options): NamedPlace {
+  const within = prefix === '' ? 'no prefix' : `prefix ${prefix}`
+  return { field: 'prefix', name: `bucket ${bucket} at ${ownerOf(at)}, ${within}` }
+}
 
 export const urlsOf = (given: S3Options): readonly string[] =>
   [given.endpoint, given.sts_endpoint].filter((url) => url !== undefined)

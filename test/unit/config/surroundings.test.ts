@@ -88,6 +88,26 @@ test('two sinks into one file, or one into the journal, are faults', () => {
   ])
 })
 
+const bucket = (name: string, more: string) => `  - { name: ${name}, type: s3, bucket: logs${more} }\n`
+
+test.each([
+  ['', ', endpoint: "https://s3.eu-west-1.amazonaws.com"'],
+  [', prefix: a', ', prefix: a/, compression: none, format: envelope'],
+  [', endpoint: "https://MINIO.test:443"', ', endpoint: "https://minio.test"'],
+])('two sinks of one bucket and prefix are a fault, and no daemon starts with it: %j, %j', (one, other) => {
+  const fault =
+    /^6 sinks\.1\.prefix: its lines would lie among those of sinks\[0\] \(bucket logs at .*\): give each a prefix of its own$/
+  const { faults } = around(bucket('a', one) + bucket('b', other))
+  expect(faults).toEqual([expect.stringMatching(fault)])
+  const world = { env: {}, readFile: readTextFile }
+  expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('give each a prefix of its own')
+})
+
+test('sinks of one bucket with other prefixes, or of other servers, are in order', () => {
+  const others = ['', ', prefix: a', ', prefix: b', ', endpoint: "https://minio.test:9000"']
+  expect(around(others.map((more, i) => bucket(`s${i}`, more)).join('')).faults).toEqual([])
+})
+
 test('a certificate that is not there is a fault at its key', () => {
   const sinks = `  - name: siem
     type: splunk_hec
