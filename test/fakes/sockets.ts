@@ -47,6 +47,9 @@ export class FakeConnection implements Connection {
       this.destroy()
       throw fault('aborted', 'called off')
     }
+    await this.#peer.taking(this, copy, signal)
+    if (signal.aborted) this.destroy()
+    if (signal.aborted) throw fault('aborted', 'called off')
     this.received.push(copy)
     this.#peer.wrote(this, copy)
   }
@@ -102,6 +105,9 @@ export class FakePeer {
   stalled: boolean | 'once' = false
   certificateEndsAt: number | undefined
   ownCertificateEndsAt: number | undefined
+  /** Each write is taken when this resolves. */
+  taking: (connection: FakeConnection, bytes: Buffer, signal: AbortSignal) => Promise<void> | void = () =>
+    undefined
   /** Told of each write, behind it. */
   wrote: (connection: FakeConnection, bytes: Buffer) => void = () => undefined
 

@@ -45,7 +45,7 @@ export interface SessionOptions {
 
 /** For the connection and its handshake together. */
 export const CONNECT_MS = 10_000
-/** A receiver that takes no byte for so long is given up. */
+/** A receiver that takes no more for so long is given up, the first time. */
 export const WRITE_MS = 30_000
 /**
  * So long a new connection must last after its first batch: a balancer without a server behind it, or a receiver that dislikes

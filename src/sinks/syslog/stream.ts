@@ -5,17 +5,11 @@ import type { CheckResult, Lines } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
 import { framedBytes } from '../line-frame.ts'
 import { Kept } from './kept.ts'
+import { Patience } from './patience.ts'
 import { checkStream } from './stream-check.ts'
-import {
-  CONNECT_MS,
-  type Delivered,
-  PROOF_MS,
-  type Session,
-  type SessionOptions,
-  WRITE_MS,
-} from './session.ts'
+import { CONNECT_MS, type Delivered, PROOF_MS, type Session, type SessionOptions } from './session.ts'
 
-/** Of one write, for which the receiver has the whole deadline. */
+/** Of one write, for which the receiver has all our patience. */
 const WRITE_BYTES = 64 * 1024
 /** A syslog receiver says nothing; what talks on is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
@@ -36,6 +30,7 @@ interface Line {
 export class StreamSession implements Session {
   readonly #options: SessionOptions
   readonly #kept: Kept
+  readonly #patience = new Patience()
   readonly #stop = new AbortController()
   #line: Line | undefined
   #delivering = false
@@ -168,18 +163,22 @@ export class StreamSession implements Session {
 
   /** What fails here leaves half a message behind: the connection is gone with it. */
   async #writePiece(line: Line, piece: Uint8Array, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options.deps
     const written = new AbortController()
     const late = new AbortController()
-    line.writingSince = this.#options.deps.clock.elapsed()
-    void this.#options.deps.clock.sleep(WRITE_MS, written.signal).then(() => {
+    const [startedAt, mostMs] = [clock.elapsed(), this.#patience.ms]
+    line.writingSince = startedAt
+    void clock.sleep(mostMs, written.signal).then(() => {
       if (!written.signal.aborted) late.abort()
     })
     try {
       await line.connection.write(piece, AbortSignal.any([signal, late.signal]))
       line.writingSince = undefined
+      this.#patience.took(piece.length, clock.elapsed() - startedAt)
     } catch (error) {
       if (!late.signal.aborted || signal.aborted) throw line.failure ?? error
-      const what = `${this.#options.where} took nothing for ${WRITE_MS / 1000} s: is it stuck, or its queue full?`
+      this.#patience.ranOut()
+      const what = `${this.#options.where} took no more for ${mostMs / 1000} s: is it stuck, or slow? Next time it has ${this.#patience.ms / 1000} s`
       throw new ConnectorError('timeout', what, { cause: error })
     } finally {
       written.abort()

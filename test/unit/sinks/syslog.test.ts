@@ -251,6 +251,46 @@ describe('over a stream', () => {
     expect(received(it)[1]).toEqual(idsOf(4, 1))
   })
 
+  test('a receiver that takes 1000 bytes a second gets all of it: it is given up ever later, not for ever', async () => {
+    const it = stand()
+    // As a system does: its buffer takes a megabyte at once, and more only when a third of that has left.
+    const room = new WeakMap<object, number>()
+    it.peer.taking = async (connection, { length }, signal) => {
+      if ((room.get(connection) ?? 1_000_000) < length) {
+        await it.clock.sleep(333_000, signal)
+        room.set(connection, 333_000)
+      }
+      room.set(connection, (room.get(connection) ?? 1_000_000) - length)
+    }
+    const filled = (from: number) =>
+      someEntries(100, from).map(({ id }) => ({ id, raw: JSON.stringify({ id, fill: 'x'.repeat(6_000) }) }))
+    const messages: string[] = []
+    for (let from = 1; from < 1_200; from += 100) {
+      for (let settled = 0; settled === 0;) {
+        const delivery = deliver(it.sink, linesOf(runOf(filled(from)), it.sink.frame)).then(
+          (outcome) => (settled = outcome.settled),
+          (error: unknown) => messages.push((error as Error).message),
+        )
+        const over = new AbortController()
+        void delivery.then(() => over.abort())
+        for (let seconds = 0; !over.signal.aborted; seconds += 10) {
+          expect(seconds).toBeLessThan(100_000)
+          await turn()
+          it.clock.pass(10_000)
+        }
+      }
+    }
+    expect(messages.map((message) => / for (\d+) s:/.exec(message)?.[1])).toEqual(['30', '60', '120', '240'])
+    expect(new Set(idsIn(it.peer.streams().at(-1) ?? Buffer.alloc(0))).size).toBeGreaterThan(1_000)
+    it.peer.taking = () => undefined
+    for (let from = 1_201; from < 8_000; from += 100) await deliver(it.sink, linesOf(runOf(filled(from)), it.sink.frame)) // prettier-ignore
+    it.peer.stalled = true
+    const late = caught(deliver(it.sink, batch(it.sink, 3, 8_001)))
+    await turn()
+    it.clock.pass(30_001)
+    expect((await late).message).toContain('for 30 s')
+  })
+
   test('a stop in the midst of a write is aborted and leaves no connection that begins in half a message', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
