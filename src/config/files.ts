@@ -9,7 +9,7 @@ export interface Files {
   /** Throws as node:fs does. */
   read(path: string): string
   /** Permission bits and kind; undefined where there is nothing. */
-  look(path: string): { readonly kind: 'file' | 'folder'; readonly mode: number } | undefined
+  look(path: string): { readonly kind: 'file' | 'folder' | 'other'; readonly mode: number } | undefined
   writable(path: string): boolean
   /** The same for one file under whatever name, links of both kinds included; also for one that is yet to be made. */
   identity(path: string): string
@@ -60,7 +60,8 @@ export const realFiles: Files = {
   look(path) {
     try {
       const stats = statSync(path)
-      return { kind: stats.isDirectory() ? 'folder' : 'file', mode: stats.mode & 0o777 }
+      const kind = stats.isDirectory() ? 'folder' : stats.isFile() ? 'file' : 'other'
+      return { kind, mode: stats.mode & 0o777 }
     } catch {
       return undefined
     }
@@ -79,6 +80,8 @@ export const realFiles: Files = {
 export function writeFault(path: string, files: Files): string | undefined {
   const there = files.look(path)
   if (there?.kind === 'folder') return 'is a folder: want a file name'
+  if (there?.kind === 'other')
+    return 'is a device, pipe or socket: want a regular file (for standard output there is the sink stdout)'
   if (there) return files.writable(path) ? undefined : 'may not be written: give this user the permission'
   let folder = dirname(path)
   // The folders between are created at start: the nearest that exists decides.

@@ -159,14 +159,15 @@ export class Shelf {
     return this.#chunk({ first: row.first, last: row.last, payload: row.payload, address, entries })
   }
 
-  /** A Map keeps the order of insertion: the least lately used stands first. */
+  /** A Map keeps the order of insertion: the least lately used stands first. One huge entry is read again instead. */
   #touch(chunk: Chunk): Chunk {
     this.forget(chunk.first)
+    if (chunk.bytes > AT_HAND_BYTES) return chunk
     this.#atHand.set(chunk.first, chunk)
     this.#atHandBytes += chunk.bytes
     for (const oldest of this.#atHand.keys()) {
       const few = this.#atHandBytes <= AT_HAND_BYTES && this.#atHand.size <= AT_HAND_CHUNKS
-      if (few || this.#atHand.size === 1) break
+      if (few) break
       this.forget(oldest)
     }
     return chunk

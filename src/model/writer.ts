@@ -5,6 +5,8 @@ const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: 
   // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
+const LARGE_BYTES = 4 * 1024 * 1024
+
 export class ByteWriter {
   bytes: Buffer
   length = 0
@@ -17,7 +19,9 @@ export class ByteWriter {
   reserve(more: number): void {
     const needed = this.length + more
     if (needed <= this.bytes.length) return
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2))
+    // Doubling spares copies while it is small; what is large would take twice what it needs.
+    const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, usual))
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
   }

@@ -6,6 +6,9 @@ import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Loaded, roomBytes } from './lines.ts'
 import type { LoopOptions } from './loop.ts'
 
+/** A writer that one huge entry made grow is not kept. */
+const SPARE_BYTES = 4 * 1024 * 1024
+
 export interface BatchLimits {
   readonly maxEntries: number
   /** of framed lines; one line goes out alone, however large */
@@ -66,7 +69,7 @@ export class Loader {
 
   free({ leave, writer }: Loaded): void {
     leave()
-    this.#spare.push(writer)
+    if (writer.bytes.length <= SPARE_BYTES) this.#spare.push(writer)
   }
 
   #frame(batch: Batch, maxBytes: number, leave: () => void): Loaded {

@@ -66,6 +66,18 @@ async function endLine(file: DiskFile): Promise<FileEnd> {
   return endOf(file)
 }
 
+/** On the disk when it resolves. A full disk leaves no torn line behind. */
+async function writeWhole(file: DiskFile, bytes: Uint8Array, offset: number): Promise<void> {
+  try {
+    await file.write(bytes, offset)
+    await file.sync()
+  } catch (error) {
+    const full = error instanceof ConnectorError && error.code === 'disk_full'
+    if (full) await file.truncate(offset).catch(() => undefined)
+    throw error
+  }
+}
+
 /** The open file, its end as our last batch left it. */
 interface Pen {
   readonly file: DiskFile
@@ -128,14 +140,7 @@ class FileSink implements Sink {
 
   async #append({ file, end }: Pen, bytes: Uint8Array): Promise<void> {
     await kept(file, async () => {
-      try {
-        await file.write(bytes, end.size)
-        await file.sync()
-      } catch (error) {
-        const full = error instanceof ConnectorError && error.code === 'disk_full'
-        if (full) await file.truncate(end.size).catch(() => undefined)
-        throw error
-      }
+      await writeWhole(file, bytes, end.size)
     })
     this.#pen = { file, end: endAfter(end, bytes) }
   }
@@ -147,8 +152,7 @@ class FileSink implements Sink {
       await this.#cutAfterEqual(file, offset, bytes)
       // The equal part is written again too: a sync that failed before may have left it in memory alone, and only
       // what is written anew is synced anew. The same bytes in the same place: whoever follows the file sees nothing.
-      await file.write(bytes, offset)
-      await file.sync()
+      await writeWhole(file, bytes, offset)
     } finally {
       await closeQuietly(file)
     }

@@ -2,6 +2,8 @@
 
 const nothing = new Uint8Array(0)
 const MIN_CAPACITY_BYTES = 64 * 1024
+/** An entry of many megabytes should not take half as much again. */
+const MOST_SPARE_BYTES = 4 * 1024 * 1024
 
 /** What was once given out as a view is never written again, save by who asked for `own` and knows what was given out. */
 export class Slab {
@@ -27,7 +29,8 @@ export class Slab {
       const neededBytes = keptBytes + chunk.length
       const usualBytes = this.usualBytes + 2 * chunk.length
       const kept = this.bytes.subarray(live, this.length)
-      this.#set(allocate(Math.max(neededBytes * 1.5, usualBytes, MIN_CAPACITY_BYTES)), true)
+      const roomyBytes = neededBytes + Math.min(neededBytes / 2, MOST_SPARE_BYTES)
+      this.#set(allocate(Math.max(roomyBytes, usualBytes, MIN_CAPACITY_BYTES)), true)
       this.bytes.set(kept)
       this.bytes.set(chunk, keptBytes)
     }

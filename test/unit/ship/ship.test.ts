@@ -546,3 +546,14 @@ it('any interleaving of crashes, failures, partial and refused batches ends with
     { numRuns: 40 },
   )
 })
+
+it('a sink that settles nothing and does not say why is a fault, and no loop without a pause', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  await quay.append(2)
+  berth.sink.answer = () => ({ settled: 0, refused: [] })
+  await expect(berth.step()).rejects.toMatchObject({ code: 'bad_reply' })
+  berth.sink.answer = taken
+  await berth.empty()
+  expect(quay.journal.stats().entries).toBe(0)
+})

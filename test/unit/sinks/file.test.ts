@@ -267,3 +267,56 @@ test('check tells whether the file can be written, and leaves nothing behind', a
   disk.fail('open', 'misconfigured')
   expect(await sink.check(never)).toMatchObject([{ ok: false, message: 'open failed, as told' }])
 })
+
+test('a file that shrank or grew between two batches is looked at anew: nothing of ours is written over what is there', async () => {
+  for (const change of ['', 'x'.repeat(4000) + '\n']) {
+    const disk = new FakeDisk()
+    const sink = open(disk)
+    await deliver(sink, batchOf(sink, 3, 1))
+    const handle = await disk.open(PATH)
+    await handle.truncate(0)
+    await handle.write(Buffer.from(change), 0)
+    await handle.close()
+    await deliver(sink, batchOf(sink, 2, 4))
+    expect(disk.content(PATH)?.toString()).toBe(change + text(batchOf(sink, 2, 4)))
+  }
+})
+
+test('a file of the same size in the place of ours is another file', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 3, 1))
+  const size = disk.content(PATH)?.length ?? 0
+  const stranger = 'x'.repeat(size - 1) + '\n'
+  await disk.rename(PATH, '/out/moved')
+  disk.put(PATH, stranger)
+  await deliver(sink, batchOf(sink, 2, 4))
+  expect(disk.content('/out/moved')?.toString()).toBe(text(batchOf(sink, 3, 1)))
+  expect(disk.content(PATH)?.toString()).toBe(stranger + text(batchOf(sink, 2, 4)))
+})
+
+test('what stands behind a batch that is there whole is not cut', async () => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  const lines = batchOf(sink, 3, 1)
+  const detail = await deliver(sink, lines)
+  await sink.close()
+  const behind = text(batchOf(sink, 2, 4))
+  const handle = await disk.open(PATH)
+  await handle.write(Buffer.from(behind), await handle.size())
+  await handle.close()
+  await open(disk).deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(PATH)?.toString()).toBe(text(lines) + behind)
+})
+
+test('a disk that is full at a second try leaves no torn line either', async () => {
+  const disk = new FakeDisk({ capacityBytes: 500 })
+  const sink = open(disk)
+  const before = text(batchOf(sink, 2, 1))
+  await deliver(sink, batchOf(sink, 2, 1))
+  const lines = batchOf(sink, 4, 3)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  for (const doubtful of [false, true, true])
+    await sink.deliver({ lines, detail, doubtful }, never).catch(() => undefined)
+  expect(disk.content(PATH)?.toString()).toBe(before)
+})
