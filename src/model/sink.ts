@@ -147,6 +147,8 @@ export interface OpenObject {
 export interface ReadyObject {
   /** Resolves when the receiver has it, by this try or an earlier one. Throws ConnectorError otherwise. */
   put(signal: AbortSignal): Promise<StoredObject>
+  /** True once the disk gave back something else than was written to it: only writing it anew helps. */
+  readonly spoiled?: () => boolean
   /** Removes it from the disk; never throws. */
   discard(): Promise<void>
 }

@@ -1,7 +1,7 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, then written group by group, stored, settled as one.
 import type { LoopOptions, Stepper, StepResult } from './loop.ts'
 import { roomBytes } from './lines.ts'
-import { flush, type Sending, sendingOf, type Waiting, type Writing } from './sending.ts'
+import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
 import { Contents, type ObjectFraming, Plan } from './stretch.ts'
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { Room } from '../model/room.ts'
@@ -146,6 +146,9 @@ export class ObjectShipper implements Stepper {
       sending.done.add(group)
       sending.stored.push(stored)
       sending.contents.push(contents)
+    } catch (error) {
+      if (ready.spoiled?.()) await writeAnew(sending)
+      throw error
     } finally {
       watch.request(clock.elapsed() - startedAt)
     }

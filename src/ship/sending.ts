@@ -46,3 +46,9 @@ export async function flush(writing: Writing): Promise<void> {
   writer.clear()
   if (writer.bytes.length > SPARE_BYTES) writing.writer = new ByteWriter()
 }
+
+/** What waits is given up: the journal still has it, and it comes under the same names. */
+export async function writeAnew(sending: Sending): Promise<void> {
+  sending.complete = false
+  await Promise.all(sending.waiting.splice(0).map(({ ready }) => ready.discard()))
+}

@@ -94,7 +94,7 @@ class S3Sink implements ObjectSink {
 
   #ready(
     content: ObjectContent,
-    { linesBytes, linesSha256, body }: Spooled,
+    { linesBytes, linesSha256, body, spoiled }: Spooled,
     discard: () => Promise<void>,
   ): ReadyObject {
     const { prefix, compression, object_lock: lock } = this.#options
@@ -110,6 +110,7 @@ class S3Sink implements ObjectSink {
         const { outcome } = await this.#store.put(key, body, { contentType, lockedUntil }, signal)
         return { ...stored, there: outcome === 'there' }
       },
+      spoiled,
       discard,
     }
   }

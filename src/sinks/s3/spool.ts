@@ -19,6 +19,8 @@ export interface Spooled {
   readonly linesBytes: number
   readonly linesSha256: string
   readonly body: Body
+  /** True once what was read back was not what was written. */
+  readonly spoiled: () => boolean
 }
 
 function compressorOf(compression: Compression): Transform | undefined {
@@ -38,6 +40,7 @@ export class Spool {
   readonly #drained: Promise<void>
   #linesBytes = 0
   #bodyBytes = 0
+  #spoiled = false
   #gone = false
 
   /** A file that a dead process left under this name is written over. */
@@ -89,25 +92,31 @@ export class Spool {
   async end(): Promise<Spooled> {
     this.#compressor?.end()
     await this.#drained
-    const body: Body = {
-      bytes: this.#bodyBytes,
-      sha256: this.#bodyHash.digest('hex'),
-      read: () => this.#read(),
-    }
-    return { linesBytes: this.#linesBytes, linesSha256: this.#linesHash.digest('hex'), body }
+    const sha256 = this.#bodyHash.digest('hex')
+    const body: Body = { bytes: this.#bodyBytes, sha256, read: () => this.#read(sha256) }
+    const linesSha256 = this.#linesHash.digest('hex')
+    return { linesBytes: this.#linesBytes, linesSha256, body, spoiled: () => this.#spoiled }
   }
 
-  async *#read(): AsyncGenerator<Uint8Array> {
+  /** The last piece is given only where the whole is what was written: not every server looks at checksums. */
+  async *#read(sha256: string): AsyncGenerator<Uint8Array> {
+    const hash = createHash('sha256')
     for (let at = 0; at < this.#bodyBytes;) {
       const piece = await this.#file.read(at, Math.min(PIECE_BYTES, this.#bodyBytes - at))
-      if (piece.length === 0)
-        throw new ConnectorError(
-          'misconfigured',
-          `${this.#path} was cut while it was being sent: what else writes there?`,
-        )
+      if (piece.length === 0) throw this.#spoil('cut')
+      hash.update(piece)
       at += piece.length
+      if (at === this.#bodyBytes && hash.digest('hex') !== sha256) throw this.#spoil('changed')
       yield piece
     }
+  }
+
+  #spoil(how: 'cut' | 'changed'): ConnectorError {
+    this.#spoiled = true
+    return new ConnectorError(
+      'misconfigured',
+      `${this.#path} was ${how} while it was waiting to be sent: what else writes there? It is written anew from the journal`,
+    )
   }
 
   /** Never throws: what cannot be removed is written over by the next. */

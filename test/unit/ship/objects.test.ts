@@ -11,7 +11,13 @@ import { s3 } from '../../../src/sinks/s3/sink.ts'
 import { part, START_US, spec, type EntrySpec } from '../../contract/journal-parts.ts'
 import { FakeDisk } from '../../fakes/disk.ts'
 import { rawFormat, runOf } from '../../fakes/lines.ts'
-import { type FakeS3, FakeS3 as Server, type S3Switches, s3Transport } from '../../fakes/s3.ts'
+import {
+  type FakeS3,
+  FakeS3 as Server,
+  manners as servers,
+  type S3Switches,
+  s3Transport,
+} from '../../fakes/s3.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
 import { never, openQuay, type Quay, START } from './quay.ts'
@@ -445,6 +451,65 @@ describe('failures', () => {
     expectEachOnce(pier.fake, someIds(1, 5))
     expect(pier.disk.paths()).toEqual([])
     expect(pier.disk.openFiles).toBe(0)
+  })
+
+  const spoils: [string, (body: Buffer) => Buffer][] = [
+    ['was cut', (body) => body.subarray(0, body.length / 2)],
+    ['was emptied', () => Buffer.alloc(0)],
+    ['was changed', (body) => Buffer.from(body).fill('x', 10, 30)],
+  ]
+
+  it.each(
+    spoils.flatMap(([what, spoil]) =>
+      (['aws', 'moto'] as const).map((server) => [what, spoil, server] as const),
+    ),
+  )(
+    'an object that %s on the disk between two tries is written anew, under the same name (%#)',
+    async (_, spoil, server) => {
+      const quay = await openQuay()
+      const pier = openPier(quay, { switches: servers[server], s3: { compression: 'none' } })
+      await appendMixed(quay, 30)
+      pass(quay, HOUR_MS)
+      while (pier.fake.puts < 3) await pier.step()
+      pier.fake.faults.push({ kind: 'reset' })
+      await expect(pier.step()).rejects.toMatchObject({ code: 'unreachable' })
+      // The one that is next, and one that is not.
+      for (const path of pier.disk.paths().slice(0, 2)) {
+        const file = await pier.disk.open(path)
+        const spoiled = spoil(pier.disk.content(path) ?? expect.fail())
+        await file.truncate(0)
+        await file.write(spoiled, 0)
+        await file.close()
+      }
+      await expect(pier.step()).rejects.toMatchObject({
+        code: 'misconfigured',
+        message: expect.stringMatching(/object-\d\.part .* while it was waiting.*written anew/) as string,
+      })
+      expect(pier.disk.paths()).toEqual([])
+      const { length } = pier.fake.entries
+      await pier.settle()
+      expect(length).toBe(3)
+      expect(pier.fake.entries).toHaveLength(12)
+      expectEachOnce(pier.fake, someIds(1, 30))
+      expect(quay.journal.stats().entries).toBe(0)
+      expect(pier.disk.paths()).toEqual([])
+      expect(pier.disk.openFiles).toBe(0)
+    },
+  )
+
+  it('an object that the server received damaged goes out again as it lies on the disk', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(5)
+    pass(quay, HOUR_MS)
+    pier.fake.faultOf = () => ({ kind: 'code', status: 400, code: 'BadDigest' })
+    while (pier.fake.puts < 2) await pier.step().catch(() => undefined)
+    const { calls } = pier.disk
+    await expect(pier.step()).rejects.toMatchObject({ code: 'bad_reply' })
+    expect(pier.disk.calls).toBe(calls)
+    pier.fake.faultOf = undefined
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 5))
   })
 
   it('a disk that is full holds up, loses nothing and leaves nothing behind', async () => {
