@@ -1,7 +1,7 @@
 // One chain of manifests, link by link: numbers, signatures, hashes, intervals and sequence numbers must follow each other. Reads no entry.
 import type { KeyObject } from 'node:crypto'
 import type { EvidenceStore } from './evidence-objects.ts'
-import { namingFault, objectPlace } from './evidence-objects.ts'
+import { namingFault } from './evidence-objects.ts'
 import { openManifest, type OpenedManifest } from './manifest-signature.ts'
 import { manifestKey, type Manifest } from './manifest.ts'
 
@@ -14,7 +14,16 @@ export interface Finding {
   readonly where: string
   readonly what: string
 }
-export type Tell = (level: Finding['level'], where: string, what: string) => void
+/** What a fault touches, as far as it is known. */
+export interface Touched {
+  readonly entries?: number
+  readonly first: number
+  readonly last: number
+  /** of the entries, as the manifest has them */
+  readonly from?: string | null
+  readonly until?: string | null
+}
+export type Tell = (level: Finding['level'], where: string, what: string, touched?: Touched) => void
 
 export interface ChainName {
   readonly sink: string
@@ -246,21 +255,4 @@ function* objectFaults({ stretches, objects }: Manifest): Generator<string> {
   for (const [at, { first, last, delivered }] of stretches.entries())
     if (held[at] !== delivered)
       yield `lists objects with ${held[at] ?? 0} of the entries ${first} to ${last}, want ${delivered}`
-}
-
-/** Why an object that no manifest lists may be there; undefined: it may not. */
-export function excuseOf(
-  key: string,
-  chains: readonly WalkedChain[],
-): 'newer' | 'older' | 'blind' | 'gap' | undefined {
-  const place = objectPlace(key)
-  if (!place) return undefined
-  const { first, last } = place
-  for (const { after, through, blind, gaps } of chains) {
-    if (blind.some((each) => first > each.after && last <= each.through)) return 'blind'
-    if (first > through) return 'newer'
-    if (last <= after) return 'older'
-    if (gaps.some((gap) => first >= gap.first && last <= gap.last)) return 'gap'
-  }
-  return undefined
 }

@@ -1,6 +1,6 @@
-// A folder that was copied from a bucket, for a check without any network. A link counts as a file, by what it leads to: linked folders are not entered.
+// A folder that was copied from a bucket, for a check without any network. A link counts as a file, by what it leads to: linked folders are not entered, and told.
 import { createReadStream } from 'node:fs'
-import { open, readdir } from 'node:fs/promises'
+import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConnectorError, errnoOf } from '../../model/errors.ts'
 import type { EvidenceStore } from './evidence-objects.ts'
@@ -13,15 +13,32 @@ function cannotRead(path: string, error: unknown): ConnectorError {
   )
 }
 
-async function* filesUnder(folder: string, key: string): AsyncGenerator<string> {
+type Strange = Parameters<EvidenceStore['list']>[0]
+
+/** Whatever cannot be read as a file could hide what was put there. */
+async function strangeness(path: string): Promise<string | undefined> {
+  const found = await stat(path).catch(() => undefined)
+  if (!found) return 'is a link that leads nowhere'
+  if (found.isFile()) return undefined
+  return found.isDirectory()
+    ? 'is a link to a folder: nothing that stands in it is looked at, so copy the folder itself'
+    : 'is neither a file nor a folder'
+}
+
+async function* filesUnder(folder: string, key: string, strange: Strange): AsyncGenerator<string> {
   const path = join(folder, key)
   const inside = await readdir(path, { withFileTypes: true }).catch((error: unknown) => {
     throw cannotRead(path, error)
   })
   for (const each of inside) {
     const inner = key === '' ? each.name : `${key}/${each.name}`
-    if (each.isDirectory()) yield* filesUnder(folder, inner)
-    else if (each.isFile() || each.isSymbolicLink()) yield inner
+    if (each.isDirectory()) yield* filesUnder(folder, inner, strange)
+    else if (each.isFile()) yield inner
+    else {
+      const what = await strangeness(join(folder, inner))
+      if (what === undefined) yield inner
+      else strange(inner, what)
+    }
   }
 }
 
@@ -36,7 +53,7 @@ async function* read(path: string): AsyncGenerator<Uint8Array> {
 /** `folder` is what the sink's prefix is in the bucket: `manifest` and `workspace=…` stand in it. */
 export function folderEvidence(folder: string): EvidenceStore {
   return {
-    list: () => filesUnder(folder, ''),
+    list: (strange) => filesUnder(folder, '', strange),
     get: async (key) => {
       const path = join(folder, key)
       try {

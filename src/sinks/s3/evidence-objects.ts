@@ -8,8 +8,8 @@ import type { ManifestObject } from './manifest.ts'
 
 /** What is under one prefix of a bucket, or in a folder copied from there. */
 export interface EvidenceStore {
-  /** Keys as they stand under the prefix, in any order. */
-  list(): AsyncIterable<string>
+  /** Keys as they stand under the prefix, in any order. `strange` is told what stands there and is not looked into. */
+  list(strange: (key: string, what: string) => void): AsyncIterable<string>
   /** The body as it is stored; undefined where there is none. */
   get(key: string): Promise<AsyncIterable<Uint8Array> | undefined>
 }

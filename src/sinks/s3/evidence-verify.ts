@@ -1,16 +1,13 @@
 // Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
-import { ChainWalk, excuseOf } from './evidence-chain.ts'
+import { ChainWalk } from './evidence-chain.ts'
 import type { ChainName, Finding, Tell, WalkedChain, WalkOptions } from './evidence-chain.ts'
 import { type EvidenceStore, objectFault, objectPlace } from './evidence-objects.ts'
 import type { Manifest } from './manifest.ts'
 import { manifestPlace } from './manifest.ts'
+import { tellOthers, tellUnlisted } from './evidence-unlisted.ts'
 
 /** Objects that are read at the same time: over a network most of the time is waiting. */
 const AT_ONCE = 8
-/** What the sink's own probes may have left. */
-const PROBES = '.auditferry/'
-/** So many of one kind are told by name. */
-const NAMED = 20
 
 export interface VerifyOptions extends WalkOptions {
   /** epoch ms: a manifest must reach at least to here */
@@ -35,14 +32,15 @@ interface Listing {
   /** manifest numbers by chain, ascending */
   readonly chains: ReadonlyMap<string, { readonly name: ChainName; readonly numbers: number[] }>
   readonly objects: Map<string, Seen>
-  readonly others: number
+  /** names that are neither an object's nor a manifest's */
+  readonly others: readonly string[]
 }
 
-async function listAll(store: EvidenceStore): Promise<Listing> {
+async function listAll(store: EvidenceStore, tell: Tell): Promise<Listing> {
   const chains = new Map<string, { name: ChainName; numbers: number[] }>()
   const objects = new Map<string, Seen>()
-  let others = 0
-  for await (const key of store.list()) {
+  const others: string[] = []
+  for await (const key of store.list((key, what) => tell('fault', key, what))) {
     const place = manifestPlace(key)
     if (place) {
       const { sink, journal, number } = place
@@ -51,7 +49,7 @@ async function listAll(store: EvidenceStore): Promise<Listing> {
       chain.numbers.push(number)
       chains.set(id, chain)
     } else if (objectPlace(key)) objects.set(key, 'unlisted')
-    else if (!key.startsWith(PROBES)) others++
+    else others.push(key)
   }
   for (const { numbers } of chains.values()) numbers.sort((a, b) => a - b)
   return { chains, objects, others }
@@ -68,7 +66,7 @@ export async function verifyEvidence(
     if (level === 'fault') counts.faults++
     told({ level, where, what })
   }
-  const listing = await listAll(store)
+  const listing = await listAll(store, tell)
   const chains: WalkedChain[] = []
   for (const [, { name, numbers }] of [...listing.chains].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const walk = new ChainWalk(name, store, options, tell)
@@ -79,7 +77,9 @@ export async function verifyEvidence(
     chains.push(walk.end())
   }
   tellEnds(chains, options, tell)
-  tellUnlisted(listing, chains, tell)
+  const unlisted = [...listing.objects].filter(([, seen]) => seen === 'unlisted').map(([key]) => key)
+  tellUnlisted(unlisted, chains, tell)
+  tellOthers(listing.others, tell)
   return { ...counts, chains }
 }
 
@@ -143,35 +143,3 @@ function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number
 /** An incomplete one proves its interval's begin only. */
 const reachOf = ({ complete, interval }: Manifest): number =>
   Date.parse(complete ? interval.until : interval.from)
-
-const excuses = {
-  newer: 'newer than the last manifest: the next one lists them; nothing is proved of them',
-  older: 'from before evidence was switched on: nothing is proved of them',
-  blind: 'in the range of a manifest that is missing or bad: nothing is proved of them',
-  gap: 'stored while evidence was off: nothing is proved of them',
-} as const
-
-function tellUnlisted({ objects, others }: Listing, chains: readonly WalkedChain[], tell: Tell): void {
-  const counts = { newer: 0, older: 0, blind: 0, gap: 0 }
-  const examples: Partial<Record<keyof typeof counts, string>> = {}
-  let faults = 0
-  for (const [key, seen] of objects) {
-    if (seen === 'listed') continue
-    const excuse = chains.length === 0 ? 'blind' : excuseOf(key, chains)
-    if (excuse) {
-      counts[excuse]++
-      examples[excuse] ??= key
-    } else if (++faults <= NAMED)
-      tell('fault', key, 'is listed by no manifest, though its entries are covered by one: it was put there')
-  }
-  if (faults > NAMED)
-    tell('fault', 'workspace=', `holds ${faults - NAMED} more objects that no manifest lists`)
-  for (const [excuse, count] of Object.entries(counts) as [keyof typeof counts, number][])
-    if (count > 0)
-      tell(
-        'note',
-        examples[excuse] ?? '',
-        `${count === 1 ? 'is' : `and ${count - 1} more are`} ${excuses[excuse]}`,
-      )
-  if (others > 0) tell('note', '.', `holds ${others} more objects that are none of this program's`)
-}

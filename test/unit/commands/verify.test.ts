@@ -116,6 +116,22 @@ describe('a folder', () => {
     expect((await check()).out).toContain(`fault: ${forged} is listed by no manifest`)
   })
 
+  it('in which a link stands for a folder, or leads nowhere, is not proved: what it hides is not looked at', async () => {
+    const elsewhere = mkdtempSync(join(folder, 'linked-'))
+    writeFileSync(join(elsewhere, 'part-0.ndjson'), '{}\n')
+    for (const [name, to, why] of [
+      ['workspace=evil', elsewhere, 'is a link to a folder'],
+      ['other', elsewhere, 'is a link to a folder'],
+      ['gone', join(elsewhere, 'none'), 'is a link that leads nowhere'],
+    ] as const) {
+      symlinkSync(to, join(copy, name))
+      const { code, out } = await check()
+      expect([code, out]).toEqual([1, expect.stringContaining(`fault: ${name} ${why}`)])
+      rmSync(join(copy, name))
+    }
+    expect((await check()).code).toBe(0)
+  })
+
   it('that is none, or empty, is not proved', async () => {
     const { code, err } = await program(join(folder, 'none'), '--public-key', publicKey)
     expect([code, err]).toEqual([1, expect.stringContaining('ENOENT')])

@@ -1,13 +1,18 @@
 // What somebody who may write to the bucket puts into it: it neither brings the daemon down nor hides behind an excuse.
 import { gzipSync } from 'node:zlib'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { manifestStore } from '../../../src/sinks/s3/evidence-bucket.ts'
 import { objectFault } from '../../../src/sinks/s3/evidence-objects.ts'
+import type { WalkedChain } from '../../../src/sinks/s3/evidence-chain.ts'
+import { excuseOf } from '../../../src/sinks/s3/evidence-unlisted.ts'
+import { verifyEvidence, type Finding } from '../../../src/sinks/s3/evidence-verify.ts'
+import { readPublicKeys } from '../../../src/sinks/s3/manifest-signature.ts'
+import { sha256 } from '../../../src/sinks/s3/manifest.ts'
 import { options } from '../../../src/sinks/s3/options.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { never } from '../ship/quay.ts'
-import { HOUR_MS, Stand } from './s3-evidence-stand.ts'
+import { Fate, HOUR_MS, MemoryBucket, Stand } from './s3-evidence-stand.ts'
 
 /** Bytes without end, and how many were taken of them. */
 function endless() {
@@ -102,4 +107,144 @@ it('a body that unpacks to nothing, without end, is given up where packing canno
     },
   )
   expect(fault).toBe('is longer than its manifest says')
+})
+
+const lines = Buffer.from('{"id":"forged"}\n')
+const digits = (seq: number) => String(seq).padStart(16, '0')
+const forged = (first: number, last = first) =>
+  `workspace=acme/source=audit/dt=2026-01-31/${digits(first)}-${digits(last)}-${sha256(lines).slice(0, 16)}.ndjson.gz`
+
+describe('objects that no manifest lists', () => {
+  let long: Stand
+  let short: Stand
+  /** One chain of the entries 1 to 60 but for a gap from 41 to 50, and a second journal's of 1 to 8. */
+  beforeAll(async () => {
+    long = await Stand.open()
+    await long.append(60)
+    await long.step()
+    await long.ship(40)
+    await long.hour()
+    await long.ship(10, { evidence: false })
+    await long.ship(10)
+    await long.hour()
+    short = await Stand.open()
+    await short.journal.putNote('instance', 'ffffffffffffffffffffffff')
+    await short.append(8)
+    await short.step()
+    await short.ship(8)
+    await short.hour()
+  })
+  afterAll(async () => {
+    await long.close()
+    await short.close()
+  })
+
+  async function told(stands: readonly Stand[], planted: readonly string[], without?: string) {
+    const bucket = new MemoryBucket(new Fate())
+    for (const stand of stands) for (const [key, body] of stand.bucket.objects) bucket.objects.set(key, body)
+    for (const key of planted) bucket.objects.set(key, gzipSync(lines))
+    if (without !== undefined) bucket.objects.delete(without)
+    const findings: Finding[] = []
+    const keys = readPublicKeys(stands.map((stand) => stand.keys.publicPem).join(''))
+    const acceptedGaps = [{ first: 41, last: 50 }]
+    await verifyEvidence(bucket.seen(), { keys, acceptedGaps }, (finding) => findings.push(finding))
+    const of = (level: Finding['level']) =>
+      findings.filter((each) => each.level === level).map(({ where, what }) => `${where} ${what}`)
+    return { faults: of('fault'), notes: of('note') }
+  }
+
+  it('are a fault where a chain covers their numbers, whatever another chain would excuse', async () => {
+    for (const stands of [[long], [long, short], [short, long]]) {
+      const { faults } = await told(stands, [forged(20)])
+      expect(faults).toEqual([expect.stringContaining(`${forged(20)} is listed by no manifest`)])
+    }
+    expect((await told([long, short], [forged(20)])).faults[0]).toContain('or the chain of sink archive')
+    expect((await told([long], [forged(20)])).faults[0]).not.toContain('or the chain')
+  })
+
+  it('are excused by the end of all chains, and by a gap where no other chain covers it', async () => {
+    const { faults, notes } = await told([long, short], [forged(61), forged(45)])
+    expect(faults).toEqual([])
+    // Two objects were really stored meanwhile.
+    expect(notes).toContainEqual(expect.stringContaining(`${forged(61)} is newer than the last manifest`))
+    expect(notes).toContainEqual(expect.stringContaining('and 2 more are stored while evidence was off'))
+  })
+
+  it('are excused by a missing manifest of the chain itself, and not where another chain covers them', async () => {
+    const [first] = long.bucket.keys('manifest/')
+    const { faults } = await told([long, short], [forged(20), forged(7)], first)
+    expect(faults).not.toContainEqual(expect.stringContaining(forged(20)))
+    expect(faults).toContainEqual(`${first ?? ''} is missing`)
+    expect(faults).toContainEqual(expect.stringContaining(forged(7)))
+  })
+
+  it('are a fault where they straddle the edge of what is covered', async () => {
+    for (const key of [forged(60, 61), forged(40, 41), forged(50, 51), forged(1, 99)]) {
+      const { faults } = await told([long], [key])
+      expect(faults).toEqual([expect.stringContaining(`${key} is listed by no manifest`)])
+    }
+  })
+
+  it('stand inside an edge or outside, to the number', () => {
+    const base = { sink: 'archive', journal: 'a', manifests: 1, last: undefined, filtered: 0, parked: 0 }
+    const chain = (after: number, through: number): WalkedChain => ({
+      ...{ ...base, after, through, hashes: new Set<string>(), blind: [], gaps: [] },
+    })
+    const one = [chain(10, 20)]
+    expect(
+      (
+        [
+          [9, 10],
+          [10, 11],
+          [11, 11],
+          [20, 20],
+          [20, 21],
+          [21, 22],
+        ] as const
+      ).map(([first, last]) => excuseOf(forged(first, last), one)),
+    ).toEqual(['older', undefined, undefined, undefined, undefined, 'newer'])
+    const two = [chain(0, 8), chain(30, 40)]
+    expect([8, 9, 30, 31, 41].map((seq) => excuseOf(forged(seq), two))).toEqual([
+      ...[undefined, 'outside', 'outside', undefined, 'newer'],
+    ])
+    const blind = [{ ...chain(0, 20), blind: [{ after: 5, through: 9 }] }]
+    expect(
+      (
+        [
+          [5, 6],
+          [6, 9],
+          [9, 10],
+        ] as const
+      ).map(([first, last]) => excuseOf(forged(first, last), blind)),
+    ).toEqual([undefined, 'blind', undefined])
+  })
+
+  it('under a name of their own are a fault wherever tables or manifests are read from', async () => {
+    const planted = [
+      'workspace=acme/source=audit/dt=2026-01-31/part-0.ndjson',
+      'workspace=acme/part-0.ndjson.gz',
+      'workspace=',
+      'replay=x/part-0.ndjson',
+      'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/part-0.ndjson',
+    ]
+    for (const key of planted)
+      expect((await told([long], [key])).faults).toEqual([
+        expect.stringContaining(`${key} is a name that this program gives to nothing`),
+      ])
+    expect((await told([long], planted)).faults).toHaveLength(5)
+    const many = Array.from({ length: 30 }, (_, i) => `workspace=acme/part-${i}`)
+    const { faults } = await told([long], many)
+    expect(faults).toHaveLength(21)
+    expect(faults.at(-1)).toContain('10 more such names')
+  })
+
+  it('beside all that are told, and so is what hides beside the probes', async () => {
+    const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
+    const { faults, notes } = await told([long], [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'])
+    expect(faults).toEqual([])
+    expect(notes.filter((note) => !/says nothing|evidence was off/.test(note))).toEqual([
+      ...[".auditferry/x/part-0.ndjson is not what the sink's probes leave there"],
+      ...[". holds 1 more objects that are none of this program's"],
+    ])
+  })
 })

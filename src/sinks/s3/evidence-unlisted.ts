@@ -1,0 +1,103 @@
+// What is stored and stands in no manifest: put there, or there for a reason that every chain leaves open. Pure.
+import type { Tell, Touched, WalkedChain } from './evidence-chain.ts'
+import { type ObjectPlace, objectPlace } from './evidence-objects.ts'
+
+/** So many of one kind are told by name. */
+const NAMED = 20
+
+const excuses = {
+  newer: 'newer than the last manifest: the next one lists them; nothing is proved of them',
+  older: 'from before evidence was switched on: nothing is proved of them',
+  outside: 'behind the end of one chain and before the begin of another: nothing is proved of them',
+  blind: 'in the range of a manifest that is missing or bad: nothing is proved of them',
+  gap: 'stored while evidence was off: nothing is proved of them',
+} as const
+export type Excuse = keyof typeof excuses
+
+type Standing = 'covered' | 'newer' | 'older' | 'blind' | 'gap'
+
+/** What one chain says of an object that it does not list. One that straddles an edge is covered: nothing of ours does. */
+function standingIn(
+  { after, through, blind, gaps }: WalkedChain,
+  { first, last }: Pick<ObjectPlace, 'first' | 'last'>,
+): Standing {
+  if (blind.some((each) => first > each.after && last <= each.through)) return 'blind'
+  if (first > through) return 'newer'
+  if (last <= after) return 'older'
+  if (gaps.some((gap) => first >= gap.first && last <= gap.last)) return 'gap'
+  return 'covered'
+}
+
+/** Why an object that no manifest lists may be there; undefined: it may not. A name does not tell whose journal counted: what one chain covers, no other excuses. */
+export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | undefined {
+  const place = objectPlace(key)
+  if (!place) return undefined
+  const standings = new Set(chains.map((chain) => standingIn(chain, place)))
+  if (standings.has('covered')) return undefined
+  if (standings.has('blind') || standings.size === 0) return 'blind'
+  if (standings.has('gap')) return 'gap'
+  if (standings.size > 1) return 'outside'
+  return standings.has('newer') ? 'newer' : 'older'
+}
+
+/** Told one by one up to a number, then counted. */
+function tellSome(where: string, tell: Tell, more: (count: number) => string) {
+  let count = 0
+  return {
+    fault(key: string, what: string, touched?: Touched) {
+      if (++count <= NAMED) tell('fault', key, what, touched)
+    },
+    end() {
+      if (count > NAMED) tell('fault', where, more(count - NAMED))
+    },
+  }
+}
+
+const PUT_THERE = 'is listed by no manifest, though its entries are covered by one: it was put there'
+
+/** With several journals a number says little: the newest objects of one may have the numbers of the other. */
+function coveredBy(key: string, chains: readonly WalkedChain[]): string {
+  const place = objectPlace(key)
+  const waiting = place && chains.find((chain) => standingIn(chain, place) === 'newer')
+  if (!waiting) return PUT_THERE
+  return `${PUT_THERE}, or the chain of sink ${waiting.sink}, journal ${waiting.journal} does not list it yet: then the next manifest does`
+}
+
+export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChain[], tell: Tell): void {
+  const counts: Partial<Record<Excuse, { count: number; example: string }>> = {}
+  const planted = tellSome(
+    'workspace=',
+    tell,
+    (count) => `holds ${count} more objects that no manifest lists`,
+  )
+  for (const key of keys) {
+    const excuse = excuseOf(key, chains)
+    if (excuse) counts[excuse] = { example: key, ...counts[excuse], count: (counts[excuse]?.count ?? 0) + 1 }
+    else planted.fault(key, coveredBy(key, chains), objectPlace(key))
+  }
+  planted.end()
+  for (const [excuse, { count, example }] of Object.entries(counts))
+    tell('note', example, `${count === 1 ? 'is' : `and ${count - 1} more are`} ${excuses[excuse as Excuse]}`)
+}
+
+/** Where tables are read from: whatever stands here is read as ours. */
+const ours = /^(?:workspace=|replay=|manifest\/)/
+/** What the sink's own probes leave. */
+const probe = /^\.auditferry\/(?:check|probe)-[0-9a-z-]+$/
+const HIDDEN = '.auditferry/'
+
+const NOT_OURS =
+  'is a name that this program gives to nothing, among what it stores: it was put there, and whatever reads the bucket may take it for entries'
+
+/** Names that are no object's and no manifest's. */
+export function tellOthers(keys: readonly string[], tell: Tell): void {
+  const planted = tellSome('workspace=', tell, (count) => `and its like hold ${count} more such names`)
+  const hidden = keys.filter((key) => key.startsWith(HIDDEN) && !probe.test(key))
+  for (const key of keys.filter((each) => ours.test(each))) planted.fault(key, NOT_OURS)
+  planted.end()
+  const count = keys.filter((key) => !ours.test(key) && !key.startsWith(HIDDEN)).length
+  const [first] = hidden
+  const more = hidden.length === 1 ? 'is' : `and ${hidden.length - 1} more are`
+  if (first !== undefined) tell('note', first, `${more} not what the sink's probes leave there`)
+  if (count > 0) tell('note', '.', `holds ${count} more objects that are none of this program's`)
+}
