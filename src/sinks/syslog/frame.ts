@@ -16,6 +16,10 @@ export interface FrameOptions extends HeaderOptions {
 
 /** A piece of text smaller than this is no use to anybody: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
+/** The octet count before a message and its space, at most. */
+const COUNT_BYTES = 10
+/** What a writer reserves for a text beyond what it takes. */
+const SLACK_BYTES = 3 * COUNT_BYTES
 const USUAL_BYTES = 16 * 1024
 const KEPT_BYTES = 1024 * 1024
 
@@ -52,6 +56,8 @@ export function syslogFrame(options: FrameOptions): Frame {
       if (room < LEAST_PIECE_BYTES) return
       const ends = pieceEnds(text.view(), room)
       if (ends.length > most) continue
+      // At once, and no more: with small messages the headers are several times the entry.
+      out.reserve(text.length + ends.length * (head.length + COUNT_BYTES) + SLACK_BYTES)
       ends.forEach((end, i) => {
         head.clear()
         header(run, index, severity, { number: i + 1, of: ends.length }, head)

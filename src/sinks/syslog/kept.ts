@@ -29,19 +29,21 @@ export class Kept {
     return this.#bytes
   }
 
-  /** Copies. */
+  /** Copies; what the rest of its own batch would push out is not even copied. */
   add({ bytes, ends, count }: Lines, now: number): void {
     if (this.#lingerMs === 0) return
+    const total = ends[count - 1] ?? 0
+    this.#drop(({ length }) => length > 0 && this.#bytes + total > this.#mostBytes)
     let from = 0
     for (let i = 0; i < count; i++) {
       const end = ends[i] as number
       if (i < count - 1 && (ends[i + 1] as number) - from <= PIECE_BYTES) continue
-      if (end > from)
+      if (end > from && total - from <= this.#mostBytes) {
         this.#pieces.push({ bytes: Buffer.from(bytes.subarray(from, end)), sentAt: now, hadMs: 0 })
-      this.#bytes += end - from
+        this.#bytes += end - from
+      }
       from = end
     }
-    this.#drop(({ length }) => length > 0 && this.#bytes > this.#mostBytes)
   }
 
   /** Forgets what the peer has been sent longer ago than the linger. Asked only while the peer is there. */

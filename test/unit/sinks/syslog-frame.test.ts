@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { compactEntry } from '../../../src/model/json-members.ts'
 import type { Run } from '../../../src/model/journal.ts'
 import type { Format } from '../../../src/model/sink.ts'
+import { ByteWriter } from '../../../src/model/writer.ts'
 import { type FrameOptions, syslogFrame } from '../../../src/sinks/syslog/frame.ts'
 import { messagesIn } from '../../../src/sinks/syslog/messages.ts'
 import { linesOf, type MadeEntry, rawFormat, runOf } from '../../fakes/lines.ts'
@@ -201,6 +202,24 @@ describe('an entry that is too large', () => {
   test('writes nothing where the header alone leaves no room', () => {
     const options = { hostname: 'h'.repeat(255), maxMessageBytes: 480 }
     expect(linesWith(options, [{ id, raw: large(9000) }]).bytes).toHaveLength(0)
+  })
+
+  test('in many parts takes no more memory than they need', () => {
+    const out = new ByteWriter(256)
+    const frame = syslogFrame({ ...plain, hostname: 'h'.repeat(200), maxMessageBytes: 480 })
+    frame(runOf([{ id, raw: large(1_100_000) }]), 0, out, rawFormat)
+    expect(out.length).toBeGreaterThan(4_000_000)
+    expect(out.bytes.length).toBeLessThan(out.length * 1.02)
+  })
+
+  test('bears no control character under compact either', () => {
+    const padded: Format = (run, index, out) => {
+      out.copy(Buffer.from('\n<13>1 forged\r\0\x1b '))
+      out.copy(run.entries.raw(index))
+    }
+    const options = { oversize: 'compact', maxMessageBytes: 2048 } as const
+    const { text } = whole(options, { id, raw: large(9000) }, padded)
+    expect(text.toString()).toMatch(/^ <13>1 forged {4}\{.*auditferry_dropped.*\}$/)
   })
 
   test('leaves nothing of its size behind in the next', () => {
