@@ -9,6 +9,7 @@ import { bucketEvidence } from '../sinks/s3/evidence-bucket.ts'
 import { folderEvidence } from '../sinks/s3/evidence-folder.ts'
 import { verifyEvidence, type EvidenceStore, type Range } from '../sinks/s3/evidence-verify.ts'
 import { readPublicKeys } from '../sinks/s3/manifest-signature.ts'
+import type { StoredIn } from '../sinks/s3/manifest.ts'
 import { options as s3Options, type S3Options } from '../sinks/s3/options.ts'
 import { Store } from '../sinks/s3/store.ts'
 import { configFile } from './config-file.ts'
@@ -51,11 +52,11 @@ async function verifyPlace(world: World, options: VerifyCommandOptions, where: s
   const untilAt = options.until === undefined ? undefined : untilOf(options.until)
   const lastSha256 = (options.lastManifest ?? []).map(hashOf)
   const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
-  const { store, close } = placeOf(world, options, where)
+  const { store, storedIn, close } = placeOf(world, options, where)
   try {
     const verified = await verifyEvidence(
       store,
-      { keys, untilAt, lastSha256, acceptedGaps },
+      { keys, untilAt, lastSha256, acceptedGaps, storedIn },
       ({ level, where: at, what }) => world.stdout(`${level}: ${at} ${what}\n`),
     )
     world.stdout(reportOf(verified, untilAt !== undefined || lastSha256.length > 0))
@@ -101,6 +102,8 @@ function gapOf(text: string): Range {
 
 interface Place {
   readonly store: EvidenceStore
+  /** a folder does not know */
+  readonly storedIn?: StoredIn
   readonly close: () => Promise<void>
 }
 
@@ -157,6 +160,7 @@ function bucketPlace(world: World, options: S3Options): Place {
   })
   return {
     store: bucketEvidence(store, options.prefix, world.signal),
+    storedIn: { bucket: options.bucket, prefix: options.prefix },
     close: async () => {
       await store.close()
       await Promise.all(networks.map((network) => network.close()))

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import type { EvidenceStore } from './evidence-objects.ts'
 import { namingFault } from './evidence-objects.ts'
 import { openManifest, type OpenedManifest } from './manifest-signature.ts'
-import { manifestKey, type Manifest } from './manifest.ts'
+import { manifestKey, type Manifest, type StoredIn } from './manifest.ts'
 
 /** A manifest lists some thousand objects: far below this. */
 const MANIFEST_BYTES = 16 * 1024 * 1024
@@ -42,6 +42,8 @@ export interface Range {
 }
 
 export interface WalkOptions {
+  /** absent where nobody can know: in a folder */
+  readonly storedIn?: StoredIn | undefined
   /** public keys by their ids */
   readonly keys: ReadonlyMap<string, KeyObject>
   /** gaps that somebody has explained */
@@ -82,6 +84,7 @@ export class ChainWalk {
   readonly #store: EvidenceStore
   readonly #keys: WalkOptions['keys']
   readonly #accepted: readonly Range[]
+  readonly #storedIn: StoredIn | undefined
   readonly #tell: Tell
   readonly #hashes = new Set<string>()
   readonly #blind: Blind[] = []
@@ -101,6 +104,7 @@ export class ChainWalk {
     this.#name = name
     this.#store = store
     this.#keys = options.keys
+    this.#storedIn = options.storedIn
     this.#accepted = options.acceptedGaps ?? []
     this.#tell = tell
   }
@@ -154,6 +158,7 @@ export class ChainWalk {
       fault('does not name the one before it')
     for (const what of sequenceFaults(manifest)) fault(what)
     for (const what of objectFaults(manifest)) fault(what)
+    this.#tellPlace(key, manifest)
     this.#tellIntervals(key, manifest)
     if (this.#blinded) this.#blind.push({ after: this.#through, through: manifest.sequence.after })
     this.#blinded = false
@@ -172,6 +177,20 @@ export class ChainWalk {
   #tellTurns(key: string, before: Manifest, manifest: Manifest): void {
     if (before.key_sha256 !== manifest.key_sha256)
       this.#tell('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
+  }
+
+  /** Once for all that follow with the same: a chain that was copied here names the other place in each manifest. */
+  #tellPlace(key: string, { stored_in: said }: Manifest): void {
+    const place = placeText(said)
+    if (this.#last && placeText(this.#last.manifest.stored_in) === place) return
+    if (!this.#storedIn)
+      this.#tell(
+        'note',
+        key,
+        `says that it was stored in ${place}: a folder cannot show where it was copied from`,
+      )
+    else if (placeText(this.#storedIn) !== place)
+      this.#tell('fault', key, `was made for ${place}: it was copied here, to ${placeText(this.#storedIn)}`)
   }
 
   #tellIntervals(key: string, { interval, made_at: madeAt, gaps }: Manifest): void {
@@ -214,6 +233,8 @@ export class ChainWalk {
     }
   }
 }
+
+const placeText = ({ bucket, prefix }: StoredIn): string => `s3://${bucket}/${prefix}`
 
 /** What of a manifest does not follow from the one before it. */
 function* linkFaults({ manifest: before, sha256 }: OpenedManifest, manifest: Manifest): Generator<string> {

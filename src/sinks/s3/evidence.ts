@@ -26,7 +26,7 @@ import {
 } from './evidence-notes.ts'
 import { keyId, readSigningKey, signedManifest } from './manifest-signature.ts'
 import { manifestKey, manifestLine, microTime, sha256 } from './manifest.ts'
-import type { Manifest, ManifestObject } from './manifest.ts'
+import type { Manifest, ManifestObject, StoredIn } from './manifest.ts'
 
 /** While entries flow, a manifest that failed is tried again this much later. */
 const RETRY_MS = 30_000
@@ -41,6 +41,7 @@ export interface ManifestStore {
 
 export interface EvidenceOptions {
   readonly sink: string
+  readonly bucket: string
   /** what all keys of the sink begin with; '' for none */
   readonly prefix: string
   readonly intervalMs: number
@@ -176,13 +177,13 @@ class ManifestChain implements Evidence {
   }
 
   async #sign(chain: Chain, listed: Listed, untilAt: number): Promise<Pending> {
-    const { sink, clock, keyFile, readKey = readText, intervalMs } = this.#options
+    const { sink, bucket, prefix, clock, keyFile, readKey = readText, intervalMs } = this.#options
     const instance = await this.#memory.note('instance')
     if (instance === undefined) throw new Error('The journal has no instance id yet')
     // Read anew for each manifest: a key that was changed counts from the next one on.
     const key = signingKey(keyFile, readKey)
     const number = chain.number + 1
-    const made = { madeAt: clock.now(), key: keyId(key) }
+    const made = { madeAt: clock.now(), key: keyId(key), storedIn: { bucket, prefix } }
     const line = manifestLine(manifestOf({ sink, instance, chain, listed, untilAt, intervalMs, ...made }))
     const then: Chain = {
       number,
@@ -229,6 +230,7 @@ class ManifestChain implements Evidence {
 interface Making {
   readonly sink: string
   readonly instance: string
+  readonly storedIn: StoredIn
   readonly chain: Chain
   readonly listed: Listed
   readonly untilAt: number
@@ -238,7 +240,8 @@ interface Making {
   readonly key: string
 }
 
-function manifestOf({ sink, instance, chain, listed, untilAt, intervalMs, madeAt, key }: Making): Manifest {
+function manifestOf(making: Making): Manifest {
+  const { sink, instance, storedIn, chain, listed, untilAt, intervalMs, madeAt, key } = making
   const time = (at: number) => new Date(at).toISOString()
   return {
     type: 'auditferry-manifest',
@@ -246,6 +249,7 @@ function manifestOf({ sink, instance, chain, listed, untilAt, intervalMs, madeAt
     sink,
     journal: instance,
     number: chain.number + 1,
+    stored_in: storedIn,
     previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
     interval: { from: time(chain.fromAt), until: time(untilAt), every_seconds: intervalMs / 1000 },
     complete: listed.complete,

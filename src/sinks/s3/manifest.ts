@@ -32,6 +32,13 @@ export const manifestStretch = z.strictObject({
   parked: count(),
 })
 
+/** Where all of a chain is stored: a chain that was copied to another place does not hold there. */
+const storedIn = z.strictObject({
+  bucket: z.string().regex(/^[A-Za-z0-9._-]{1,255}$/),
+  /** '' for none */
+  prefix: z.string().regex(/^[\x21-\x7e]{0,1024}$/),
+})
+
 /** The order of the members is the order in the line. */
 const manifest = z.strictObject({
   type: z.literal('auditferry-manifest'),
@@ -40,6 +47,7 @@ const manifest = z.strictObject({
   /** A journal made anew has another id and begins a chain of its own: its sequence numbers begin again. */
   journal: z.string().regex(/^[0-9a-z-]{1,64}$/),
   number: seq(),
+  stored_in: storedIn,
   previous: z.strictObject({ number: seq(), sha256: digest() }).nullable(),
   /** One that is longer than `every_seconds` spans several: nothing ran, or nothing could be stored. */
   interval: z.strictObject({ from: instant(), until: instant(), every_seconds: z.number().positive() }),
@@ -56,6 +64,7 @@ const manifest = z.strictObject({
   objects: z.array(manifestObject),
 })
 
+export type StoredIn = z.output<typeof storedIn>
 export type Manifest = z.output<typeof manifest>
 export type ManifestObject = z.output<typeof manifestObject>
 export type ManifestStretch = z.output<typeof manifestStretch>

@@ -58,9 +58,10 @@ class S3Sink implements ObjectSink {
 
   #evidence({ signing_key_file: keyFile, interval }: NonNullable<S3Options['evidence']>) {
     const { clock, log } = this.#deps
+    const { bucket, prefix } = this.#options
     const store = manifestStore(this.#store, this.#options, clock)
     return openEvidence({
-      ...{ sink: this.name, prefix: this.#options.prefix, intervalMs: interval, keyFile, clock, log },
+      ...{ sink: this.name, bucket, prefix, intervalMs: interval, keyFile, clock, log },
       store: {
         put: async (key, body, signal) => {
           await this.#prove(signal)

@@ -77,6 +77,7 @@ describe('a folder', () => {
     expect(out).toContain("6 entries that the sink's settings left out and 3 that became dead letters")
     expect(out).toContain('that the chain ends where it ends')
     expect(out).toContain('that what the API showed was true')
+    expect(out).toContain('says that it was stored in s3://acme-audit/logs/acme')
   })
 
   it('with a fault exits 1 and says where and what, in one line', async () => {
@@ -217,6 +218,17 @@ sinks:
     fake.faultOfAll = undefined
     expect([code, out]).toEqual([1, ''])
     expect(err).toContain('acme-audit')
+  })
+
+  it('into which a chain was copied from elsewhere is not proved', async () => {
+    for (const [key, object] of [...fake.objects])
+      fake.objects.set(key.replace('logs/acme/', 'other/'), {
+        ...object,
+        key: key.replace('logs/acme/', 'other/'),
+      })
+    const { code, out } = await verify('s3://acme-audit/other', '--sink', 'archive')
+    expect([code, out]).toEqual([1, expect.stringContaining('was made for s3://acme-audit/logs/acme')])
+    expect(out).toContain('NOT proved: 1 fault in')
   })
 
   it('of a sink that is none is wrong usage', async () => {

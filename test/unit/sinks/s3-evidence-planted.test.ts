@@ -147,7 +147,9 @@ describe('objects that no manifest lists', () => {
     const findings: Finding[] = []
     const keys = readPublicKeys(stands.map((stand) => stand.keys.publicPem).join(''))
     const acceptedGaps = [{ first: 41, last: 50 }]
-    await verifyEvidence(bucket.seen(), { keys, acceptedGaps }, (finding) => findings.push(finding))
+    await verifyEvidence(bucket.seen(), { keys, acceptedGaps, storedIn: long.storedIn }, (finding) =>
+      findings.push(finding),
+    )
     const of = (level: Finding['level']) =>
       findings.filter((each) => each.level === level).map(({ where, what }) => `${where} ${what}`)
     return { faults: of('fault'), notes: of('note') }
@@ -246,5 +248,49 @@ describe('objects that no manifest lists', () => {
       ...[".auditferry/x/part-0.ndjson is not what the sink's probes leave there"],
       ...[". holds 1 more objects that are none of this program's"],
     ])
+  })
+})
+
+describe('a chain that was made for another place, signed with the same key', () => {
+  it('is a fault, told once; where nobody knows the place it is told what the manifests say', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.append(4)
+      await stand.step()
+      await stand.ship(4)
+      await stand.hour()
+      await stand.hour()
+      expect((await stand.verify()).faultLines).toEqual([])
+      for (const storedIn of [
+        { bucket: 'other', prefix: 'logs/acme' },
+        { bucket: 'acme-audit', prefix: 'logs' },
+      ])
+        expect((await stand.verify({ storedIn })).faultLines).toEqual([
+          expect.stringContaining('was made for s3://acme-audit/logs/acme: it was copied here, to s3://'),
+        ])
+      const { faultLines, noteLines } = await stand.verify({ storedIn: undefined })
+      expect(faultLines).toEqual([])
+      expect(noteLines).toEqual([
+        expect.stringContaining('says that it was stored in s3://acme-audit/logs/acme: a folder cannot show'),
+      ])
+    } finally {
+      await stand.close()
+    }
+  })
+
+  it('is a fault from the manifest on where the place changes', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.step()
+      await stand.hour()
+      Object.assign(stand.storedIn, { bucket: 'moved' })
+      stand.evidence = stand.anew()
+      await stand.hour()
+      await stand.hour()
+      const { faultLines } = await stand.verify({ storedIn: { bucket: 'acme-audit', prefix: 'logs/acme' } })
+      expect(faultLines).toEqual([expect.stringMatching(/0002\.ndjson was made for s3:\/\/moved/)])
+    } finally {
+      await stand.close()
+    }
   })
 })

@@ -85,7 +85,7 @@ async function openDock(quay: Quay, given: object = {}, over = () => false, look
       const store = new Store(options, { clock: quay.clock, transport: () => send })
       const verified = await verifyEvidence(
         bucketEvidence(store, 'a/b', never),
-        { keys: readPublicKeys(keys.publicPem) },
+        { keys: readPublicKeys(keys.publicPem), storedIn: { bucket: 'logs', prefix: 'a/b' } },
         (finding) => findings.push(finding),
       )
       await store.close()

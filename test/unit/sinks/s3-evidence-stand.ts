@@ -133,6 +133,7 @@ export class Stand {
   }
   readonly sink: string
   readonly prefix = 'logs/acme'
+  readonly storedIn = { bucket: 'acme-audit', prefix: 'logs/acme' }
   pem = this.keys.privatePem
   intervalMs = HOUR_MS
   evidence!: Evidence
@@ -163,7 +164,7 @@ export class Stand {
 
   /** As another process would begin. */
   anew(): Evidence {
-    const { journal, fate, sink, prefix, bucket, clock, intervalMs } = this
+    const { journal, fate, sink, bucket, clock, intervalMs } = this
     const memory: Memory = {
       note: (name) => journal.note(name),
       notes: (prefix, limit) => journal.notes(prefix, limit),
@@ -171,7 +172,15 @@ export class Stand {
       stats: () => journal.stats(),
     }
     const readKey = () => this.pem
-    const options = { sink, prefix, intervalMs, readKey, keyFile: '/etc/key.pem', store: bucket, clock }
+    const options = {
+      sink,
+      ...this.storedIn,
+      intervalMs,
+      readKey,
+      keyFile: '/etc/key.pem',
+      store: bucket,
+      clock,
+    }
     return openEvidence({ ...options, log: logOf(this.log) })(memory)
   }
 
@@ -262,8 +271,10 @@ export class Stand {
   async verify(options: Partial<VerifyOptions> = {}) {
     const findings: Finding[] = []
     const publicKeys = readPublicKeys(this.keys.publicPem)
-    const verified = await verifyEvidence(this.bucket.seen(), { keys: publicKeys, ...options }, (finding) =>
-      findings.push(finding),
+    const verified = await verifyEvidence(
+      this.bucket.seen(),
+      { keys: publicKeys, storedIn: this.storedIn, ...options },
+      (finding) => findings.push(finding),
     )
     const lines = (level: Finding['level']) =>
       findings.filter((finding) => finding.level === level).map(({ where, what }) => `${where} ${what}`)

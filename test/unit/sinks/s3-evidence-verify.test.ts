@@ -56,8 +56,10 @@ async function verify(change: (bucket: Bucket) => void, options: Parameters<Stan
   const faults: string[] = []
   const notes: string[] = []
   const keys = readPublicKeys(stand.keys.publicPem)
-  await verifyEvidence(bucket.seen(), { keys, ...options }, ({ level, where, what }) =>
-    (level === 'fault' ? faults : notes).push(`${where} ${what}`),
+  await verifyEvidence(
+    bucket.seen(),
+    { keys, storedIn: stand.storedIn, ...options },
+    ({ level, where, what }) => (level === 'fault' ? faults : notes).push(`${where} ${what}`),
   )
   return { faults, notes }
 }

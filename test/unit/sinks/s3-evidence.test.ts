@@ -29,7 +29,14 @@ describe('what a manifest holds', () => {
     const manifest = stand.manifest(1)
     expect(manifest).toMatchObject({
       ...{ type: 'auditferry-manifest', version: 1, sink: 'archive', journal: 'a1b2c3d4e5f6a1b2c3d4e5f6' },
-      ...{ number: 1, previous: null, complete: true, sequence: { after: 0, through: 20 }, gaps: [] },
+      ...{
+        number: 1,
+        stored_in: { bucket: 'acme-audit', prefix: 'logs/acme' },
+        previous: null,
+        complete: true,
+        sequence: { after: 0, through: 20 },
+        gaps: [],
+      },
       interval: {
         from: new Date(BEGIN_AT).toISOString(),
         until: new Date(BEGIN_AT + HOUR_MS / 2).toISOString(),
