@@ -11,6 +11,8 @@ import { faultOfOffers } from './relp-offers.ts'
 /** No answer for so long: the connection is dead, whatever TCP says. */
 const SILENCE_MS = 90_000
 const OPEN_MS = 30_000
+/** In one session: receivers send a hint when they leave, and hardly another. */
+const MOST_HINTS = 1_000
 /** As many frames go out in one write as fit: a write of its own for each costs more than all the rest. */
 const WRITE_BYTES = 256 * 1024
 
@@ -34,6 +36,7 @@ export class RelpSession {
   #round: Round | undefined
   #nextTxnr = 1
   #heardAt = 0
+  #hints = 0
   #closing = false
   #fault: ConnectorError | undefined
   /** must not look like a receiver's fault */
@@ -70,6 +73,11 @@ export class RelpSession {
   get fault(): ConnectorError | undefined {
     if (!this.#fault && this.#connection.gone) this.#fail(this.#error('unreachable', 'closed the connection'))
     return this.#fault
+  }
+
+  /** Ended by the receiver's own noise: to be told, as a new session would hear the same. */
+  get noisy(): boolean {
+    return this.#hints > MOST_HINTS
   }
 
   /** True where `count` more messages and the goodbye still have numbers. */
@@ -215,9 +223,11 @@ export class RelpSession {
   readonly #take = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number): void => {
     if (command === 'rsp') this.#answer(txnr, bytes, start, end)
     else if (txnr !== 0) throw this.#error('bad_reply', 'sent a command where only answers may come')
-    // Other hints mean nothing to us, and nothing is owed to them.
     else if (command === 'serverclose' && !this.#closing)
       throw this.#error('unreachable', 'is closing the session, as it says')
+    // Other hints mean nothing to us, and nothing is owed to them.
+    else if (++this.#hints > MOST_HINTS)
+      throw this.#error('bad_reply', `sent more than ${MOST_HINTS} hints that nobody asked for`)
   }
 
   #answer(txnr: number, bytes: Uint8Array, start: number, end: number): void {

@@ -33,6 +33,8 @@ export class RelpLink {
   readonly #settings: RelpSettings
   readonly #session: SessionSettings
   #open: RelpSession | undefined
+  /** what the last call ended with */
+  #told: ConnectorError | undefined
   /** A message that the receiver took: sent again, it tells a refused message from a receiver that refuses everything. */
   #known: Uint8Array | undefined
 
@@ -58,8 +60,9 @@ export class RelpLink {
       try {
         await this.#try(messages, tally, signal)
       } catch (error) {
-        if (error instanceof ConnectorError) return tally.outcomeOr(error)
-        throw error
+        if (!(error instanceof ConnectorError)) throw error
+        this.#told = tally.outcome().settled === 0 ? error : undefined
+        return tally.outcomeOr(error)
       }
     }
     if (!tally.settled) return tally.outcomeOr(this.#refusal(tally.firstRefusal))
@@ -90,6 +93,7 @@ export class RelpLink {
     if (open && !open.fault && open.hasRoomFor(count)) return open
     this.#open = undefined
     await open?.close(RENEW_MS)
+    if (open?.noisy && open.fault && open.fault !== this.#told) throw open.fault
     const connection = await this.#settings.connect(signal)
     this.#open = await RelpSession.open(connection, this.#session, signal)
     return this.#open

@@ -269,6 +269,46 @@ describe('what counts as taken', () => {
     expect(await caught(sending)).toMatchObject({ code: 'timeout' })
   })
 
+  test('a receiver that sends hints without end is not listened to without end, and the next call tells', async () => {
+    const { fake, link } = bench()
+    await link.send(someMessages(2), never)
+    fake.say('0 hint 0\n'.repeat(1_000))
+    await calm()
+    expect(fake.lines.size).toBe(1)
+    fake.say('0 hint 0\n')
+    await calm()
+    expect(fake.lines.size).toBe(0)
+    const error = await caught(link.send(someMessages(2, 2), never))
+    expect(error).toMatchObject({ code: 'bad_reply', action: 'retry' })
+    expect(error.message).toContain('hints')
+    expect(await link.send(someMessages(2, 2), never)).toEqual(all(2))
+    expect(fake.stored).toEqual(textsOf(4))
+  })
+
+  test('hints without end in the midst of a call settle what was answered before them', async () => {
+    const { fake, link } = bench({ held: true })
+    const sending = link.send(someMessages(5), never)
+    await calm()
+    fake.release(2)
+    await calm()
+    fake.say('0 hint 2 hm\n'.repeat(1_001))
+    expect(await sending).toEqual(all(2))
+    expect(fake.lines.size).toBe(0)
+    fake.switches = {}
+    expect((await caught(link.send(someMessages(3, 2), never))).message).toContain('hints')
+    expect(await link.send(someMessages(3, 2), never)).toEqual(all(3))
+  })
+
+  test('hints without end before any answer are told at once, and once', async () => {
+    const { fake, link } = bench({ silentFrom: 0 })
+    const sending = caught(link.send(someMessages(2), never))
+    await calm()
+    fake.say('0 hint 0\n'.repeat(5_000))
+    expect((await sending).message).toContain('hints')
+    fake.switches = {}
+    expect(await link.send(someMessages(2), never)).toEqual(all(2))
+  })
+
   test('a receiver that reads no more is given up after 90 s', async () => {
     const { link, clock, fake } = bench({ deafFrom: 128 })
     expect(await passing(clock, link.send(someMessages(500), never))).toEqual(all(128))

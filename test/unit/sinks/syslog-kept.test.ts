@@ -11,7 +11,7 @@ class Looked extends Uint8Array {
 
   override subarray(start = 0, end = this.length): Uint8Array<ArrayBuffer> {
     this.looked += end - start
-    return new Uint8Array(this.buffer as ArrayBuffer, start, end - start)
+    return new Uint8Array(this.buffer, start, end - start)
   }
 }
 
