@@ -8,6 +8,9 @@ import { manifestKey, type Manifest, type StoredIn } from './manifest.ts'
 /** A manifest lists some thousand objects: far below this. */
 const MANIFEST_BYTES = 16 * 1024 * 1024
 
+/** An interval that is longer than so many of the configured ones was not made at its time. */
+const MOST_SPANS = 1.5
+
 /** `fault`: the evidence does not hold. `note`: it holds, and an auditor should know this. */
 export interface Finding {
   readonly level: 'fault' | 'note'
@@ -36,6 +39,15 @@ export interface Blind {
   readonly through: number
 }
 
+/** What one complete manifest is for. */
+export interface Interval {
+  readonly number: number
+  readonly fromAt: number
+  readonly untilAt: number
+  /** several at once */
+  readonly wide: boolean
+}
+
 export interface Range {
   readonly first: number
   readonly last: number
@@ -61,6 +73,7 @@ export interface WalkedChain extends ChainName {
   readonly filtered: number
   readonly parked: number
   readonly hashes: ReadonlySet<string>
+  readonly intervals: readonly Interval[]
   readonly blind: readonly Blind[]
   readonly gaps: readonly Range[]
 }
@@ -87,6 +100,7 @@ export class ChainWalk {
   readonly #storedIn: StoredIn | undefined
   readonly #tell: Tell
   readonly #hashes = new Set<string>()
+  readonly #intervals: Interval[] = []
   readonly #blind: Blind[] = []
   readonly #gaps: Range[] = []
   /** the one before, where it is there and holds */
@@ -193,16 +207,19 @@ export class ChainWalk {
       this.#tell('fault', key, `was made for ${place}: it was copied here, to ${placeText(this.#storedIn)}`)
   }
 
-  #tellIntervals(key: string, { interval, made_at: madeAt, gaps }: Manifest): void {
+  #tellIntervals(key: string, manifest: Manifest): void {
+    const { number, complete, interval, made_at: madeAt, gaps } = manifest
     const [from, until] = [Date.parse(interval.from), Date.parse(interval.until)]
     const spans = (until - from) / 1000 / interval.every_seconds
+    const wide = spans > MOST_SPANS
+    if (complete) this.#intervals.push({ number, fromAt: from, untilAt: until, wide })
     if (until < from)
       this.#tell(
         'note',
         key,
         `the clock was set back before it was made: from ${interval.from} to ${interval.until}`,
       )
-    else if (spans > 1.5)
+    else if (wide)
       this.#tell(
         'note',
         key,
@@ -228,6 +245,7 @@ export class ChainWalk {
       filtered: this.#filtered,
       parked: this.#parked,
       hashes: this.#hashes,
+      intervals: this.#intervals,
       blind: this.#blind,
       gaps: this.#gaps,
     }

@@ -1,4 +1,5 @@
 // Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
+import { type Bounds, tellEnds } from './evidence-end.ts'
 import { ChainWalk } from './evidence-chain.ts'
 import type { ChainName, Finding, Tell, WalkedChain, WalkOptions } from './evidence-chain.ts'
 import { type EvidenceStore, objectFault, objectPlace } from './evidence-objects.ts'
@@ -9,12 +10,7 @@ import { tellOthers, tellUnlisted } from './evidence-unlisted.ts'
 /** Objects that are read at the same time: over a network most of the time is waiting. */
 const AT_ONCE = 8
 
-export interface VerifyOptions extends WalkOptions {
-  /** epoch ms: a manifest must reach at least to here */
-  readonly untilAt?: number | undefined
-  /** hashes of manifests that must be in the chains */
-  readonly lastSha256?: readonly string[]
-}
+export type VerifyOptions = WalkOptions & Bounds
 
 export interface Verified {
   readonly faults: number
@@ -103,43 +99,3 @@ async function checkObjects(
     }
   }
 }
-
-/** Where the chains end: what bounds the end from outside is compared with it. */
-function tellEnds(
-  chains: readonly WalkedChain[],
-  { untilAt, lastSha256 = [] }: VerifyOptions,
-  tell: Tell,
-): void {
-  if (chains.length === 0) tell('fault', 'manifest/', 'holds no manifest at all: nothing can be proved')
-  for (const hash of lastSha256)
-    if (!chains.some(({ hashes }) => hashes.has(hash)))
-      tell(
-        'fault',
-        'manifest/',
-        `holds no manifest with SHA-256 ${hash}: the end of a chain was cut, or another one put in its place`,
-      )
-  if (untilAt !== undefined)
-    for (const sink of new Set(chains.map((chain) => chain.sink)))
-      tellUntil(
-        sink,
-        chains.filter((chain) => chain.sink === sink),
-        untilAt,
-        tell,
-      )
-}
-
-/** Of a sink's chains, one for each journal that it had, the newest must reach to `untilAt`: another sink's does not speak for it. */
-function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
-  const reached = Math.max(...chains.map(({ last }) => (last ? reachOf(last.manifest) : -Infinity)))
-  if (reached >= untilAt) return
-  const where = Number.isFinite(reached) ? `ends at ${new Date(reached).toISOString()}` : 'ends nowhere'
-  tell(
-    'fault',
-    `manifest/sink=${sink}`,
-    `${where}, before ${new Date(untilAt).toISOString()}: the end of the chain was cut, or nothing was written since`,
-  )
-}
-
-/** An incomplete one proves its interval's begin only. */
-const reachOf = ({ complete, interval }: Manifest): number =>
-  Date.parse(complete ? interval.until : interval.from)

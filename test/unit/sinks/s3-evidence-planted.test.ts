@@ -190,7 +190,7 @@ describe('objects that no manifest lists', () => {
   it('stand inside an edge or outside, to the number', () => {
     const base = { sink: 'archive', journal: 'a', manifests: 1, last: undefined, filtered: 0, parked: 0 }
     const chain = (after: number, through: number): WalkedChain => ({
-      ...{ ...base, after, through, hashes: new Set<string>(), blind: [], gaps: [] },
+      ...{ ...base, after, through, hashes: new Set<string>(), intervals: [], blind: [], gaps: [] },
     })
     const one = [chain(10, 20)]
     expect(
