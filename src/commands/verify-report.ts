@@ -1,7 +1,9 @@
 // What `verify` says at its end: what is proved, of which chains, and what no manifest can prove. Pure.
-import type { Verified, WalkedChain } from '../sinks/s3/evidence-verify.ts'
+import type { Span, Verified, WalkedChain } from '../sinks/s3/evidence-verify.ts'
 
 const many = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+const entriesText = (count: number) => `${count} ${count === 1 ? 'entry' : 'entries'}`
 
 function chainLines({ sink, journal, manifests, last, after, through }: WalkedChain): string[] {
   const name = `chain of sink ${sink}, journal ${journal}: ${many(manifests, 'manifest')}`
@@ -43,10 +45,34 @@ function unproved({ chains }: Verified, bounded: boolean): string[] {
   ]
 }
 
+function spanText({ first, last, from, until }: Span): string {
+  const time = from === undefined || until === undefined ? '' : `, of ${from} to ${until}`
+  return `sequence numbers ${first} to ${last}${time}`
+}
+
+/** How far the faults reach, for whoever has to say what is lost. */
+function touchedLines({ touched: { listed, planted }, chains }: Verified): string[] {
+  const blind = chains.flatMap(({ sink, journal, blind: ranges }) =>
+    ranges
+      .filter(({ after, through }) => through > after)
+      .map(({ after, through }) => {
+        const end = through === Infinity ? 'and up' : `to ${through}`
+        return `  in doubt: sequence numbers ${after + 1} ${end} of sink ${sink}, journal ${journal}: their manifest is missing or bad`
+      }),
+  )
+  return [
+    ...(listed ? [`  touched: ${entriesText(listed.entries)}, ${spanText(listed)}`] : []),
+    ...(planted
+      ? [`  put there: ${many(planted.count, 'object')}, by name of the ${spanText(planted)}`]
+      : []),
+    ...blind,
+  ]
+}
+
 /** `bounded`: the end was compared with something from outside. */
 export function reportOf(verified: Verified, bounded: boolean): string {
   const { chains, objects, entries, faults } = verified
-  const all = `${many(objects, 'object')} with ${entries} entries`
+  const all = `${many(objects, 'object')} with ${entriesText(entries)}`
   const verdict =
     faults === 0
       ? `proved: ${all}: none is missing, changed, moved or added up to the last manifest`
@@ -54,6 +80,7 @@ export function reportOf(verified: Verified, bounded: boolean): string {
   return [
     ...chains.flatMap(chainLines),
     verdict,
+    ...(faults === 0 ? [] : touchedLines(verified)),
     'not proved by any of this:',
     ...unproved(verified, bounded).map((line) => `  - ${line}`),
     '',

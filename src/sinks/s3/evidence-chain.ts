@@ -230,6 +230,7 @@ export class ChainWalk {
         this.#accepted.some((gap) => first >= gap.first && last <= gap.last) ? 'note' : 'fault',
         key,
         `says nothing of the entries ${first} to ${last}: they were settled while evidence was off, or dropped while the sink was away`,
+        { entries: last - first + 1, first, last },
       )
   }
 

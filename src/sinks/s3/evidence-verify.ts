@@ -1,10 +1,11 @@
 // Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
 import { type Bounds, tellEnds } from './evidence-end.ts'
 import { ChainWalk } from './evidence-chain.ts'
-import type { ChainName, Finding, Tell, WalkedChain, WalkOptions } from './evidence-chain.ts'
+import type { ChainName, Finding, Tell, Touched, WalkedChain, WalkOptions } from './evidence-chain.ts'
 import { type EvidenceStore, objectFault, objectPlace } from './evidence-objects.ts'
-import type { Manifest } from './manifest.ts'
+import type { Manifest, ManifestObject } from './manifest.ts'
 import { manifestPlace } from './manifest.ts'
+import { type AllTouched, TouchedSum } from './evidence-touched.ts'
 import { tellOthers, tellUnlisted } from './evidence-unlisted.ts'
 
 /** Objects that are read at the same time: over a network most of the time is waiting. */
@@ -17,9 +18,12 @@ export interface Verified {
   readonly chains: readonly WalkedChain[]
   readonly objects: number
   readonly entries: number
+  /** by all faults together, as far as it is known */
+  readonly touched: AllTouched
 }
 
 export type { EvidenceStore } from './evidence-objects.ts'
+export type { AllTouched, Span } from './evidence-touched.ts'
 export type { Finding, Range, WalkedChain } from './evidence-chain.ts'
 
 type Seen = 'unlisted' | 'listed'
@@ -58,8 +62,10 @@ export async function verifyEvidence(
   told: (finding: Finding) => void,
 ): Promise<Verified> {
   const counts = { faults: 0, objects: 0, entries: 0 }
-  const tell: Tell = (level, where, what) => {
+  const touched = new TouchedSum()
+  const tell: Tell = (level, where, what, touches) => {
     if (level === 'fault') counts.faults++
+    if (level === 'fault' && touches) touched.add(where, touches)
     told({ level, where, what })
   }
   const listing = await listAll(store, tell)
@@ -76,8 +82,13 @@ export async function verifyEvidence(
   const unlisted = [...listing.objects].filter(([, seen]) => seen === 'unlisted').map(([key]) => key)
   tellUnlisted(unlisted, chains, tell)
   tellOthers(listing.others, tell)
-  return { ...counts, chains }
+  return { ...counts, chains, touched: touched.all() }
 }
+
+const touchedOf = (object: ManifestObject): Touched => ({
+  ...{ entries: object.entries, first: object.first_sequence, last: object.last_sequence },
+  ...{ from: object.first_time, until: object.last_time },
+})
 
 async function checkObjects(
   store: EvidenceStore,
@@ -89,11 +100,12 @@ async function checkObjects(
   for (let at = 0; at < objects.length; at += AT_ONCE) {
     const some = objects.slice(at, at + AT_ONCE)
     const faults = await Promise.all(some.map((object) => objectFault(store, object)))
-    for (const [i, { key, entries }] of some.entries()) {
-      if (listed.get(key) === 'listed') tell('fault', key, 'is listed twice')
+    for (const [i, object] of some.entries()) {
+      const { key, entries } = object
+      if (listed.get(key) === 'listed') tell('fault', key, 'is listed twice', touchedOf(object))
       if (listed.has(key)) listed.set(key, 'listed')
       const fault = faults[i]
-      if (fault !== undefined) tell('fault', key, fault)
+      if (fault !== undefined) tell('fault', key, fault, touchedOf(object))
       counts.objects++
       counts.entries += entries
     }

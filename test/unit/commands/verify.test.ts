@@ -86,7 +86,38 @@ describe('a folder', () => {
     const { code, out } = await check()
     expect(code).toBe(1)
     expect(out.split('\n').filter((line) => line.startsWith('fault: '))).toEqual([`fault: ${key} is missing`])
-    expect(out).toContain('NOT proved: 1 fault in')
+    expect(out).toContain(
+      'NOT proved: 1 fault in 6 objects with 21 entries\n  touched: 4 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04.000000Z to 2026-01-31T00:00:10.000000Z\n',
+    )
+  })
+
+  it('with several faults says how far they reach together: what is touched, what was put there, what is in doubt', async () => {
+    const [one = '', two = ''] = keys('workspace=').filter((key) => /0000[45]-/.test(key))
+    rmSync(join(copy, one))
+    writeFileSync(join(copy, two), 'damaged')
+    const forged = one.replace(
+      /\d{16}-\d{16}-[0-9a-f]{16}/,
+      `${'7'.padStart(16, '0')}-${'8'.padStart(16, '0')}-0123456789abcdef`,
+    )
+    writeFileSync(join(copy, forged), 'forged')
+    rmSync(join(copy, keys('manifest/')[1] ?? ''))
+    const { code, out } = await check()
+    expect([code, out]).toEqual([
+      1,
+      expect.stringContaining('NOT proved: 4 faults in 4 objects with 14 entries'),
+    ])
+    expect(out).toMatch(
+      / {2}touched: 7 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04\.000000Z to 2026/,
+    )
+    expect(out).toContain('  put there: 1 object, by name of the sequence numbers 7 to 8\n')
+    expect(out).toContain(
+      '  in doubt: sequence numbers 11 to 20 of sink archive, journal a1b2c3d4e5f6a1b2c3d4e5f6',
+    )
+    expect(out).toMatch(/0000[45]-.* was changed or damaged: it cannot be decompressed \(/)
+    rmSync(join(copy, keys('manifest/')[2] ?? ''))
+    rmSync(join(copy, keys('manifest/')[0] ?? ''))
+    writeFileSync(join(copy, keys('manifest/')[2] ?? ''), 'bad')
+    expect((await check()).out).toContain('  in doubt: sequence numbers 1 and up of sink archive')
   })
 
   it('whose end was cut is told by a time or a hash from outside', async () => {
