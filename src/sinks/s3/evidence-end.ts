@@ -62,6 +62,5 @@ const reachOf = ({ complete, interval }: Manifest): number =>
  */
 function leapOver(intervals: readonly Interval[], at: number): Interval | undefined {
   const over = intervals.filter(({ fromAt, untilAt }) => fromAt <= at && at <= untilAt)
-  if (over.some(({ wide, fromAt }) => !wide || fromAt === at)) return undefined
-  return over[0]
+  return over.some(({ wide }) => !wide) ? undefined : over[0]
 }

@@ -5,6 +5,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import { manifestStore } from '../../../src/sinks/s3/evidence-bucket.ts'
 import { objectFault } from '../../../src/sinks/s3/evidence-objects.ts'
 import type { WalkedChain } from '../../../src/sinks/s3/evidence-chain.ts'
+import { TouchedSum } from '../../../src/sinks/s3/evidence-touched.ts'
 import { excuseOf } from '../../../src/sinks/s3/evidence-unlisted.ts'
 import { verifyEvidence, type Finding } from '../../../src/sinks/s3/evidence-verify.ts'
 import { readPublicKeys } from '../../../src/sinks/s3/manifest-signature.ts'
@@ -292,5 +293,18 @@ describe('a chain that was made for another place, signed with the same key', ()
     } finally {
       await stand.close()
     }
+  })
+})
+
+it('what several faults name is counted once in what they touch, and what has no time leaves the time as it is', () => {
+  const sum = new TouchedSum()
+  const time = '2026-01-31T00:00:00.000000Z'
+  sum.add('a', { entries: 3, first: 5, last: 9, from: time, until: time })
+  sum.add('a', { entries: 3, first: 5, last: 9, from: time, until: time })
+  sum.add('b', { entries: 1, first: 2, last: 2, from: null, until: null })
+  sum.add('c', { first: 30, last: 31 })
+  expect(sum.all()).toEqual({
+    listed: { count: 2, entries: 4, first: 2, last: 9, from: time, until: time },
+    planted: { count: 1, entries: 0, first: 30, last: 31, from: undefined, until: undefined },
   })
 })
