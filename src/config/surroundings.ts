@@ -24,19 +24,26 @@ interface Named {
   readonly name: string
 }
 
-function namedFiles(loaded: LoadedConfig, which: 'files' | 'outputs'): readonly Named[] {
+const nothingWrong = () => undefined
+
+function namedFiles(
+  loaded: LoadedConfig,
+  which: 'files' | 'outputs',
+): readonly (Named & { readonly faultOf: (text: string) => string | undefined })[] {
   return loaded.config.sinks.flatMap((sink, index) =>
-    sinkFiles(sink, which).map(({ field, path }) => ({
+    sinkFiles(sink, which).map(({ field, path, fault }) => ({
       path: ['sinks', index, ...field.split('.')],
       name: path,
+      faultOf: fault ?? nothingWrong,
     })),
   )
 }
 
 function lookAtReadFiles({ loaded, files, fault }: Look): void {
-  for (const { path, name } of namedFiles(loaded, 'files'))
+  for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
     try {
-      files.read(name)
+      const wrong = faultOf(files.read(name))
+      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}`)
     } catch (error) {
       fault(path, `the file cannot be used: ${reasonOf(error)}`)
     }

@@ -30,6 +30,8 @@ export interface SinkDeps {
 export interface NamedFile {
   readonly field: string
   readonly path: string
+  /** What is wrong with the file's text, without a word of it; undefined: nothing. */
+  readonly fault?: (text: string) => string | undefined
 }
 
 export interface NamedPlace {

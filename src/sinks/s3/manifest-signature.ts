@@ -31,6 +31,16 @@ export function readSigningKey(pem: string): KeyObject {
   return ed25519(key)
 }
 
+/** The same as words, for whoever only looks. */
+export function signingKeyFault(pem: string): string | undefined {
+  try {
+    readSigningKey(pem)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : 'it cannot be used'
+  }
+}
+
 const pemBlock = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g
 
 /** Every public key of a PEM text, by its id: after a rotation one file may hold the old and the new. */

@@ -4,6 +4,7 @@ import type { NamedFile, NamedPlace } from '../../model/sink-kind.ts'
 import { duration, secret, size } from '../../model/units.ts'
 import { isBareUrl } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
+import { signingKeyFault } from './manifest-signature.ts'
 
 const endpoint = () =>
   z
@@ -161,6 +162,7 @@ export function filesOf(given: S3Options): readonly NamedFile[] {
   const path = given.web_identity_token_file
   const token = path === undefined ? [] : [{ field: 'web_identity_token_file', path }]
   const key = given.evidence?.signing_key_file
-  const signing = key === undefined ? [] : [{ field: 'evidence.signing_key_file', path: key }]
+  const signing =
+    key === undefined ? [] : [{ field: 'evidence.signing_key_file', path: key, fault: signingKeyFault }]
   return [...tlsFiles(given.tls), ...token, ...signing]
 }

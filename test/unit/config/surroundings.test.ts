@@ -1,4 +1,5 @@
 // What a configuration refers to on this machine, looked at in real folders.
+import { generateKeyPairSync } from 'node:crypto'
 import {
   chmodSync,
   mkdirSync,
@@ -154,4 +155,25 @@ test.each([
   expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is the file of sinks[0] already')
   expect(around(sinks('there/other')).faults).toEqual([])
   expect(loadToRun(join(folder, 'a.yaml'), world, realFiles).sinks).toHaveLength(2)
+})
+
+test('a signing key that is none of Ed25519 is a fault before anything is signed, and not a word of it is told', () => {
+  const kinds = {
+    rsa: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
+      type: 'pkcs8',
+      format: 'pem',
+    }),
+    public: generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }),
+    good: generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }),
+  }
+  const faultsOf = (kind: keyof typeof kinds) => {
+    writeFileSync(join(folder, kind), kinds[kind])
+    const evidence = `evidence: { signing_key_file: ${folder}/${kind} }`
+    return around(`  - { name: b, type: s3, bucket: logs, region: eu-central-1, ${evidence} }\n`).faults
+  }
+  expect(faultsOf('rsa')).toEqual([
+    expect.stringContaining('the file cannot be used: the key is rsa, want Ed25519'),
+  ])
+  expect(faultsOf('public')).toEqual([expect.stringContaining('it holds no private key in PEM')])
+  expect(faultsOf('good')).toEqual([])
 })
