@@ -1,4 +1,4 @@
-// The whole path: a mock without limits in one process, the built daemon in another, a file or a HEC receiver behind it. Prints, asserts nothing. `node bench/end-to-end.ts [entries] [runs] [file | gzip | none]`
+// The whole path: a mock without limits in one process, the built daemon in another, a file or a HEC receiver behind it. Prints, asserts nothing. `node bench/end-to-end.ts [entries] [runs] [file | gzip | none | tcp | udp]`
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -49,13 +49,17 @@ async function freePort(): Promise<number> {
 }
 
 /** Starts a program and waits for the line that says it is ready. */
-async function start(args: readonly string[], ready: RegExp): Promise<ChildProcess> {
+async function start(
+  args: readonly string[],
+  ready: RegExp,
+  heard: (text: string) => void = () => undefined,
+): Promise<ChildProcess> {
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''
   await new Promise<void>((resolve, reject) => {
     child.stdout.on('data', (chunk: Buffer) => {
-      text += chunk.toString()
-      if (ready.test(text)) resolve()
+      heard(chunk.toString())
+      if (ready.test((text = (text + chunk.toString()).slice(-4096)))) resolve()
     })
     child.once('exit', (code) => reject(new Error(`${args.join(' ')} ended with ${code}`)))
   })
@@ -106,6 +110,29 @@ const toHec = (compression: 'gzip' | 'none'): Goal => ({
       flowSeconds: async () => {
         const { firstAt, lastAt } = (await (await fetch(url)).json()) as { firstAt: number; lastAt: number }
         return (lastAt - firstAt) / 1000
+      },
+      stop: () => receiver.kill(),
+    }
+  },
+})
+
+/** Datagrams that the kernel drops are not told by anybody: `received` says how many came. */
+const toSyslog = (transport: 'tcp' | 'udp'): Goal => ({
+  name: `syslog ${transport}`,
+  async sink() {
+    let port = ''
+    let told = { count: 0, seconds: 0 }
+    const receiver = await start(['bench/syslog-receiver.ts', transport], /listening on \d+/, (text) => {
+      port = /listening on (\d+)/.exec(text)?.[1] ?? port
+      const last = text.trim().split('\n').at(-1) ?? ''
+      if (last.startsWith('{')) told = JSON.parse(last) as typeof told
+    })
+    return {
+      yaml: `{ name: siem, type: syslog, address: "${transport}://127.0.0.1:${port}" }`,
+      flowSeconds: async () => {
+        await sleep(10 * LOOK_MS)
+        if (transport === 'udp') process.stdout.write(`  ${told.count} datagrams received\n`)
+        return told.seconds
       },
       stop: () => receiver.kill(),
     }
@@ -173,7 +200,8 @@ export async function run(entries = 500_000, runs = 3, only = ''): Promise<void>
   process.stdout.write(
     'sink         entries/s flowing   entries/s whole   CPU s/M   peak MiB   mock CPU s/M\n',
   )
-  const goals = [toFile, toHec('gzip'), toHec('none')].filter(({ name }) => name.includes(only))
+  const all = [toFile, toHec('gzip'), toHec('none'), toSyslog('tcp'), toSyslog('udp')]
+  const goals = all.filter(({ name }) => name.includes(only))
   for (const goal of goals) {
     const figures: Figures[] = []
     for (let i = 0; i < runs; i++) figures.push(await drain(goal, entries))
