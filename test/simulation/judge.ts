@@ -1,6 +1,7 @@
 // The invariants: what must hold of every run, whatever went wrong in it.
 import type { App } from '../../src/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
+import { hecBatchEntries } from './scenario.ts'
 import type { World } from './simulate.ts'
 import { FILE_PATH, secrets } from './simulate.ts'
 
@@ -59,7 +60,7 @@ function received(world: World): readonly Received[] {
     {
       sink: 'splunk',
       lines: world.hec.indexed.map(({ event }) => event.toString('latin1')),
-      mayRepeat: batchEntries * inFlight * (crashes + world.hecDoubts + 1),
+      mayRepeat: hecBatchEntries(world.scenario) * inFlight * (crashes + world.hecDoubts + 1),
       // What an indexer lost comes later.
       unordered: acks !== undefined,
     },

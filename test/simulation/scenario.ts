@@ -44,6 +44,11 @@ export interface Scenario {
   readonly acks: AckScenario | undefined
 }
 
+/** A batch that waits for its word waits for seconds: of one entry each a backlog would outlast its seed. */
+export function hecBatchEntries({ acks, batchEntries }: Pick<Scenario, 'acks' | 'batchEntries'>): number {
+  return acks ? Math.max(20, batchEntries) : batchEntries
+}
+
 /** Drawn apart, so that the rest of a seed means what it meant before. */
 function acksOf(seed: number): AckScenario | undefined {
   const roll = dice(seed + 500_009)

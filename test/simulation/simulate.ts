@@ -19,7 +19,7 @@ import { startProcess } from './process.ts'
 import type { Process } from './process.ts'
 import { dice } from './random.ts'
 import type { Dice } from './random.ts'
-import { HOUR_MS, scenarioOf } from './scenario.ts'
+import { hecBatchEntries, HOUR_MS, scenarioOf } from './scenario.ts'
 import type { Scenario } from './scenario.ts'
 import { VirtualClock, settled } from './virtual-clock.ts'
 
@@ -111,7 +111,7 @@ function configOf(scenario: Scenario, folder: string) {
         token: HEC_TOKEN,
         compression: 'none',
         ...(acks ? { acks: acks.acks, max_in_flight: acks.maxInFlight, ack_timeout: acks.timeout } : {}),
-        batch,
+        batch: { max_entries: hecBatchEntries(scenario) },
       },
       { name: 'console', type: 'stdout', batch },
     ],
