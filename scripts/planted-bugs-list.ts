@@ -382,13 +382,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/file.ts',
-        find: '      await file.write(bytes, offset)\n      await file.sync()\n',
-        replace: '      await file.write(bytes, offset)\n',
-      },
-      {
-        file: 'src/sinks/file.ts',
-        find: '        await file.write(bytes, end.size)\n        await file.sync()\n',
-        replace: '        await file.write(bytes, end.size)\n',
+        find: '    await file.write(bytes, offset)\n    await file.sync()\n',
+        replace: '    await file.write(bytes, offset)\n',
       },
     ],
     tests: [

@@ -28,7 +28,7 @@ function standingIn(
   return 'covered'
 }
 
-/** Why an object that no manifest lists may be there; undefined: it may not. A name does not tell whose journal counted: what one chain covers, no other excuses. */
+/** Why an object that no manifest lists may be there; undefined: it may not. A name does not tell whose journal counted: what one chain covers, no other excuses. @internal */
 export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | undefined {
   const place = objectPlace(key)
   if (!place) return undefined
