@@ -105,8 +105,8 @@ async function settleAll(journal: Journal): Promise<void> {
   for (;;) {
     const batch = await journal.take('archive', { maxEntries: 1000, maxBytes: 2 ** 20 })
     if (batch === undefined) return
-    const { first, last, count } = batch
-    await journal.settle('archive', { first, through: last, accepted: count, filtered: 0, parked: [] })
+    const { first, last } = batch
+    await journal.settle('archive', { first, through: last, parked: [] })
   }
 }
 

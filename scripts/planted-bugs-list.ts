@@ -70,7 +70,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/ship/shipper.ts',
         find: '      outcome = await sink.deliver(delivery, signal)\n',
         replace: `      const { first, last: through } = loaded
-      await this.#options.journal.settle(sink.name, { first, through, accepted: loaded.lines.count, filtered: 0, parked: [] })
+      await this.#options.journal.settle(sink.name, { first, through, parked: [] })
       outcome = await sink.deliver(delivery, signal)\n`,
       },
     ],
@@ -583,7 +583,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'what an acknowledgement needs is not kept with its batch',
     law: '2: after a crash a pending acknowledgement is asked for',
     edits: [
-      { file: 'src/ship/shipper.ts', find: '    await journal.intend(sink.name, taken)\n', replace: '' },
+      {
+        file: 'src/ship/shipper.ts',
+        find: '    const { intent, times, rest } = taken\n    await journal.intend(sink.name, intent)\n',
+        replace: '    const { intent, times, rest } = taken\n',
+      },
     ],
     tests: [
       {

@@ -98,8 +98,6 @@ export interface Settlement {
   /** all of [first, through] is settled: accepted, filtered, or parked by name here */
   readonly first: Seq
   readonly through: Seq
-  readonly accepted: number
-  readonly filtered: number
   readonly parked: readonly Parked[]
   /** written in the same transaction: the batch that is sent next */
   readonly next?: Intent | undefined

@@ -10,6 +10,9 @@ export interface Framing {
   readonly sink: { readonly frame: Frame }
   readonly format: Format
   readonly wanted: (run: Run, index: number) => boolean
+}
+
+export interface BatchFraming extends Framing {
   /** of framed lines; the first line stands in it however long it is */
   readonly maxBytes: number
 }
@@ -27,7 +30,12 @@ export interface Loaded {
 }
 
 /** Frames as many entries of the batch as `maxBytes` holds. */
-export function frameBatch(batch: Batch, framing: Framing, writer: ByteWriter, leave: () => void): Loaded {
+export function frameBatch(
+  batch: Batch,
+  framing: BatchFraming,
+  writer: ByteWriter,
+  leave: () => void,
+): Loaded {
   writer.clear()
   const ends = new Uint32Array(batch.count)
   const seqs = new Float64Array(batch.count)
@@ -45,7 +53,7 @@ interface Columns {
 
 function frameRuns(
   batch: Batch,
-  { sink, format, wanted, maxBytes }: Framing,
+  { sink, format, wanted, maxBytes }: BatchFraming,
   writer: ByteWriter,
   into: Columns,
 ) {
@@ -80,14 +88,20 @@ function payloadBytes({ entries }: Run): number {
   return entries.count === 0 ? 0 : entries.column(entries.count - 1, RAW_END) - entries.column(0, RAW_START)
 }
 
+/** Which of the histogram's buckets a delay falls into; the last one has no bound. */
+export function bucketOf(delayMs: number): number {
+  let bucket: number = deliveryBucketsSeconds.length
+  while (bucket > 0 && delayMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
+  return bucket
+}
+
 /** Entries' own time to acceptance, grouped by the histogram's buckets: one call a bucket, not an entry. */
 export function tellDelays(watch: SinkWatch, nowMs: number, times: Float64Array): void {
   const counts = new Uint32Array(deliveryBucketsSeconds.length + 1)
   const sums = new Float64Array(counts.length)
   for (const time of times) {
     const delayMs = Math.max(0, nowMs - time / 1000)
-    let bucket: number = deliveryBucketsSeconds.length
-    while (bucket > 0 && delayMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
+    const bucket = bucketOf(delayMs)
     counts[bucket] = (counts[bucket] as number) + 1
     sums[bucket] = (sums[bucket] as number) + delayMs
   }

@@ -1,10 +1,9 @@
 // What is owed next, as lines: taken from the journal when enough stands there, framed in room of the process's allowance.
-import type { Batch, Run, Stretch } from '../model/journal.ts'
-import type { Room } from '../model/room.ts'
-import type { Format, Frame } from '../model/sink.ts'
+import type { Batch, Stretch } from '../model/journal.ts'
+import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Loaded, roomBytes } from './lines.ts'
-import type { LoopOptions } from './loop.ts'
+import type { DeliveryOptions } from './loop.ts'
 
 /** A writer that one huge entry made grow is not kept. */
 const SPARE_BYTES = 4 * 1024 * 1024
@@ -17,13 +16,9 @@ export interface BatchLimits {
   readonly lingerMs: number
 }
 
-export interface LoaderOptions extends LoopOptions {
+export interface LoaderOptions extends DeliveryOptions {
   readonly sink: { readonly name: string; readonly frame: Frame }
-  readonly format: Format
   readonly limits: BatchLimits
-  /** what of the journal this sink is to have */
-  readonly wanted: (run: Run, index: number) => boolean
-  readonly room: Room
 }
 
 export interface Wish {

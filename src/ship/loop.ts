@@ -3,8 +3,10 @@ import { Tether } from '../model/abort.ts'
 import { backoffMs } from '../model/backoff.ts'
 import type { Clock, Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Journal } from '../model/journal.ts'
+import type { Journal, Run } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import type { Room } from '../model/room.ts'
+import type { Format } from '../model/sink.ts'
 import { Streak } from '../model/streak.ts'
 import type { SinkWatch } from '../model/watch.ts'
 
@@ -31,6 +33,16 @@ export interface LoopOptions {
   readonly random: Random
   /** True when nothing more will come: a batch that is not full goes out at once, and with nothing owed the loop ends. */
   readonly over: () => boolean
+}
+
+/** What batches and objects have in common. */
+export interface DeliveryOptions extends LoopOptions {
+  readonly format: Format
+  /** what of the journal this sink is to have */
+  readonly wanted: (run: Run, index: number) => boolean
+  /** hash of all settings that shape what goes out */
+  readonly shape: string
+  readonly room: Room
 }
 
 /** Delivers until `signal` aborts, or until nothing more will come and nothing is owed. Throws only what must stop the process. */

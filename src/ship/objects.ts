@@ -1,11 +1,10 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, then written group by group, stored, settled as one.
-import type { LoopOptions, Stepper, StepResult } from './loop.ts'
-import { roomBytes } from './lines.ts'
+import { type Framing, roomBytes } from './lines.ts'
+import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
 import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
-import { Contents, type ObjectFraming, Plan } from './stretch.ts'
+import { Contents, Plan } from './stretch.ts'
 import type { Batch, Run, Seq } from '../model/journal.ts'
-import type { Room } from '../model/room.ts'
-import type { Evidence, Format, ObjectGroup, ObjectSink } from '../model/sink.ts'
+import type { Evidence, ObjectGroup, ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 
 /** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
@@ -13,21 +12,15 @@ const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 /** Objects that are written in one walk over the stretch: each has a compressor. What has more groups is walked again. */
 const LOT = 8
 
-export interface ObjectShipperOptions extends LoopOptions {
+export interface ObjectShipperOptions extends DeliveryOptions {
   readonly sink: ObjectSink
-  readonly format: Format
-  /** what of the journal this sink is to have */
-  readonly wanted: (run: Run, index: number) => boolean
-  /** hash of all settings that shape the objects */
-  readonly shape: string
-  readonly room: Room
   /** How long an open stretch may sleep before it looks again whether anything more will come. */
   readonly lookAgainMs: number
 }
 
 export class ObjectShipper implements Stepper {
   readonly #options: ObjectShipperOptions
-  readonly #framing: ObjectFraming
+  readonly #framing: Framing
   readonly #evidence: Evidence | undefined
   #plan = new Plan()
   #resumed = false
@@ -122,7 +115,7 @@ export class ObjectShipper implements Stepper {
     const { first = 0, last = 0 } = this.#plan
     const filtered = last - first + 1
     const notes = this.#evidence?.stored({ first, last, parked: 0, objects: [] })
-    await journal.settle(sink.name, { first, through: last, accepted: 0, filtered, parked: [], notes })
+    await journal.settle(sink.name, { first, through: last, parked: [], notes })
     this.#plan = new Plan()
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
     return 'sent'
@@ -236,7 +229,7 @@ export class ObjectShipper implements Stepper {
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
     const filtered = last - first + 1 - accepted
     const notes = this.#evidence?.stored({ first, last, parked: 0, objects: stored })
-    await journal.settle(sink.name, { first, through: last, accepted, filtered, parked: [], notes })
+    await journal.settle(sink.name, { first, through: last, parked: [], notes })
     this.#sending = undefined
     watch.settled({ accepted, deadLettered: 0, filtered })
     for (const { delays } of contents) delays.tell(watch, clock.now())

@@ -1,17 +1,16 @@
-// The steps of delivery in batches: takes a batch, encodes it, writes the intent, delivers, settles. One for each sink.
+// The steps of delivery in batches: has one loaded, writes its intent, delivers it, settles what was answered. One for each sink.
 import { ConnectorError } from '../model/errors.ts'
-import type { Intent, Parked, Settlement } from '../model/journal.ts'
+import type { Intent } from '../model/journal.ts'
 import type { Delivery, Later, Outcome, Sink } from '../model/sink.ts'
 import type { Loaded } from './lines.ts'
 import { tellDelays } from './lines.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
+import { settledOf, type Taken, takenOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
 export interface ShipperOptions extends LoaderOptions {
   readonly sink: Sink
-  /** hash of all settings that shape the bytes */
-  readonly shape: string
 }
 
 /** The batch on its way: its intent is in the journal. */
@@ -210,7 +209,7 @@ export class Shipper implements Stepper {
 
   async #note({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { later } = outcome
-    if (later && intent) await this.#keepAsking(intent, loaded, { outcome, later }, signal)
+    if (later && intent) await this.#keepAsking(takenOf(intent, loaded, outcome, later), later, signal)
     else await this.#settle(loaded, outcome, signal)
     const { limits } = this.#options
     this.#cap = this.#cap !== undefined && this.#cap * 2 < limits.maxEntries ? this.#cap * 2 : undefined
@@ -219,32 +218,23 @@ export class Shipper implements Stepper {
     return 'sent'
   }
 
-  /** The batch as far as it was taken keeps its intent until it is confirmed; what was refused behind it is parked. */
-  async #keepAsking(
-    intent: Intent,
-    loaded: Loaded,
-    { outcome, later }: { readonly outcome: Outcome; readonly later: Later },
-    signal: AbortSignal,
-  ): Promise<void> {
+  /** What was taken is asked for until it is confirmed; what was refused behind it is parked. */
+  async #keepAsking(taken: Taken, later: Later, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
-    const refusedAt = outcome.refused[0]?.index
-    const end = refusedAt ?? outcome.settled
-    const last = end === loaded.lines.count ? loaded.last : (loaded.lines.seqs[end] ?? 0) - 1
-    const taken = { ...intent, first: loaded.first, last, detail: later.detail }
-    await journal.intend(sink.name, taken)
-    if (refusedAt !== undefined) {
-      const rest = stretchOf(loaded, outcome)
-      await journal.settle(sink.name, { ...rest, first: last + 1 })
-      this.#tellParked(rest.parked)
+    const { intent, times, rest } = taken
+    await journal.intend(sink.name, intent)
+    if (rest) {
+      await journal.settle(sink.name, rest)
+      tellParked(this.#options, rest.parked)
     }
-    this.#unconfirmed.add({ intent: taken, times: loaded.times.slice(0, end) }, later, signal)
+    this.#unconfirmed.add({ intent, times }, later, signal)
     this.#answered = undefined
     this.#sending = undefined
   }
 
   async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
-    const { journal, sink, watch } = this.#options
-    const settlement = stretchOf(loaded, outcome)
+    const { journal, sink, watch, clock } = this.#options
+    const { settlement, accepted, filtered } = settledOf(loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && this.#ahead && this.#ahead.lines.count > 0 ? this.#ahead : undefined
     const next = ahead && (await this.#intentAhead(ahead, signal))
@@ -255,19 +245,9 @@ export class Shipper implements Stepper {
       this.#ahead = undefined
       this.#sending = { loaded: ahead, intent: next, doubtful: false }
     }
-    const { accepted, filtered, parked } = settlement
-    this.#tellParked(parked)
+    tellParked(this.#options, settlement.parked)
     watch.settled({ accepted, deadLettered: 0, filtered })
-    if (accepted > 0) tellDelays(watch, this.#options.clock.now(), loaded.times.subarray(0, outcome.settled))
-  }
-
-  #tellParked(parked: readonly Parked[]): void {
-    const { log, watch } = this.#options
-    if (parked.length === 0) return
-    log.warn('Entries that the receiver refuses for good are parked as dead letters', {
-      entries: parked.length,
-    })
-    watch.settled({ accepted: 0, deadLettered: parked.length, filtered: 0 })
+    if (accepted > 0) tellDelays(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
   }
 
   /** Throws why a batch was never confirmed; it goes out again before anything new. */
@@ -286,7 +266,7 @@ export class Shipper implements Stepper {
     }
     const { first, last } = intent
     const filtered = last - first + 1 - times.length
-    await journal.settle(sink.name, { first, through: last, accepted: times.length, filtered, parked: [] })
+    await journal.settle(sink.name, { first, through: last, parked: [] })
     this.#unconfirmed.remove(judged)
     watch.settled({ accepted: times.length, deadLettered: 0, filtered })
     tellDelays(watch, clock.now(), times)
@@ -312,17 +292,4 @@ export class Shipper implements Stepper {
     if (this.#ahead) this.#loader.free(this.#ahead)
     this.#ahead = undefined
   }
-}
-
-/** How far the receiver answered: the settled lines, and what was filtered around them. */
-function stretchOf({ first, last, lines }: Loaded, { settled, refused }: Outcome): Settlement {
-  const whole = settled === lines.count
-  const through = whole ? last : (lines.seqs[settled] ?? first) - 1
-  const parked = refused.map(({ index, code, reason }): Parked => ({
-    seq: lines.seqs[index] ?? 0,
-    code,
-    reason,
-  }))
-  const filtered = through - first + 1 - settled
-  return { first, through, accepted: settled - parked.length, filtered, parked }
 }

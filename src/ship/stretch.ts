@@ -1,8 +1,9 @@
 // A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
 import type { Batch, Run, Seq } from '../model/journal.ts'
-import type { Format, Frame, ObjectContent, ObjectGroup } from '../model/sink.ts'
+import type { ObjectContent, ObjectGroup } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
+import { bucketOf, type Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
@@ -47,12 +48,6 @@ export class Groups {
   }
 }
 
-export interface ObjectFraming {
-  readonly sink: { readonly frame: Frame }
-  readonly format: Format
-  readonly wanted: (run: Run, index: number) => boolean
-}
-
 /** What is open: all behind the sink's position that was seen so far. */
 export class Plan {
   first: Seq | undefined
@@ -66,7 +61,7 @@ export class Plan {
   readonly #scratch = new ByteWriter(4096)
 
   /** Counts as many entries of the piece as fit; true when the stretch is full. One entry fits always. */
-  add(piece: Batch, { sink, format, wanted }: ObjectFraming, maxBytes: number): boolean {
+  add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number): boolean {
     this.first ??= piece.first
     for (const run of piece.runs)
       for (let i = 0; i < run.entries.count; i++) {
@@ -97,8 +92,7 @@ class Delays {
 
   add(atUs: number, nowMs: number): void {
     const atMs = atUs / 1000
-    let bucket: number = deliveryBucketsSeconds.length
-    while (bucket > 0 && nowMs - atMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
+    const bucket = bucketOf(nowMs - atMs)
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1
     this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + atMs
   }

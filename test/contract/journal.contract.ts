@@ -421,7 +421,6 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       const park = async (sink: string, seq: number) =>
         journal.settle(sink, {
           ...settlement(seq, seq),
-          accepted: 0,
           parked: [{ seq, code: '6', reason: 'invalid data' }],
         })
 

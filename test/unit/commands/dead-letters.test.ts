@@ -175,7 +175,7 @@ test('letters by the thousand are put back in chunks, each once', async () => {
   const { part } = await import('../../contract/journal-parts.ts')
   await journal.append(part(many))
   const parked = many.map((_, i) => ({ seq: 5 + i, code: 'refused', reason: 'no' }))
-  await journal.settle('siem', { first: 5, through: 1204, accepted: 0, filtered: 0, parked })
+  await journal.settle('siem', { first: 5, through: 1204, parked })
   expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(0)
   expect(stand.heard().stdout).toContain('1,202 dead letters put back')
   expect(await journal.deadLetters({})).toEqual([])

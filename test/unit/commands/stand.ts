@@ -52,5 +52,5 @@ export async function fill(journal: Journal): Promise<void> {
   const quarantined = [{ reason: 'no_id', bytes, totalBytes: 14, sha256: 'ab'.repeat(32) }] as const
   await journal.append(part([spec(1), spec(2, refused), spec(3, refused), spec(4)], { quarantined }))
   const parked = [2, 3].map((seq) => ({ seq, code: 'refused', reason: 'Splunk said: \u001b[31mno' }))
-  await journal.settle('siem', { first: 1, through: 4, accepted: 2, filtered: 0, parked })
+  await journal.settle('siem', { first: 1, through: 4, parked })
 }

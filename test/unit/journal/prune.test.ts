@@ -81,7 +81,7 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
 it('an entry parked twice is one dead letter, with the number and the time of the first', async () => {
   await journal.append(part([spec(1), spec(2)]))
   const parked = [{ seq: 1, code: 'refused', reason: 'no' }]
-  const park = () => journal.settle('a', { first: 1, through: 1, accepted: 0, filtered: 0, parked })
+  const park = () => journal.settle('a', { first: 1, through: 1, parked })
   await park()
   const before = await journal.deadLetters({})
   clock.nowMs += 5_000

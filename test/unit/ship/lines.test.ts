@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { frameBatch, roomBytes, tellDelays } from '../../../src/ship/lines.ts'
-import type { Framing } from '../../../src/ship/lines.ts'
+import type { BatchFraming } from '../../../src/ship/lines.ts'
 import type { Batch } from '../../../src/model/journal.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'
 import { rawFormat, runOf, someEntries } from '../../fakes/lines.ts'
@@ -22,7 +22,7 @@ function batchOf(sizes: readonly number[], first = 1): Batch {
   return { first, last: seq - 1, count: seq - first, runs }
 }
 
-function framing(more: Partial<Framing> = {}): Framing {
+function framing(more: Partial<BatchFraming> = {}): BatchFraming {
   return { sink, format: rawFormat, wanted: () => true, maxBytes: 1e9, ...more }
 }
 
@@ -44,7 +44,7 @@ it('whatever is wanted and however tight the bound, the lines are the wanted one
       fc.integer({ min: 1, max: 4 }),
       (sizes, maxBytes, modulus) => {
         const batch = batchOf(sizes, 10)
-        const wanted: Framing['wanted'] = (run, index) => (run.firstSeq + index) % modulus === 0
+        const wanted: BatchFraming['wanted'] = (run, index) => (run.firstSeq + index) % modulus === 0
         const { lines, last } = frameBatch(batch, framing({ maxBytes, wanted }), new ByteWriter(16), leave)
         const all = Array.from({ length: batch.count }, (_, i) => 10 + i).filter((seq) => seq % modulus === 0)
         expect([...lines.seqs]).toEqual(all.filter((seq) => seq <= last))

@@ -188,7 +188,7 @@ describe('what an object holds', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
-    await quay.journal.settle('archive', { first: 1, through: 1, accepted: 0, filtered: 0, parked: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
+    await quay.journal.settle('archive', { first: 1, through: 1, parked: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
     await quay.journal.retryDeadLetters({ sink: 'archive' })
     pass(quay, HOUR_MS)
     await pier.settle()
