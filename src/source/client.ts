@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError, isAbort } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
-import type { HttpReply, Transport } from '../model/http.ts'
+import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
 import type { Room } from '../model/room.ts'
 import type { Secret } from '../model/secret.ts'
@@ -46,6 +46,21 @@ export interface Answer {
   readonly body: AsyncIterable<Uint8Array>
 }
 
+/** One request to the API. `path` begins with a slash and may carry a query, which no error message repeats. */
+export interface Ask {
+  readonly method: HttpRequest['method']
+  readonly path: string
+  /** Beside our own; lower-case names. With `stream` one of them is `content-length`. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Uint8Array
+  /** In the place of `body`: one that is too large to hold. Can be sent once; left early, it is returned. */
+  readonly stream?: AsyncIterable<Uint8Array>
+  /** Media types beside JSON that are an answer here, such as text/event-stream. */
+  readonly accept?: readonly string[]
+  /** Where an answer may take longer than a page's. */
+  readonly limits?: BodyLimits
+}
+
 /** Spec §7. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   400: 'bad_request',
@@ -79,16 +94,27 @@ export class Client {
     return this.#options.budget.freeAt(lane)
   }
 
-  /**
-   * GETs `path` under the budget and hands the answer to `use`; the connection, its place in memory and its deadline end
-   * with it. Throws ConnectorError by the status, the transport or the body.
-   */
-  async *get<T>(
+  /** GETs `path`: `send` without anything to send. */
+  get<T>(
     path: string,
     lane: Lane,
     signal: AbortSignal,
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
+    return this.send({ method: 'GET', path }, lane, signal, use)
+  }
+
+  /**
+   * Sends one request under the budget and hands the answer to `use`; the connection, its place in memory and its deadline end
+   * with it. Throws ConnectorError by the status, the transport or the body.
+   */
+  async *send<T>(
+    ask: Ask,
+    lane: Lane,
+    signal: AbortSignal,
+    use: (answer: Answer) => AsyncIterable<T>,
+  ): AsyncGenerator<T> {
+    const limits = ask.limits ?? pageLimits
     const { budget, room, clock, watch } = this.#options
     const waitedFrom = clock.elapsed()
     const answered = await budget.enter(lane, signal, () => watch.state('waiting')).catch(stoppedOr)
@@ -100,14 +126,14 @@ export class Client {
     let code = 'aborted'
     try {
       leaveRoom = await room.enter(WHOLE_BODY_BYTES, signal)
-      const deadline = new Deadline(clock, pageLimits, signal)
+      const deadline = new Deadline(clock, limits, signal)
       try {
         const sentAt = clock.now()
-        const reply = await orAborted(this.#send(path, deadline.signal), deadline.signal)
+        const reply = await orAborted(this.#transmit(ask, deadline), deadline.signal)
         code = String(reply.status)
-        if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(path, reply)
-        checkType(path, reply)
-        const body = readBody(reply, pageLimits, deadline)
+        if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, reply)
+        checkType(ask, reply)
+        const body = readBody(reply, limits, deadline)
         yield* use({ serverAt: serverTimeMs(reply.headers), sentAt, body: finishing(body, answered) })
       } finally {
         deadline.close()
@@ -122,30 +148,40 @@ export class Client {
     }
   }
 
-  #send(path: string, signal: AbortSignal): Promise<HttpReply> {
+  #transmit(
+    { method, path, headers, body, stream, accept = [] }: Ask,
+    deadline: Deadline,
+  ): Promise<HttpReply> {
     const { apiKey, baseUrl, clock, transport, userAgent } = this.#options
     if (clock.elapsed() - this.#keyLookedAt >= KEY_LOOK_MS) {
       this.#keyLookedAt = clock.elapsed()
       apiKey.refresh()
     }
-    const headers = {
-      authorization: `Bearer ${apiKey.reveal()}`,
-      accept: 'application/json',
-      'accept-encoding': 'identity',
-      'user-agent': userAgent,
+    const request = {
+      method,
+      url: baseUrl + path,
+      headers: {
+        ...headers,
+        authorization: `Bearer ${apiKey.reveal()}`,
+        accept: ['application/json', ...accept].join(', '),
+        'accept-encoding': 'identity',
+        'user-agent': userAgent,
+      },
+      ...(body && { body }),
+      ...(stream && { stream: progressing(stream, deadline) }),
     }
-    return transport({ method: 'GET', url: baseUrl + path, headers }, signal)
+    return transport(request, deadline.signal)
   }
 
   /** Its body is not read: it could hold anything. The status says all that we act on. */
-  async #refusal(path: string, reply: HttpReply): Promise<ConnectorError> {
+  async #refusal(ask: Ask, reply: HttpReply): Promise<ConnectorError> {
     leave(reply)
     const { status } = reply
     const code =
       codeOfStatus[status] ??
       (status >= 500 ? 'server_error' : status >= 300 && status < 400 ? 'redirected' : 'bad_reply')
     // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.
-    const where = `GET ${path.split('?')[0] ?? path} answered ${status}`
+    const where = `${named(ask)} answered ${status}`
     if (code === 'not_found' && !isJson(reply))
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
@@ -169,17 +205,34 @@ async function* finishing(body: AsyncIterable<Uint8Array>, answered: () => void)
   }
 }
 
+/** What is being sent counts as progress: a large upload at a fair rate is not cut short. */
+async function* progressing(
+  stream: AsyncIterable<Uint8Array>,
+  deadline: Deadline,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of stream) {
+    deadline.progress(chunk.length)
+    yield chunk
+  }
+}
+
+const named = ({ method, path }: Ask): string => `${method} ${path.split('?')[0] ?? path}`
+
+const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
+  headers['content-type']?.split(';')[0]?.trim().toLowerCase()
+
 function isJson(reply: HttpReply): boolean {
-  const type = reply.headers['content-type']?.split(';')[0]?.trim().toLowerCase()
+  const type = mediaTypeOf(reply)
   return type === undefined || type === 'application/json' || type.endsWith('+json')
 }
 
-function checkType(path: string, reply: HttpReply): void {
-  if (isJson(reply)) return
+function checkType(ask: Ask, reply: HttpReply): void {
+  const type = mediaTypeOf(reply)
+  if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
   leave(reply)
   throw new ConnectorError(
     'bad_reply',
-    `GET ${path.split('?')[0] ?? path} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
+    `${named(ask)} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
   )
 }
 
