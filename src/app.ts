@@ -12,8 +12,12 @@ import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { ship } from './ship/loop.ts'
-import type { Mode, Outside, Reader, Shipping } from './wiring.ts'
-import { openReader, openShipping, within } from './wiring.ts'
+import type { Mode, Outside } from './outside.ts'
+import { within } from './outside.ts'
+import type { Reader, Reading } from './reading.ts'
+import { openReading } from './reading.ts'
+import type { Shipping } from './shipping.ts'
+import { openShipping } from './shipping.ts'
 
 /** All held bodies and batches of the process (law 4). */
 const ROOM_BYTES = 32 * 1024 * 1024
@@ -28,7 +32,7 @@ const ALIVE_MS = 2_000
 /** How far `run --once` is. `stuck`: only held parts remain, waiting would not help. */
 export type Progress = 'working' | 'stuck' | 'done'
 
-export type { Mode, Outside } from './wiring.ts'
+export type { Mode, Outside } from './outside.ts'
 
 export interface App {
   readonly board: Board
@@ -61,9 +65,9 @@ export async function openApp(
     log: outside.log,
   })
   const metrics = openMetrics({ version })
-  const budgets = (workspace: string) =>
-    readers.filter((reader) => reader.origin.workspace === workspace).map((reader) => reader.budgetStatus())
-  const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version, budget: budgets })
+  const budget = (workspace: string) =>
+    readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []
+  const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version, budget })
   const parts = {
     config,
     outside,
@@ -73,12 +77,11 @@ export async function openApp(
     room: new Room(ROOM_BYTES),
     instance: await instanceOf(journal, outside),
   }
-  const readers = config.workspaces.flatMap((workspace) =>
-    workspace.audit ? [openReader(parts, workspace)] : [],
-  )
+  const readings = config.workspaces.map((workspace) => openReading(parts, workspace))
+  const readers = readings.flatMap((reading) => reading.readers)
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
-  return new Daemon({ config, journal, board, metrics, outside, readers, shippings })
+  return new Daemon({ config, journal, board, metrics, outside, readings, readers, shippings })
 }
 
 interface Parts {
@@ -87,6 +90,8 @@ interface Parts {
   readonly board: Board
   readonly metrics: Metrics
   readonly outside: Outside
+  readonly readings: readonly Reading[]
+  /** of all readings */
   readonly readers: readonly Reader[]
   readonly shippings: readonly Shipping[]
 }
@@ -157,7 +162,7 @@ class Daemon implements App {
     const names = new Set(unfinished.map(({ sink }) => sink.name))
     const owing = sinks.filter((sink) => sink.owed_entries > 0 || names.has(sink.name))
     if (reading.length === 0 && owing.length === 0) return 'done'
-    const stateOf = ({ origin }: Reader) =>
+    const stateOf = ({ source: { origin } }: Reader) =>
       workspaces
         .find(({ name }) => name === origin.workspace)
         ?.sources.find(({ name }) => name === origin.source)?.state
@@ -183,14 +188,14 @@ class Daemon implements App {
   }
 
   async #stop(): Promise<void> {
-    const { journal, outside, readers, shippings } = this.#parts
+    const { journal, outside, readings, shippings } = this.#parts
     const { clock, log } = outside
     const { sinks } = this.board.status()
     log.info('Stopping')
     this.#stopping.abort()
     await within(STOP_MS, clock, this.#ended)
     // A part that cannot close must not keep the others from closing.
-    const closing = [...readers, ...shippings].map((part) => part.close())
+    const closing = [...readings, ...shippings].map((part) => part.close())
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
     const owed = sinks.reduce((most, sink) => Math.max(most, sink.owed_entries), 0)

@@ -7,8 +7,8 @@ import type { CheckResult } from './model/sink.ts'
 import type { SourceWatch } from './model/watch.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
-import type { Outside } from './wiring.ts'
-import { openSink, within } from './wiring.ts'
+import { type Outside, within } from './outside.ts'
+import { openSink } from './shipping.ts'
 
 /** For one part to answer, all its questions together. */
 const CHECK_MS = 25_000

@@ -1,133 +1,24 @@
-// One reader and one delivery, each built from its piece of the configuration: what app.ts makes many of.
+// One delivery built from its piece of the configuration: the sink with its networks, its format and its loop.
 import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
-import type { Collector } from './collect.ts'
-import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
+import type { Config, SinkConfig } from './config/schema.ts'
 import { formatNamed } from './formats/named.ts'
-import type { Clock, Random } from './model/clock.ts'
-import type { Disk } from './model/disk.ts'
 import { globFilter } from './model/globs.ts'
-import type { Transport } from './model/http.ts'
-import type { Journal, Run } from './model/journal.ts'
+import type { Run } from './model/journal.ts'
 import type { Log } from './model/log.ts'
-import type { Room } from './model/room.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
 import type { SinkDeps } from './model/sink-kind.ts'
-import type { Connect, Connection, OpenDatagrams, TlsOptions } from './model/socket.ts'
-import type { Origin } from './model/source.ts'
-import type { Board } from './ops/board.ts'
-import type { BudgetStatus } from './ops/status.ts'
+import type { Connection } from './model/socket.ts'
+import { type Network, type Outside, type Shared, within } from './outside.ts'
 import type { LoopOptions, Stepper } from './ship/loop.ts'
 import { ObjectShipper } from './ship/objects.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf } from './sinks/index.ts'
-import { AuditSource } from './source/audit.ts'
-import { Budget } from './source/budget.ts'
-import { Client } from './source/client.ts'
-import { paceOf } from './source/tiers.ts'
 
-/** How long a part may take to close before the rest goes on without it. */
+/** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
 /** Of a single run: how soon an open object notices that nothing more will come. */
 const LOOK_AGAIN_MS = 1_000
-
-/** The world as the daemon may touch it. */
-export interface Outside {
-  readonly version: string
-  readonly clock: Clock
-  readonly random: Random
-  readonly log: Log
-  readonly disk: Disk
-  network(tls?: TlsOptions): { readonly send: Transport; close(): Promise<void> }
-  readonly connect: Connect
-  readonly datagrams: OpenDatagrams
-  print(bytes: Uint8Array): Promise<void>
-  compress(bytes: Uint8Array): Promise<Uint8Array>
-}
-
-export interface Mode {
-  /** read what is there now, deliver it, be done */
-  readonly once: boolean
-}
-
-/** What all parts share. */
-export interface Shared {
-  readonly config: Config
-  readonly outside: Outside
-  readonly mode: Mode
-  readonly journal: Journal
-  readonly board: Board
-  readonly room: Room
-  readonly instance: string
-}
-
-export interface Reader extends Collector {
-  readonly origin: Origin
-  /** of `run --once`: its loop came to its end */
-  finished: boolean
-  budgetStatus(): BudgetStatus
-  close(): Promise<void>
-}
-
-export function openReader(shared: Shared, workspace: WorkspaceConfig): Reader {
-  const { outside, journal, board, room, mode, config, instance } = shared
-  const { clock, random } = outside
-  const { audit } = workspace
-  if (!audit) throw new Error('this workspace has no audit log')
-  const origin: Origin = { workspace: workspace.name, source: 'audit' }
-  const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
-  // Read once, a source is silent from its end on: that is no stall.
-  const intervalMs = mode.once ? undefined : paceOf(audit.activity, audit.interval, 0).intervalMs
-  const watch = board.source(origin, intervalMs)
-  const note = `budget:${workspace.name}:audit`
-  const store = { load: () => journal.note(note), save: (state: string) => journal.putNote(note, state) }
-  const budget = new Budget({ limit: workspace.rate_limits.audit, clock, random, store })
-  const network = outside.network()
-  const client = new Client({
-    baseUrl: workspace.base_url,
-    apiKey: workspace.api_key,
-    transport: network.send,
-    clock,
-    budget,
-    room,
-    watch,
-    userAgent: `auditferry/${outside.version} (instance ${instance})`,
-  })
-  const expected = workspace.expected_user_agents
-  const source = new AuditSource({
-    origin,
-    client,
-    clock,
-    watch,
-    log,
-    activity: audit.activity,
-    intervalMs: audit.interval,
-    start: audit.start,
-    sweepMs: audit.sweep,
-    once: mode.once,
-    instance,
-    expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
-    maxEntryBytes: config.journal.limits.max_entry_bytes,
-    maxDepth: config.journal.limits.max_depth,
-  })
-  return {
-    origin,
-    source,
-    journal,
-    watch,
-    log,
-    clock,
-    random,
-    wanted: globFilter(audit.types),
-    once: mode.once,
-    finished: false,
-    budgetStatus: () => ({ area: 'audit', used: budget.used.places, limit: budget.used.allowed }),
-    close: async () => {
-      await budget.close()
-      await network.close()
-    },
-  }
-}
 
 export interface Shipping extends LoopOptions {
   readonly sink: Sink | ObjectSink
@@ -181,7 +72,7 @@ export function openSink(
   log: Log,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
-  const networks: ReturnType<Outside['network']>[] = []
+  const networks: Network[] = []
   let connections: Connection[] = []
   const deps: SinkDeps = {
     clock,
@@ -213,16 +104,6 @@ export function openSink(
       for (const connection of connections) connection.destroy()
       await Promise.allSettled(networks.map((network) => network.close()))
     },
-  }
-}
-
-/** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */
-export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
-  const ended = new AbortController()
-  try {
-    return await Promise.race([work, clock.sleep(ms, ended.signal).then(() => undefined)])
-  } finally {
-    ended.abort()
   }
 }
 

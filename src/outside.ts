@@ -1,0 +1,53 @@
+// The world as the daemon may touch it, and what all of its parts share.
+import type { Config } from './config/schema.ts'
+import type { Clock, Random } from './model/clock.ts'
+import type { Disk } from './model/disk.ts'
+import type { Transport } from './model/http.ts'
+import type { Journal } from './model/journal.ts'
+import type { Log } from './model/log.ts'
+import type { Room } from './model/room.ts'
+import type { Connect, OpenDatagrams, TlsOptions } from './model/socket.ts'
+import type { Board } from './ops/board.ts'
+
+export interface Network {
+  readonly send: Transport
+  close(): Promise<void>
+}
+
+export interface Outside {
+  readonly version: string
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly disk: Disk
+  network(tls?: TlsOptions): Network
+  readonly connect: Connect
+  readonly datagrams: OpenDatagrams
+  print(bytes: Uint8Array): Promise<void>
+  compress(bytes: Uint8Array): Promise<Uint8Array>
+}
+
+export interface Mode {
+  /** read what is there now, deliver it, be done */
+  readonly once: boolean
+}
+
+export interface Shared {
+  readonly config: Config
+  readonly outside: Outside
+  readonly mode: Mode
+  readonly journal: Journal
+  readonly board: Board
+  readonly room: Room
+  readonly instance: string
+}
+
+/** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */
+export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
+  const ended = new AbortController()
+  try {
+    return await Promise.race([work, clock.sleep(ms, ended.signal).then(() => undefined)])
+  } finally {
+    ended.abort()
+  }
+}

@@ -1,0 +1,147 @@
+// One workspace's reading built from its piece of the configuration: a reader for each source that is on, one budget for each area of the API.
+import type { Collector } from './collect.ts'
+import type { WorkspaceConfig } from './config/schema.ts'
+import { globFilter } from './model/globs.ts'
+import type { Source, SourceName } from './model/source.ts'
+import type { SourceWatch } from './model/watch.ts'
+import type { BudgetStatus } from './ops/status.ts'
+import type { Network, Shared } from './outside.ts'
+import { AuditSource } from './source/audit.ts'
+import { Budget } from './source/budget.ts'
+import { Client } from './source/client.ts'
+import { paceOf } from './source/tiers.ts'
+
+export interface Reader extends Collector {
+  /** of `run --once`: its loop came to its end */
+  finished: boolean
+}
+
+/** What is read of one workspace under one key. */
+export interface Reading {
+  readonly workspace: string
+  readonly readers: readonly Reader[]
+  budgets(): readonly BudgetStatus[]
+  close(): Promise<void>
+}
+
+/** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
+type Area = keyof WorkspaceConfig['rate_limits']
+
+const areaOf: Readonly<Record<SourceName, Area>> = {
+  audit: 'audit',
+  'history.usage': 'history',
+  'history.query': 'history',
+  'vault.projects': 'vault',
+  assistant: 'assistant',
+}
+
+export function openReading(shared: Shared, workspace: WorkspaceConfig): Reading {
+  const { outside } = shared
+  const access = new Access(shared, workspace, outside.network())
+  const readers: Reader[] = []
+  if (workspace.audit) readers.push(auditReader(access, workspace.audit))
+  return {
+    workspace: workspace.name,
+    readers,
+    budgets: () => access.budgets(),
+    close: () => access.close(),
+  }
+}
+
+/** One workspace's API: the network to it and the budgets, which all of its sources share. */
+class Access {
+  readonly shared: Shared
+  readonly workspace: WorkspaceConfig
+  readonly #network: Network
+  readonly #budgets = new Map<Area, Budget>()
+
+  constructor(shared: Shared, workspace: WorkspaceConfig, network: Network) {
+    this.shared = shared
+    this.workspace = workspace
+    this.#network = network
+  }
+
+  /** A client whose requests are counted under the source that they are made for. */
+  client(source: SourceName, watch: SourceWatch): Client {
+    const { outside, room, instance } = this.shared
+    return new Client({
+      baseUrl: this.workspace.base_url,
+      apiKey: this.workspace.api_key,
+      transport: this.#network.send,
+      clock: outside.clock,
+      budget: this.#budget(areaOf[source]),
+      room,
+      watch,
+      userAgent: `auditferry/${outside.version} (instance ${instance})`,
+    })
+  }
+
+  /** `intervalMs`: how often a read is due. `open` builds the source of what all of them want. */
+  reader(
+    name: SourceName,
+    intervalMs: number,
+    wanted: (type: string) => boolean,
+    open: (common: Common) => Source,
+  ): Reader {
+    const { outside, journal, board, mode, config } = this.shared
+    const { clock, random } = outside
+    const origin = { workspace: this.workspace.name, source: name }
+    const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
+    // Read once, a source is silent from its end on: that is no stall.
+    const watch = board.source(origin, mode.once ? undefined : intervalMs)
+    const source = open({
+      origin,
+      client: this.client(name, watch),
+      clock,
+      watch,
+      log,
+      once: mode.once,
+      maxEntryBytes: config.journal.limits.max_entry_bytes,
+      maxDepth: config.journal.limits.max_depth,
+    })
+    return { source, journal, watch, log, clock, random, wanted, once: mode.once, finished: false }
+  }
+
+  #budget(area: Area): Budget {
+    const known = this.#budgets.get(area)
+    if (known) return known
+    const { journal, outside } = this.shared
+    const { clock, random } = outside
+    const note = `budget:${this.workspace.name}:${area}`
+    const store = { load: () => journal.note(note), save: (state: string) => journal.putNote(note, state) }
+    const budget = new Budget({ limit: this.workspace.rate_limits[area], clock, random, store })
+    this.#budgets.set(area, budget)
+    return budget
+  }
+
+  budgets(): readonly BudgetStatus[] {
+    return [...this.#budgets].map(([area, { used }]) => ({ area, used: used.places, limit: used.allowed }))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#budgets.values()].map((budget) => budget.close()))
+    await this.#network.close()
+  }
+}
+
+/** What every source is opened with. */
+type Common = Pick<
+  ConstructorParameters<typeof AuditSource>[0],
+  'origin' | 'client' | 'clock' | 'watch' | 'log' | 'once' | 'maxEntryBytes' | 'maxDepth'
+>
+
+function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>): Reader {
+  const expected = access.workspace.expected_user_agents
+  const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
+  return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
+    return new AuditSource({
+      ...common,
+      activity: audit.activity,
+      intervalMs: audit.interval,
+      start: audit.start,
+      sweepMs: audit.sweep,
+      instance: access.shared.instance,
+      expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
+    })
+  })
+}
