@@ -1,6 +1,8 @@
 // What the mock answers, before it meets a network: status, bytes, and the manner in which they go out or fail to.
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { grouped } from './stream.ts'
+import type { Streamed } from './stream.ts'
 
 export type Manner =
   | { readonly kind: 'whole' }
@@ -13,14 +15,21 @@ export type Manner =
   /** after the last byte `unit` for ever */
   | { readonly kind: 'endless'; readonly unit: Uint8Array }
 
+/** Held, or made while it is sent. */
+export type Body = readonly Uint8Array[] | Streamed
+
 export interface Answer {
   readonly status: number
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
-  readonly body: readonly Uint8Array[]
+  readonly body: Body
   readonly manner: Manner
   /** Called once: was all of the body sent as it was meant? */
   ended(whole: boolean): void
+}
+
+export function isStreamed(body: Body): body is Streamed {
+  return !Array.isArray(body)
 }
 
 export function lengthOf(body: readonly Uint8Array[]): number {
@@ -44,16 +53,19 @@ function* stretches(body: readonly Uint8Array[], pieces: number): Generator<Uint
 async function* flow(answer: Answer, clock: Clock, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
   const { body, manner } = answer
   if (manner.kind === 'drip') {
-    let first = true
-    for (const piece of stretches(body, manner.pieces)) {
-      if (!first) await clock.sleep(manner.pauseMs, signal)
-      first = false
+    const streamed = isStreamed(body)
+    const pieces = streamed ? body.pieces() : stretches(body, manner.pieces)
+    const each = streamed ? Math.max(1, Math.ceil(body.count / manner.pieces)) : 1
+    let number = 0
+    for (const piece of pieces) {
+      if (number > 0 && number % each === 0) await clock.sleep(manner.pauseMs, signal)
+      number++
       if (signal.aborted) throw aborted()
       yield piece
     }
     return
   }
-  for (const piece of body) {
+  for (const piece of isStreamed(body) ? grouped(body.pieces()) : body) {
     if (signal.aborted) throw aborted()
     if (piece.length > 0) yield piece
   }

@@ -1,14 +1,21 @@
 // What an area of the API is to the mock's router: siblings, each with its paths, none knowing another.
 import type { Area, Key } from './keys.ts'
 import type { Reply } from './replies.ts'
+import type { Found } from './route-table.ts'
 import type { FaultName, Switches } from './switches.ts'
 import type { Workspace } from './workspace.ts'
 
 /** One request that found its endpoint, key and place in the rate limit. */
 export interface Call {
   readonly endpoint: string
+  readonly method: string
+  readonly path: string
+  /** of the path, decoded */
+  readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   readonly headers: Readonly<Record<string, string>>
+  /** As it came; empty when there was none. */
+  readonly body: Uint8Array
   /** epoch ms, by the server's clock */
   readonly now: number
   /** of all requests, from 1 */
@@ -24,7 +31,33 @@ export interface Call {
 
 export interface AreaRoutes {
   readonly area: Area
-  /** The endpoint's name for a path, undefined when it is not of this area. */
-  endpoint(method: string, path: string): string | undefined
+  /** Undefined when the path is not of this area: see `routeTable`. */
+  find(method: string, path: string): Found | undefined
   answer(call: Call): Reply
+}
+
+/** What an area keeps of a workspace, made when it is first wanted. */
+export function perWorkspace<T extends object>(make: (workspace: Workspace) => T) {
+  const made = new WeakMap<Workspace, T>()
+  return (workspace: Workspace): T => {
+    let state = made.get(workspace)
+    if (!state) made.set(workspace, (state = make(workspace)))
+    return state
+  }
+}
+
+/** Reading writes: the entry that a call leaves in the audit log. What was asked never sees its own entry. */
+export function leaveTrace(call: Call, type: string, data?: unknown): void {
+  const { workspace, key, headers, switches, now } = call
+  if (switches.self_audit === 'off') return
+  const sent = headers['user-agent'] ?? ''
+  const trace = {
+    type,
+    user: key.user,
+    ip: key.ip,
+    userAgent: switches.user_agent === 'sent' ? sent : 'api-client',
+    visibleAt: now + switches.latency + switches.self_audit_after,
+    ...(data === undefined ? {} : { data }),
+  }
+  workspace.add(trace, now, 'self')
 }

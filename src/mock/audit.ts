@@ -1,22 +1,17 @@
 // The audit log area: pages from an id, search by time, earliest and latest, and the entry that each such read leaves.
+import { leaveTrace } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { arranged, emptyPage } from './pages.ts'
 import type { Page } from './pages.ts'
 import { below, chanceOf, dice, mix } from './random.ts'
 import { documented, failure, json } from './replies.ts'
 import type { Reply } from './replies.ts'
+import { routeTable } from './route-table.ts'
 
 const YEAR_MS = 365 * 86_400_000
 const MAX_TAKE = 1000
 const INVALID = 'Invalid query input'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-
-const paths: Readonly<Record<string, string>> = {
-  '/api/v1/logs/audit': 'page',
-  '/api/v1/logs/audit/search': 'search',
-  '/api/v1/logs/audit/earliest': 'earliest',
-  '/api/v1/logs/audit/latest': 'latest',
-}
 
 const OPEN = Buffer.from('[')
 const CLOSE = Buffer.from(']')
@@ -71,7 +66,7 @@ function gone(call: Call): Reply {
 function listed(call: Call): Reply {
   const { query, switches, now, workspace } = call
   const from = query.get('from')
-  if (from === null || from === '' || !query.has('take')) return failure(400, documented[400])
+  if (from === null || from === '' || !query.has('take')) return failure(400, documented.audit[400])
   const take = whole(query.get('take'))
   if (!uuid.test(from) || take === undefined || take < 1 || take > MAX_TAKE) return failure(400, INVALID)
   if (call.struck.has('purged')) workspace.purgeThrough(from)
@@ -110,7 +105,7 @@ function one(call: Call, page: Page, where: 'search' | 'earliest' | 'latest', wr
 
 function searched(call: Call): Reply {
   const given = call.query.get('time')
-  if (given === null || given === '') return failure(400, documented[400])
+  if (given === null || given === '') return failure(400, documented.audit[400])
   const time = whole(given)
   if (time === undefined || time * 1000 < call.now - YEAR_MS) return failure(400, INVALID)
   const page = call.workspace.firstFrom(time * 1e6, call.now, typeOf(call))
@@ -131,26 +126,18 @@ function reply(call: Call): Reply {
   }
 }
 
-/** Reading writes: what was asked never sees its own entry. */
-function leaveTrace({ workspace, key, headers, switches, now, endpoint }: Call): void {
-  if (switches.self_audit === 'off' || (switches.self_audit === 'pages' && endpoint !== 'page')) return
-  const sent = headers['user-agent'] ?? ''
-  const trace = {
-    type: 'api:audit_log_fetch',
-    user: key.user,
-    ip: key.ip,
-    userAgent: switches.user_agent === 'sent' ? sent : 'api-client',
-    visibleAt: now + switches.latency + switches.self_audit_after,
-  }
-  workspace.add(trace, now, 'self')
-}
-
 export const auditArea: AreaRoutes = {
   area: 'audit',
-  endpoint: (method, path) => (method === 'GET' ? paths[path] : undefined),
+  find: routeTable({
+    'GET /api/v1/logs/audit': 'page',
+    'GET /api/v1/logs/audit/search': 'search',
+    'GET /api/v1/logs/audit/earliest': 'earliest',
+    'GET /api/v1/logs/audit/latest': 'latest',
+  }),
   answer: (call) => {
     const answer = reply(call)
-    leaveTrace(call)
+    if (call.switches.self_audit !== 'pages' || call.endpoint === 'page')
+      leaveTrace(call, 'api:audit_log_fetch')
     return answer
   },
 }

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
-import { pour } from './answer.ts'
+import { aborted, isStreamed, pour } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { Mock } from './mock.ts'
 
@@ -28,14 +28,27 @@ function headersOf(request: IncomingMessage): Record<string, string> {
   return headers
 }
 
+function hasBody(headers: Readonly<Record<string, string>>): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/** A caller that leaves in the middle is none of our faults. */
+async function* upload(request: IncomingMessage): AsyncGenerator<Uint8Array, void> {
+  try {
+    yield* request.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>
+  } catch {
+    throw aborted()
+  }
+}
+
 /** Nothing to wait for: one write for all pieces. */
-function sendWhole(response: ServerResponse, answer: Answer): void {
+function sendWhole(response: ServerResponse, answer: Answer, body: readonly Uint8Array[]): void {
   response.once('finish', () => answer.ended(true))
   response.once('close', () => {
     if (!response.writableFinished) answer.ended(false)
   })
   response.cork()
-  for (const piece of answer.body) response.write(piece)
+  for (const piece of body) response.write(piece)
   response.end()
   response.uncork()
 }
@@ -57,9 +70,12 @@ async function sendPiecewise(response: ServerResponse, answer: Answer, mock: Moc
 async function serve(mock: Mock, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
-  request.resume()
   const { method = 'GET', url = '/' } = request
-  const answer = await mock.answer({ method, url, headers: headersOf(request) }, gone.signal)
+  const headers = headersOf(request)
+  const body = hasBody(headers) ? { body: upload(request) } : {}
+  const answer = await mock.answer({ method, url, headers, ...body }, gone.signal)
+  // What an answer did not wait for is heard and dropped, or the connection's end would overtake the answer.
+  request.resume()
   if (answer.manner.kind === 'reset') {
     answer.ended(false)
     request.socket.resetAndDestroy()
@@ -67,7 +83,7 @@ async function serve(mock: Mock, request: IncomingMessage, response: ServerRespo
   }
   response.sendDate = false
   response.writeHead(answer.status, answer.headers)
-  if (answer.manner.kind === 'whole') sendWhole(response, answer)
+  if (answer.manner.kind === 'whole' && !isStreamed(answer.body)) sendWhole(response, answer, answer.body)
   else await sendPiecewise(response, answer, mock, gone.signal)
 }
 

@@ -9,11 +9,13 @@ import type { FaultBoard } from './faults.ts'
 import { documentedLimits } from './keys.ts'
 import type { Limits } from './keys.ts'
 import { chanceOf, streamSeed } from './random.ts'
+import { failure } from './replies.ts'
 import type { Reply } from './replies.ts'
 import { openRequestLog } from './requests.ts'
 import type { OpenRecord, RequestLog, RequestRecord } from './requests.ts'
+import { heardBody } from './request-body.ts'
 import { route } from './router.ts'
-import { compressed, spoil } from './spoil.ts'
+import { compressed, spoil, spoiltAndPacked } from './spoil.ts'
 import { defaultSwitches } from './switches.ts'
 import type { FaultName, FaultPlan, Faults, Switches } from './switches.ts'
 import type { TrafficOptions } from './traffic.ts'
@@ -32,6 +34,8 @@ export interface MockOptions {
   readonly limits?: Partial<Limits>
   /** how many requests `requests` remembers at least */
   readonly requestLog?: number
+  /** a request's body above this is answered 413; 64 MiB unless told */
+  readonly maxBodyBytes?: number
 }
 
 /** A request as it reaches the server: `url` absolute or path and query. */
@@ -39,6 +43,8 @@ interface ServerRequest {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  /** Read to its end before the answer, up to `maxBodyBytes`. */
+  readonly body?: Uint8Array | AsyncIterable<Uint8Array>
 }
 
 /** Where a method takes `workspace`, the first one is meant when it is left out. Instants are epoch ms. */
@@ -63,6 +69,7 @@ export interface Mock {
 
 const DEFAULT_SEED = 1
 const REQUEST_LOG = 100_000
+const MAX_BODY_BYTES = 64 * 2 ** 20
 const early: readonly (FaultName | undefined)[] = [undefined, 'slow', 'cut', 'stalled', 'truncated']
 
 function wantsGzip(switches: Switches, request: ServerRequest): boolean {
@@ -80,7 +87,7 @@ function outgoing(
 ) {
   const date = switches.date_header === 'on' ? { date: new Date(now).toUTCString() } : {}
   const dated: Reply = { ...reply, headers: { ...reply.headers, ...date } }
-  if (gzip && early.includes(fault)) return spoil(compressed(dated), fault, switches)
+  if (gzip && early.includes(fault)) return spoiltAndPacked(dated, fault, switches)
   const spoilt = spoil(dated, fault, switches)
   const packed =
     gzip && spoilt.manner.kind === 'whole' && spoilt.reply.headers['content-encoding'] === undefined
@@ -95,6 +102,7 @@ interface Core {
   readonly log: RequestLog
   readonly limits: Limits
   readonly workspaces: readonly Workspace[]
+  readonly maxBodyBytes: number
 }
 
 function serverNow({ clock, switches }: Core): number {
@@ -110,8 +118,13 @@ function coreOf(options: MockOptions): Core {
     (workspace) => new Workspace({ ...(traffic ? { traffic } : {}), ...workspace }, deps),
   )
   const log = openRequestLog(options.requestLog ?? REQUEST_LOG)
-  return { clock, seed, switches, board, log, limits: { ...documentedLimits, ...options.limits }, workspaces }
+  const limits = { ...documentedLimits, ...options.limits }
+  const { maxBodyBytes = MAX_BODY_BYTES } = options
+  return { clock, seed, switches, board, log, limits, workspaces, maxBodyBytes }
 }
+
+const empty = new Uint8Array(0)
+const tooLarge = failure(413, 'Request body too large', { connection: 'close' })
 
 function answering(core: Core): Mock['answer'] {
   const { clock, switches, board } = core
@@ -130,10 +143,12 @@ function answering(core: Core): Mock['answer'] {
       await clock.sleep(Math.floor(chanceOf(travelSeed, ordinal) * (switches.transit + 1)), signal)
     if (signal.aborted) throw aborted()
     const record = core.log.begin(clock.now(), targetOf(request.url))
+    // Only where there is one: an await more would change who comes first.
+    const heard = request.body === undefined ? empty : await heardBody(request.body, core.maxBodyBytes)
     const now = serverNow(core)
-    const honest = route(core, { ...request, now, ordinal }, record)
+    const honest = heard ? route(core, { ...request, body: heard, now, ordinal }, record) : tooLarge
     const struck = record.area ? board.striking('body', ordinal, now) : []
-    const fault = struck.find((name) => honest.status === 200 || name === 'reset')
+    const fault = struck.find((name) => honest.status < 300 || name === 'reset')
     if (fault) record.faults = [...record.faults, fault]
     const { reply, manner } = outgoing(honest, wantsGzip(switches, request), fault, switches, now)
     record.status = manner.kind === 'reset' ? 0 : reply.status
@@ -188,7 +203,9 @@ function targetOf(url: string): string {
 
 function transportOf(answer: Mock['answer'], clock: Clock): Transport {
   return async (request, signal): Promise<HttpReply> => {
-    const given = await answer(request, signal)
+    const body = request.body ?? request.stream
+    const { method, url, headers } = request
+    const given = await answer({ method, url, headers, ...(body ? { body } : {}) }, signal)
     if (signal.aborted || given.manner.kind === 'reset') {
       given.ended(false)
       throw signal.aborted ? aborted() : broken()

@@ -1,20 +1,24 @@
 // The plain replies that every area of the mock gives: JSON, errors with their documented words, and headers.
-import { lengthOf } from './answer.ts'
+import { isStreamed, lengthOf } from './answer.ts'
+import type { Body } from './answer.ts'
+import type { Area } from './keys.ts'
 import type { Page } from './pages.ts'
 
 /** An answer in the making: faults, compression and common headers come later. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: readonly Uint8Array[]
+  readonly body: Body
   /** The elements in the body; what of it counts as shown when the body is sent whole. */
   readonly page: Page | undefined
   /** Called when the body was sent whole. */
   readonly show: ((at: number) => void) | undefined
 }
 
-export function json(status: number, body: readonly Uint8Array[]): Reply {
-  const headers = { 'content-type': 'application/json', 'content-length': String(lengthOf(body)) }
+/** A streamed body goes out without a length, in chunks. */
+export function json(status: number, body: Body): Reply {
+  const length = isStreamed(body) ? {} : { 'content-length': String(lengthOf(body)) }
+  const headers = { 'content-type': 'application/json', ...length }
   return { status, headers, body, page: undefined, show: undefined }
 }
 
@@ -27,9 +31,31 @@ export function failure(status: number, message: string, headers: Record<string,
   return { ...reply, headers: { ...reply.headers, ...headers } }
 }
 
+/** The messages of §7. Where an area names none (vault: 429), the others' is taken. */
 export const documented = {
-  400: 'Missing required filters',
-  401: 'Unauthorized',
-  429: 'Rate limit exceeded',
-  500: 'Unexpected server error',
-} as const
+  audit: {
+    400: 'Missing required filters',
+    401: 'Unauthorized',
+    429: 'Rate limit exceeded',
+    500: 'Unexpected server error',
+  },
+  history: {
+    400: 'Missing start_time',
+    401: 'Unauthorized',
+    429: 'Rate limit exceeded',
+    500: 'Unexpected server error',
+  },
+  vault: {
+    400: 'Missing file',
+    401: 'Unauthorized',
+    404: 'File not found',
+    429: 'Rate limit exceeded',
+    500: 'Unexpected server error',
+  },
+  assistant: {
+    400: 'Missing prompt parameter',
+    401: 'Invalid API key provided',
+    429: 'Rate limit exceeded',
+    500: 'An internal error occurred',
+  },
+} as const satisfies Record<Area, Readonly<Record<number, string>>>

@@ -26,6 +26,7 @@ export interface Asked {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
   /** epoch ms, by the server's clock */
   readonly now: number
   readonly ordinal: number
@@ -53,25 +54,25 @@ function limited(deps: RouterDeps, asked: Asked, caller: Caller, area: Area, rec
     minute.count(asked.now)
     record.counted = true
   }
-  return waitMs === undefined ? undefined : tooMany(deps.switches, asked.now, waitMs)
+  return waitMs === undefined ? undefined : tooMany(area, deps.switches, asked.now, waitMs)
 }
 
-function tooMany(switches: Switches, now: number, waitMs: number): Reply {
+function tooMany(area: Area, switches: Switches, now: number, waitMs: number): Reply {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000))
-  if (switches.retry_after === 'none') return failure(429, documented[429])
+  if (switches.retry_after === 'none') return failure(429, documented[area][429])
   const date = new Date(Math.ceil((now + waitMs) / 1000) * 1000).toUTCString()
-  return failure(429, documented[429], {
+  return failure(429, documented[area][429], {
     'retry-after': switches.retry_after === 'date' ? date : String(seconds),
   })
 }
 
 /** What the faults of kind `instead` answer. */
-function insteadOf(fault: FaultName, asked: Asked, switches: Switches): Reply {
+function insteadOf(fault: FaultName, area: Area, asked: Asked, switches: Switches): Reply {
   switch (fault) {
     case 'storm_429':
-      return tooMany(switches, asked.now, 30_000)
+      return tooMany(area, switches, asked.now, 30_000)
     case 'unauthorized':
-      return failure(401, documented[401])
+      return failure(401, documented[area][401])
     case 'forbidden':
       return failure(403, 'Forbidden')
     case 'redirect': {
@@ -82,40 +83,45 @@ function insteadOf(fault: FaultName, asked: Asked, switches: Switches): Reply {
       }
     }
     default:
-      return failure(500, documented[500])
+      return failure(500, documented[area][500])
   }
 }
 
 /** `record` is filled on the way. */
 export function route(deps: RouterDeps, asked: Asked, record: OpenRecord): Reply {
   const { pathname, searchParams } = new URL(asked.url, 'http://mock.invalid')
-  const found = areas
-    .map((routes) => ({ routes, endpoint: routes.endpoint(asked.method, pathname) }))
-    .find(({ endpoint }) => endpoint !== undefined)
+  const target = areas
+    .map((routes) => ({ routes, found: routes.find(asked.method, pathname) }))
+    .find(({ found }) => found !== undefined)
   const caller = callerOf(deps.workspaces, asked.headers['authorization'])
-  if (!caller) return failure(401, documented[401])
+  if (!caller) return failure(401, documented[target?.routes.area ?? 'audit'][401])
   const { workspace, key } = caller
   record.workspace = workspace.name
   record.key = key.user
-  if (found?.endpoint === undefined) return failure(404, 'Not found')
-  const { area } = found.routes
+  if (!target?.found) return failure(404, 'Not found')
+  const { area } = target.routes
+  const { endpoint, params } = target.found
   record.area = area
-  record.endpoint = found.endpoint
-  if (!mayCall(key, area, found.endpoint)) return failure(403, 'Forbidden')
+  record.endpoint = endpoint
+  if (!mayCall(key, area, endpoint)) return failure(403, 'Forbidden')
   const refused = limited(deps, asked, caller, area, record)
   if (refused) return refused
   const [instead] = deps.board.striking('instead', asked.ordinal, asked.now)
   if (instead) {
     record.faults = [instead]
-    return insteadOf(instead, asked, deps.switches)
+    return insteadOf(instead, area, asked, deps.switches)
   }
   const page = deps.board.striking('page', asked.ordinal, asked.now)
   record.faults = page
   workspace.advance(asked.now)
-  return found.routes.answer({
-    endpoint: found.endpoint,
+  return target.routes.answer({
+    endpoint,
+    method: asked.method,
+    path: pathname,
+    params,
     query: searchParams,
     headers: asked.headers,
+    body: asked.body,
     now: asked.now,
     ordinal: asked.ordinal,
     workspace,

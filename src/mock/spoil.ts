@@ -1,9 +1,11 @@
 // What the faults of kind `body` do to an honest reply on its way out.
 import { gzipSync } from 'node:zlib'
-import { lengthOf } from './answer.ts'
-import type { Manner } from './answer.ts'
+import { isStreamed, lengthOf } from './answer.ts'
+import type { Body, Manner } from './answer.ts'
 import type { Page } from './pages.ts'
 import type { Reply } from './replies.ts'
+import { gzipped, halfOf, withoutLast } from './stream.ts'
+import type { Streamed } from './stream.ts'
 import type { FaultName, Switches } from './switches.ts'
 
 export interface Outgoing {
@@ -18,25 +20,51 @@ function without(headers: Readonly<Record<string, string>>, name: string): Recor
   return Object.fromEntries(Object.entries(headers).filter(([key]) => key !== name))
 }
 
+function lengthHeader(body: Body): Record<string, string> {
+  return isStreamed(body) ? {} : { 'content-length': String(lengthOf(body)) }
+}
+
 /** The same reply with another body; nothing of it counts as shown. */
-function replaced(reply: Reply, body: readonly Uint8Array[], type?: string): Reply {
-  const headers = { ...reply.headers, 'content-length': String(lengthOf(body)) }
+function replaced(reply: Reply, body: Body, type?: string): Reply {
+  const headers = { ...without(reply.headers, 'content-length'), ...lengthHeader(body) }
   return { ...reply, headers: type ? { ...headers, 'content-type': type } : headers, body, show: undefined }
 }
 
-function halved(body: readonly Uint8Array[]): Uint8Array[] {
+function halved(body: Body): Body {
+  if (isStreamed(body)) return halfOf(body)
   const bytes = Buffer.concat(body)
   return [bytes.subarray(0, Math.floor(bytes.length / 2))]
 }
 
+/** `whole` false: the body was cut before, and so is its compressed form. */
+function packed(reply: Reply, body: Streamed, whole: boolean): Reply {
+  const headers = { ...without(reply.headers, 'content-length'), 'content-encoding': 'gzip' }
+  return { ...reply, headers, body: gzipped(body, whole) }
+}
+
 export function compressed(reply: Reply): Reply {
-  const body = [gzipSync(Buffer.concat(reply.body), { level: 1 })]
+  const plain = reply.body
+  if (isStreamed(plain)) return packed(reply, plain, true)
+  const body = [gzipSync(Buffer.concat(plain), { level: 1 })]
   const headers = { ...reply.headers, 'content-encoding': 'gzip', 'content-length': String(lengthOf(body)) }
   return { ...reply, headers, body }
 }
 
+/** A streamed body is cut before it is compressed, a held one behind it: of a stream nobody knows the middle. */
+export function spoiltAndPacked(reply: Reply, fault: FaultName | undefined, switches: Switches): Outgoing {
+  if (!isStreamed(reply.body)) return spoil(compressed(reply), fault, switches)
+  const spoilt = spoil(reply, fault, switches)
+  const { body } = spoilt.reply
+  const whole = fault === undefined || fault === 'slow'
+  return isStreamed(body) ? { ...spoilt, reply: packed(spoilt.reply, body, whole) } : spoilt
+}
+
 function endless(reply: Reply, page: Page | undefined): Outgoing {
   const honest = { ...reply, headers: without(reply.headers, 'content-length'), show: undefined }
+  if (isStreamed(reply.body)) {
+    const opened = { ...honest, body: withoutLast(reply.body) }
+    return { reply: opened, manner: { kind: 'endless', unit: reply.body.again() } }
+  }
   if (!page || page.count === 0)
     return {
       reply: { ...honest, body: [Buffer.from('[')] },

@@ -1,109 +1,25 @@
 // The mock's one table of switches (what the specification leaves open) and faults (what goes wrong), with readers for the command line.
 import { ConnectorError } from '../model/errors.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
-
-interface SwitchSpec {
-  /** the words allowed, or what is read from text: a whole number, or a duration (held in ms) */
-  readonly values: readonly string[] | 'number' | 'duration'
-  readonly default: string | number
-  readonly says: string
-}
+import type { SwitchSpec, SwitchTable } from './switch-spec.ts'
+import { assistantSwitches } from './switches-assistant.ts'
+import { commonSwitches } from './switches-common.ts'
+import { historySwitches } from './switches-history.ts'
 
 /** @public for the command’s help */
 export const switches = {
-  from: {
-    values: ['exclusive', 'inclusive'],
-    default: 'exclusive',
-    says: 'is the entry whose id is `from` in the page',
-  },
-  search_body: {
-    values: ['wrapped', 'bare'],
-    default: 'wrapped',
-    says: '`search` answers {"log": entry} or the entry',
-  },
-  latest_body: {
-    values: ['wrapped', 'bare'],
-    default: 'wrapped',
-    says: '`latest` answers {"log": entry} or the entry',
-  },
-  none: {
-    values: ['404', 'null', 'empty_object', 'empty_body'],
-    default: '404',
-    says: 'what `search`, `earliest` and `latest` answer when there is no such entry',
-  },
-  gone: {
-    values: ['404', '400', 'empty'],
-    default: '404',
-    says: 'what a page answers whose `from` is unknown or purged',
-  },
-  page_cap: { values: 'number', default: 0, says: 'most entries a page, whatever `take` asks; 0 for none' },
-  rate_scope: { values: ['key', 'workspace'], default: 'key', says: 'who shares one rate limit' },
-  count_refused: {
-    values: ['no', 'yes'],
-    default: 'no',
-    says: 'does a request answered 429 count against the limit',
-  },
-  retry_after: { values: ['none', 'seconds', 'date'], default: 'none', says: 'the hint that a 429 carries' },
-  self_audit: {
-    values: ['all', 'pages', 'off'],
-    default: 'all',
-    says: 'which audit reads are themselves entries',
-  },
-  self_audit_after: {
-    values: 'duration',
-    default: 0,
-    says: 'how long after the answer that entry becomes visible',
-  },
-  user_agent: {
-    values: ['sent', 'generic'],
-    default: 'sent',
-    says: 'the `user_agent` recorded of an audit read',
-  },
-  date_header: { values: ['on', 'off'], default: 'on', says: 'do answers carry `Date`' },
-  visible_after: {
-    values: 'duration',
-    default: 0,
-    says: 'how long after its own time each traffic entry becomes visible',
-  },
-  late_by: {
-    values: 'duration',
-    default: 600_000,
-    says: 'the most that an entry of the fault `late` is late',
-  },
-  retention: { values: 'duration', default: 0, says: 'entries older than this are purged; 0s keeps all' },
-  clock_skew_ms: {
-    values: 'number',
-    default: 0,
-    says: 'how far the server’s clock is ahead of the true one',
-  },
-  transit: {
-    values: 'duration',
-    default: 0,
-    says: 'the longest a request travels before it counts; seeded, 0 to this',
-  },
-  latency: { values: 'duration', default: 0, says: 'how long an answer takes' },
-  gzip: { values: ['never', 'asked', 'always'], default: 'never', says: 'when bodies are compressed' },
-  slow_pause: {
-    values: 'duration',
-    default: 1000,
-    says: 'the pause between the 20 pieces of the fault `slow`',
-  },
-  stall: {
-    values: 'duration',
-    default: 3_600_000,
-    says: 'how long the fault `stalled` is silent before it cuts',
-  },
-  deep_levels: { values: 'number', default: 4000, says: 'levels of the fault `too_deep`' },
-  huge_bytes: { values: 'number', default: 17 * 2 ** 20, says: 'size of the fault `huge`' },
-} as const satisfies Record<string, SwitchSpec>
+  ...commonSwitches,
+  ...historySwitches,
+  ...assistantSwitches,
+} as const satisfies SwitchTable
 
 type SwitchName = keyof typeof switches
 export type Switches = {
   [N in SwitchName]: (typeof switches)[N]['values'] extends readonly (infer V)[] ? V : number
 }
 
-/** Where a fault strikes: instead of an answer, at a page's content, at the bytes of an answer, at an entry for good. */
-type FaultKind = 'instead' | 'page' | 'body' | 'entry'
+/** Where a fault strikes: instead of an answer, at a page's content, at the bytes of an answer, at an entry or a history event for good. */
+type FaultKind = 'instead' | 'page' | 'body' | 'entry' | 'event'
 
 export const faults = {
   storm_429: { kind: 'instead', says: '429 for a while (90 s unless told), whatever the budget' },
@@ -128,6 +44,7 @@ export const faults = {
   gzip: { kind: 'body', says: 'a compressed body although nobody asked' },
   gzip_bomb: { kind: 'body', says: 'an endless body of white space, compressed a thousandfold' },
   late: { kind: 'entry', says: 'becomes visible up to `late_by` late, behind newer ones' },
+  history_late: { kind: 'event', says: 'is in the answers up to `history_late_by` late' },
   no_id: { kind: 'entry', says: 'has no id' },
   bad_time: { kind: 'entry', says: 'has a timestamp that is none' },
   invalid_utf8: { kind: 'entry', says: 'holds a byte that is not UTF-8' },

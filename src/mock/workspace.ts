@@ -57,6 +57,11 @@ export interface ListQuery {
 
 export class Workspace {
   readonly name: string
+  /** of this workspace: streams below it by `streamSeed` */
+  readonly seed: number
+  /** of its people's addresses */
+  readonly domain: string
+  readonly switches: Switches
   readonly keys: readonly Key[]
   readonly minutes = new Map<string, Minute>()
   /** what each key was served last, for the fault that serves it again */
@@ -67,7 +72,6 @@ export class Workspace {
   readonly #traffic: Traffic
   readonly #backlog: Backlog | undefined
   readonly #deps: WorkspaceDeps
-  readonly #domain: string
   readonly #ids
   #made = 0
   #ownMs = NaN
@@ -76,12 +80,13 @@ export class Workspace {
   constructor(options: WorkspaceOptions, deps: WorkspaceDeps) {
     this.name = options.name
     this.#deps = deps
-    this.#domain = `${options.name}.example`
-    this.keys = (options.keys ?? [{ key: `${options.name}-key` }]).map((key) => keyOf(key, this.#domain))
-    const seed = streamSeed(deps.seed, options.name)
+    this.switches = deps.switches
+    this.domain = `${options.name}.example`
+    this.keys = (options.keys ?? [{ key: `${options.name}-key` }]).map((key) => keyOf(key, this.domain))
+    const seed = (this.seed = streamSeed(deps.seed, options.name))
     this.#ids = uuidStream(seed, 'own')
     const { backlog = 0, since = deps.now - WEEK_MS, exotic = 0.05, entriesPerHour } = options.traffic ?? {}
-    const common = { seed, domain: this.#domain, exotic }
+    const common = { seed, domain: this.domain, exotic }
     if (backlog > 0)
       this.#backlog = new Backlog({ ...common, count: backlog, sinceMs: since, untilMs: deps.now })
     this.#traffic = openTraffic({
@@ -150,12 +155,7 @@ export class Workspace {
     const number = this.#made++
     const id = given.id ?? this.#ids.at(number)
     const atUs = given.atUs ?? (given.at === undefined ? this.#nextUs(now) : given.at * 1000)
-    const {
-      type = 'user:create_query',
-      defect,
-      user = `someone@${this.#domain}`,
-      ip = '203.0.113.99',
-    } = given
+    const { type = 'user:create_query', defect, user = `someone@${this.domain}`, ip = '203.0.113.99' } = given
     const visibleAt = given.visibleAt ?? Math.max(now, Math.floor(atUs / 1000))
     const facts: EntryFacts = { id, atUs, type, visibleAt, origin, defect }
     const data = JSON.stringify(given.data ?? {})

@@ -1,0 +1,42 @@
+// Methods and path patterns of an area, to endpoint names and path parameters.
+
+export interface Found {
+  readonly endpoint: string
+  /** of the path, decoded */
+  readonly params: Readonly<Record<string, string>>
+}
+
+interface Line {
+  readonly endpoint: string
+  readonly method: string
+  readonly pattern: RegExp
+}
+
+function lineOf([route, endpoint]: [string, string]): Line {
+  const [method = '', path = ''] = route.split(' ')
+  const source = path.replaceAll('.', '\\.').replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')
+  return { endpoint, method, pattern: new RegExp(`^${source}$`) }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** `GET /path/{param}` to an endpoint's name. The first that fits wins. */
+export function routeTable(routes: Readonly<Record<string, string>>) {
+  const lines = Object.entries(routes).map(lineOf)
+  return (method: string, path: string): Found | undefined => {
+    for (const line of lines) {
+      if (line.method !== method) continue
+      const match = line.pattern.exec(path)
+      if (!match) continue
+      const params = Object.entries(match.groups ?? {}).map(([name, value]) => [name, decoded(value)])
+      return { endpoint: line.endpoint, params: Object.fromEntries(params) as Record<string, string> }
+    }
+    return undefined
+  }
+}
