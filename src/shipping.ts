@@ -34,7 +34,7 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const log = outside.log.with({ sink: config.name })
   const opened = openSink(shared.config, config, outside, log)
   const { sink } = opened
-  const watch = board.sink(config.name, config.type, sink.assurance)
+  const watch = board.sink(config.name, config.type, sink.assurance, lingerOf(sink, config))
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
   const [format, wanted] = [formatNamed(config.format), wantedBy(config)]
   const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
@@ -54,6 +54,9 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const to = kindOf(config.type).to(config).join(', ')
   return { ...loop, sink, shipper, to, close: () => opened.close() }
 }
+
+const lingerOf = (sink: Sink | ObjectSink, { batch }: SinkConfig): number =>
+  takesObjects(sink) ? sink.objects.maxAgeMs : batch.linger
 
 const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' in sink
 

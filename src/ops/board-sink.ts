@@ -1,8 +1,10 @@
 // One sink as the board knows it: what its shipper told, as metrics and as a line of /status.
 import type { Clock } from '../model/clock.ts'
 import { actionOf, errorCodes } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
 import type { JournalStats } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
+import { sinkStates } from '../model/watch.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { isoOrNull } from './board-source.ts'
 import { Condition } from './condition.ts'
@@ -22,13 +24,18 @@ export interface SinkFacts {
   readonly name: string
   readonly type: string
   readonly assurance: Assurance
+  /** how long an entry may wait on purpose before it is sent */
+  readonly lingerMs: number
 }
+
+/** After these nothing is tried again. */
+const endsAll = (code: ErrorCode): boolean => ['exit', 'stop'].includes(actionOf(code))
 
 function prepareSeries(metrics: SinkMetrics, sink: string): void {
   for (const gauge of [metrics.owed, metrics.lag, metrics.lastSuccess, metrics.deadLetters])
     gauge.set({ sink }, 0)
   for (const outcome of sinkOutcomes) metrics.entries.inc({ sink, outcome }, 0)
-  for (const reason of errorCodes) if (actionOf(reason) === 'retry') metrics.retries.inc({ sink, reason }, 0)
+  for (const reason of errorCodes) if (!endsAll(reason)) metrics.retries.inc({ sink, reason }, 0)
   metrics.requestDuration.zero({ sink })
 }
 
@@ -45,13 +52,14 @@ function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, de
 }
 
 export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
-  const { name, type, assurance } = facts
+  const { name, type, assurance, lingerMs } = facts
   const sink = name
   const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
   const delivery = metrics.delivery.labels({ sink })
   let lastSuccessAt = 0
   let acceptedEntries = 0
   prepareSeries(metrics, sink)
+  metrics.linger.set({ sink }, lingerMs / 1000)
 
   const owed = (stats: JournalStats): Owed => {
     const position = stats.sinks.find((candidate) => candidate.sink === name)
@@ -103,6 +111,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
     },
     refresh(stats) {
       setGauges(metrics, sink, owed(stats))
+      for (const state of sinkStates) metrics.state.set({ sink, state }, state === condition.state ? 1 : 0)
     },
   }
 }

@@ -2,9 +2,10 @@
 import type { Clock } from '../model/clock.ts'
 import type { Origin } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
+import { sourceStates } from '../model/watch.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import { Condition } from './condition.ts'
-import { codeLabel, sourceOutcomes } from './metrics.ts'
+import { codeLabel, expectedCodes, sourceOutcomes } from './metrics.ts'
 import type { SourceMetrics } from './metrics.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './status.ts'
@@ -16,6 +17,8 @@ export interface BoardSource {
   readonly origin: Origin
   readonly watch: SourceWatch
   status(): SourceStatus
+  /** Brings the gauges that follow from the clock up to date. */
+  refresh(): void
 }
 
 export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
@@ -26,6 +29,8 @@ interface Memory {
   caughtUp: boolean
   headUs: number
   cursorUs: number
+  /** where the backlog that is worked through began */
+  backlogUs: number
   newEntries: number
   gaps: number
   findings: number
@@ -37,13 +42,20 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
+/** By the entries' own times: of what lies between, nobody knows how much there is. */
+function progress(memory: Memory): number | null {
+  const { backlogUs, cursorUs, headUs } = memory
+  if (lagSeconds(memory) === 0 || headUs <= backlogUs) return null
+  return Math.min(1, Math.max(0, (cursorUs - backlogUs) / (headUs - backlogUs)))
+}
+
 function prepareSeries(metrics: SourceMetrics, own: Own): void {
   for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
     gauge.set(own, 0)
   for (const counter of [metrics.waited, metrics.gaps, metrics.ownFetches]) counter.inc(own, 0)
   for (const outcome of sourceOutcomes) metrics.entries.inc({ ...own, outcome }, 0)
   metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, 0)
-  metrics.requests.inc({ ...own, code: '200' }, 0)
+  for (const code of expectedCodes) metrics.requests.inc({ ...own, code }, 0)
   metrics.requestDuration.zero(own)
   metrics.ownFetchLateness.zero(own)
 }
@@ -104,6 +116,7 @@ function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => 
     caughtUp() {
       memory.caughtUpAt = alive()
       memory.caughtUp = true
+      memory.backlogUs = memory.cursorUs
       metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
       updateLag()
     },
@@ -118,6 +131,7 @@ function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => 
     cursor(atUs) {
       if (!(atUs > 0)) return
       memory.cursorUs = atUs
+      if (memory.backlogUs === 0) memory.backlogUs = atUs
       metrics.cursor.set(own, atUs / 1e6)
       updateLag()
     },
@@ -158,31 +172,42 @@ export function openBoardSource(
     caughtUp: false,
     headUs: 0,
     cursorUs: 0,
+    backlogUs: 0,
     newEntries: 0,
     gaps: 0,
     findings: 0,
     aliveAt: clock.now(),
   }
   prepareSeries(metrics, own)
+  metrics.interval.set(own, (intervalMs ?? 0) / 1000)
+  const look = (): Pick<SourceStatus, 'state' | 'error'> => {
+    const { state, error } = condition
+    const steady = state === 'idle' || state === 'reading' || state === 'starting'
+    const stall = steady ? stalled(memory, intervalMs, clock.now()) : null
+    return stall ? { state: 'failing', error: stall } : { state, error }
+  }
   return {
     origin,
     watch: watchOver(memory, condition, metrics, own, clock),
+    refresh() {
+      const { state: now } = look()
+      for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
+    },
     status() {
-      const { state } = condition
-      const steady = state === 'idle' || state === 'reading' || state === 'starting'
-      const stall = steady ? stalled(memory, intervalMs, clock.now()) : null
+      const { state, error } = look()
       return {
         name: origin.source,
-        state: stall ? 'failing' : state,
+        state,
         last_success_at: isoOrNull(memory.lastSuccessAt),
         caught_up_at: isoOrNull(memory.caughtUpAt),
         head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
         cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
         lag_seconds: lagSeconds(memory),
+        progress: progress(memory),
         new_entries: memory.newEntries,
         gaps: memory.gaps,
         findings: memory.findings,
-        error: stall ?? condition.error,
+        error,
       }
     },
   }

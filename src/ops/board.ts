@@ -4,13 +4,18 @@ import type { JournalStats } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { Origin } from '../model/source.ts'
 import type { SinkWatch, SourceWatch } from '../model/watch.ts'
+import type { Secret } from '../model/secret.ts'
+import { rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
 import { openBoardSource } from './board-source.ts'
 import type { BoardSource } from './board-source.ts'
+import { openHistory } from './history.ts'
+import { masker } from './mask.ts'
 import type { Metrics } from './metrics.ts'
+import { openRecentErrors } from './recent-errors.ts'
 import { sentenceOf } from './status.ts'
-import type { BudgetStatus, JournalStatus, StatusReport, WorkspaceStatus } from './status.ts'
+import type { BackfillStatus, BudgetStatus, JournalStatus, StatusReport, WorkspaceStatus } from './status.ts'
 
 export interface BoardOptions {
   readonly clock: Clock
@@ -20,12 +25,17 @@ export interface BoardOptions {
   readonly version: string
   /** Requests used of each area's budget, for one workspace. */
   readonly budget?: (workspace: string) => readonly BudgetStatus[]
+  /** Under way, waiting, and those that ended lately. */
+  readonly backfills?: () => readonly BackfillStatus[]
+  /** What no error's words may show, wherever they came from. */
+  readonly secrets?: () => readonly Secret[]
 }
 
 export interface Board {
   /** `intervalMs`: how often a read is due; a source silent for more than two of them, and a minute, is told as failing. */
   source(origin: Origin, intervalMs?: number): SourceWatch
-  sink(name: string, type: string, assurance: Assurance): SinkWatch
+  /** `lingerMs`: how long an entry may wait on purpose before it is sent. */
+  sink(name: string, type: string, assurance: Assurance, lingerMs?: number): SinkWatch
   status(): StatusReport
 }
 
@@ -80,11 +90,14 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
-export function openBoard({ clock, metrics, journalStats, version, budget }: BoardOptions): Board {
+export function openBoard(options: BoardOptions): Board {
+  const { clock, metrics, journalStats, version, budget, backfills } = options
   const startedAt = clock.now()
   const sources: BoardSource[] = []
   const sinks: BoardSink[] = []
   const currentStats = lastKnown(journalStats)
+  const history = openHistory(clock, () => currentStats().entries)
+  const memory = { clock, history, errors: openRecentErrors(), mask: masker(options.secrets) }
 
   const look = () => {
     const stats = currentStats()
@@ -96,6 +109,7 @@ export function openBoard({ clock, metrics, journalStats, version, budget }: Boa
   metrics.onScrape(() => {
     const { stats, journal } = look()
     setJournalGauges(metrics, journal)
+    for (const source of sources) source.refresh()
     for (const sink of sinks) sink.refresh(stats)
   })
 
@@ -103,12 +117,12 @@ export function openBoard({ clock, metrics, journalStats, version, budget }: Boa
     source(origin, intervalMs) {
       const source = openBoardSource(origin, intervalMs, metrics.source, clock)
       sources.push(source)
-      return source.watch
+      return rememberSource(`${origin.workspace} ${origin.source}`, source.watch, memory)
     },
-    sink(name, type, assurance) {
-      const sink = openBoardSink({ name, type, assurance }, metrics.sink, clock)
+    sink(name, type, assurance, lingerMs = 0) {
+      const sink = openBoardSink({ name, type, assurance, lingerMs }, metrics.sink, clock)
       sinks.push(sink)
-      return sink.watch
+      return rememberSink(name, sink.watch, memory)
     },
     status() {
       const { workspaces, journal, sinks: sinkStatuses } = look()
@@ -120,7 +134,13 @@ export function openBoard({ clock, metrics, journalStats, version, budget }: Boa
         ok: !journal.paused && states.every(({ state }) => state !== 'failing' && state !== 'held'),
       }
       const parts = { workspaces, sinks: sinkStatuses, journal }
-      return { ...head, sentence: sentenceOf({ ...head, ...parts }), ...parts }
+      const sentence = sentenceOf({ ...head, ...parts })
+      const kept = {
+        backfills: backfills?.() ?? [],
+        errors: memory.errors.status(),
+        history: history.status(),
+      }
+      return { ...head, sentence, ...parts, ...kept }
     },
   }
 }

@@ -1,6 +1,7 @@
 // Every metric there is, declared once, and the closed sets that its labels come from. Event data never makes a series.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { errorCodes } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
 import { WeightedHistogram } from './weighted-histogram.ts'
 
@@ -9,6 +10,15 @@ export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
+
+/** What the API documents to answer, and what a network does: there from the start, so that their first rise is one. */
+export const expectedCodes = [
+  ...(['200', '201', '401', '403', '404', '429', '500'] as const),
+  ...(['unreachable', 'timeout', 'tls_invalid'] as const satisfies readonly ErrorCode[]),
+]
+
+/** prom-client's own, which are gauges and yet end in _total. */
+const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
 
 const statuses = [
   200, 201, 202, 204, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
@@ -41,9 +51,32 @@ function makers(registry: Registry) {
 
 type Makers = ReturnType<typeof makers>
 
-function sourceMetrics({ counter, gauge, histogram }: Makers) {
-  const own = ['workspace', 'source']
+const own = ['workspace', 'source']
+
+/** Reading the audit log writes entries of its own. */
+function ownFetchMetrics({ counter, histogram }: Makers) {
   return {
+    ownFetches: counter('source_own_fetches_total', 'Entries of our own making that were seen again', ...own),
+    ownFetchLateness: histogram(
+      'source_own_fetch_lateness_seconds',
+      'How long after its own time one of our own entries was seen',
+      latenessBuckets,
+      ...own,
+    ),
+    findings: counter(
+      'source_findings_total',
+      'Things about entries that a person should know of',
+      ...own,
+      'kind',
+    ),
+  }
+}
+
+function sourceMetrics(make: Makers) {
+  const { counter, gauge, histogram } = make
+  return {
+    state: gauge('source_state', '1 for the state that the source is in, 0 for the others', ...own, 'state'),
+    interval: gauge('source_interval_seconds', 'How often a read is due; 0: not known', ...own),
     lastSuccess: gauge(
       'source_last_success_timestamp_seconds',
       'When a read last succeeded; 0: never',
@@ -85,24 +118,14 @@ function sourceMetrics({ counter, gauge, histogram }: Makers) {
       ...own,
     ),
     gaps: counter('source_gaps_total', 'Possible gaps: entries that may have been missed for good', ...own),
-    ownFetches: counter('source_own_fetches_total', 'Entries of our own making that were seen again', ...own),
-    ownFetchLateness: histogram(
-      'source_own_fetch_lateness_seconds',
-      'How long after its own time one of our own entries was seen',
-      latenessBuckets,
-      ...own,
-    ),
-    findings: counter(
-      'source_findings_total',
-      'Things about entries that a person should know of',
-      ...own,
-      'kind',
-    ),
+    ...ownFetchMetrics(make),
   }
 }
 
 function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) {
   return {
+    state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'sink', 'state'),
+    linger: gauge('sink_linger_seconds', 'How long an entry may wait on purpose before it is sent', 'sink'),
     owed: gauge('sink_owed_entries', 'Entries in the journal that this sink has not settled', 'sink'),
     lag: gauge(
       'sink_lag_seconds',
@@ -172,6 +195,7 @@ export function openMetrics({ version, processMetrics = true }: MetricsOptions):
   const make = makers(registry)
   // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to look at itself.
   if (processMetrics) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 })
+  for (const name of misnamed) registry.removeSingleMetric(name)
   make
     .gauge('build_info', 'Version of this program and of Node', 'version', 'node')
     .set({ version, node: process.version }, 1)

@@ -1,7 +1,8 @@
 // Every metric of the contract is there from the start, well formed, and event data cannot add one.
 import { describe, expect, it } from 'vitest'
 import { errorCodes } from '../../../src/model/errors.ts'
-import { codeLabel, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
+import { sinkStates, sourceStates } from '../../../src/model/watch.ts'
+import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { fakeStats, testClock } from './board-fixture.ts'
 
@@ -47,6 +48,8 @@ function open() {
 }
 
 const contract = [
+  'source_state',
+  'source_interval_seconds',
   'source_last_success_timestamp_seconds',
   'source_caught_up_timestamp_seconds',
   'source_head_timestamp_seconds',
@@ -65,6 +68,8 @@ const contract = [
   'journal_capacity_bytes',
   'journal_paused',
   'quarantined',
+  'sink_state',
+  'sink_linger_seconds',
   'sink_owed_entries',
   'sink_lag_seconds',
   'sink_entries_total',
@@ -83,6 +88,7 @@ const closedLabels: Record<string, readonly string[]> = {
   sink: ['archive'],
   outcome: ['new', 'known', 'late', 'quarantined', 'filtered', 'accepted', 'dead_lettered'],
   kind: ['foreign_fetch'],
+  state: [...new Set([...sourceStates, ...sinkStates])],
   version: ['1.2.3'],
   node: [process.version],
 }
@@ -116,7 +122,7 @@ describe('the metrics', () => {
       for (const { labels } of samples)
         for (const [key, value] of Object.entries(labels)) {
           if (key === 'le') expect(value).toMatch(/^(\d+(\.\d+)?|\+Inf)$/)
-          else if (key === 'code') expect(['200', '4xx', 'other', 'unreachable']).toContain(value)
+          else if (key === 'code') expect([...expectedCodes, '4xx', 'other']).toContain(value)
           else if (key === 'reason') expect(['other', ...errorCodes]).toContain(value)
           else expect(closedLabels[key], key).toContain(value)
         }
