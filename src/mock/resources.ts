@@ -62,3 +62,20 @@ export const spaces: readonly string[] = ['Client portal Alder', 'Co-counsel Ced
 export function matterId(n: number): string {
   return `${100_000 + (mix(n, 71) % 900_000)}-${String(1 + (mix(n, 72) % 99)).padStart(2, '0')}`
 }
+
+/** A number from an entry's id: what is chosen by it, every area chooses alike. */
+export function keyedBy(entryId: string, salt: number): number {
+  let hash = salt
+  for (let i = 0; i < entryId.length; i++) hash = mix(hash, entryId.charCodeAt(i))
+  return hash
+}
+
+/** The vault project that an audit entry about the vault is about: its history event names it, the vault changes it. */
+export function projectOf(entryId: string): number {
+  return keyedBy(entryId, 1) % PROJECTS
+}
+
+/** The name of the review table that an audit entry made or ran. */
+export function reviewTableOf(entryId: string): string {
+  return reviewTableName(projectOf(entryId), keyedBy(entryId, 2) % 3)
+}
