@@ -22,8 +22,10 @@ import { openShipping } from './shipping.ts'
 /** All held bodies and batches of the process (law 4). */
 const ROOM_BYTES = 32 * 1024 * 1024
 const PRUNE_EVERY_MS = 60_000
-/** What stands in mid-request gets this long at a stop; what it was about is in the journal anyway. */
-const STOP_MS = 6_000
+/** A delivery under way gets this long at a stop, so that its receiver does not get the same again. */
+const FINISH_MS = 2_500
+/** Then it is cut, and what stands in mid-request gets this long; what it was about is in the journal anyway. */
+const STOP_MS = 3_500
 /** Then every part gets this long to close, all at once. */
 const CLOSE_MS = 1_000
 /** The journal answers a small question within this, or it is not alive. */
@@ -102,6 +104,7 @@ class Daemon implements App {
   readonly journal: Journal
   readonly #parts: Parts
   readonly #stopping = new AbortController()
+  readonly #cut = new AbortController()
   /** resolves when no loop runs any more, whatever ended it */
   #ended: Promise<unknown> = Promise.resolve()
   #running: Promise<void> | undefined
@@ -127,7 +130,7 @@ class Daemon implements App {
       await collect(reader, signal)
       reader.finished = true
     })
-    const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal))
+    const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
     const work = Promise.all([...reading, ...shipping]).then(() => undefined)
@@ -193,6 +196,8 @@ class Daemon implements App {
     const { sinks } = this.board.status()
     log.info('Stopping')
     this.#stopping.abort()
+    await within(FINISH_MS, clock, this.#ended)
+    this.#cut.abort()
     await within(STOP_MS, clock, this.#ended)
     // A part that cannot close must not keep the others from closing.
     const closing = [...readings, ...shippings].map((part) => part.close())

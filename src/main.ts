@@ -49,6 +49,7 @@ async function main(): Promise<number> {
     stderr: (text) => void process.stderr.write(text),
     print,
     signal,
+    onHangup: (listener) => void process.on('SIGHUP', listener),
   }
   return runProgram(process.argv.slice(2), world)
 }

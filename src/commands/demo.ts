@@ -10,9 +10,8 @@ import { connectControl } from '../ops/control-client.ts'
 import { references } from './config-file.ts'
 import { DEMO_KEY, openHome, writeConfig, type DemoHome } from './demo-home.ts'
 import { realOutside } from './outside.ts'
-import { runDaemon } from './run.ts'
-import type { World } from './world.ts'
-import { exitCodes } from './world.ts'
+import { runDaemon } from './daemon.ts'
+import { exitCodes, type World } from './world.ts'
 
 /** A workspace of some size, busy at any hour: something flows within seconds even in its quiet minutes. */
 const ENTRIES_PER_HOUR = 10_800
@@ -45,13 +44,15 @@ export async function demo(world: World, options: DemoOptions): Promise<number> 
     switches: { self_audit: 'off' },
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
-  const startOn = (listen: string) => {
+  const startOn = async (listen: string) => {
     writeConfig(home, api.url, listen)
     const config = loadConfig(home.config, references(world))
-    return runDaemon(config, realOutside(config, world), world, (page) => {
+    const started = (page: string) => {
       world.stdout(welcome(home, page, api.url, world.pid))
       void narrate(journal, world)
-    })
+    }
+    await runDaemon({ config, outside: realOutside(config, world) }, world.signal, { started })
+    return exitCodes.done
   }
   try {
     return await startOn(options.listen)

@@ -4,12 +4,11 @@ import type { App, Outside } from '../app.ts'
 import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
 import { loadToRun } from '../config/surroundings.ts'
-import { hostPort } from '../model/socket.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
-import { openControl } from '../ops/control.ts'
-import { openHttp } from '../ops/http.ts'
 import { configFile, references } from './config-file.ts'
+import { runDaemon } from './daemon.ts'
 import { realOutside } from './outside.ts'
+import { reloading } from './reload.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
@@ -30,49 +29,29 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     world.stderr(`auditferry: --timeout ${options.timeout}: want a duration such as 90s or 10m\n`)
     return exitCodes.usage
   }
-  const config = loadToRun(configFile(world, options.config), references(world), realFiles)
-  const outside = realOutside(config, world)
-  if (options.once !== true) return runDaemon(config, outside, world)
+  const file = configFile(world, options.config)
+  const load = () => loadToRun(file, references(world), realFiles)
+  const outsideOf = (config: Config) => realOutside(config, world)
+  const config = load()
+  const outside = outsideOf(config)
+  if (options.once !== true) {
+    const { clock } = outside
+    const succession = reloading({
+      file,
+      clock,
+      onHangup: world.onHangup ?? (() => undefined),
+      load,
+      outsideOf,
+    })
+    await runDaemon({ config, outside }, world.signal, { succession })
+    return exitCodes.done
+  }
   return runOnce(
     config,
     outside,
     world,
     options.timeout === undefined ? Infinity : durationMs(options.timeout),
   )
-}
-
-/** Runs until the signal; `started` is told where the status page is. */
-export async function runDaemon(
-  config: Config,
-  outside: Outside,
-  world: World,
-  started: (url: string) => void = () => undefined,
-): Promise<number> {
-  const app = await openApp(config, outside, { once: false })
-  let ready = false
-  const closers: (() => Promise<void>)[] = []
-  try {
-    const { board, metrics, journal } = app
-    const http = await openHttp({
-      ...{ listen: hostPort(config.server.listen), board, metrics },
-      ...{ live: () => app.alive(), ready: () => ready },
-    })
-    closers.push(() => http.close())
-    const control = await openControl({ journalPath: config.journal.path, board, journal, log: outside.log })
-    closers.push(() => control.close())
-    const running = app.run()
-    ready = true
-    const listen = hostPort({ host: http.address.address, port: http.address.port })
-    outside.log.info('Listening', { listen })
-    started(`http://${listen}/`)
-    await Promise.race([running, aborted(world.signal)])
-  } finally {
-    // Probes and commands are answered to the last: only then do they close.
-    ready = false
-    await app.stop()
-    for (const close of closers) await close()
-  }
-  return exitCodes.done
 }
 
 /** Rejects with what stopped the daemon, once everything is closed. @internal */
@@ -147,11 +126,4 @@ function tellOnce(app: App, ended: Ending, world: World): number {
   )
   // Whoever sends a signal knows that it is not done.
   return ended === 'signal' ? exitCodes.done : exitCodes.failed
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

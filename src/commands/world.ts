@@ -11,6 +11,8 @@ export interface World {
   readonly print: (bytes: Uint8Array) => Promise<void>
   /** Aborts at the first SIGTERM or SIGINT. */
   readonly signal: AbortSignal
+  /** From the first call on a SIGHUP does no longer end the process: it calls `listener`. Absent: nobody sends any. */
+  readonly onHangup?: (listener: () => void) => void
 }
 
 export const exitCodes = { done: 0, failed: 1, usage: 2, config: 78 } as const

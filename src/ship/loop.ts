@@ -45,13 +45,21 @@ export interface DeliveryOptions extends LoopOptions {
   readonly room: Room
 }
 
-/** Delivers until `signal` aborts, or until nothing more will come and nothing is owed. Throws only what must stop the process. */
-export async function ship(shipper: Stepper, options: LoopOptions, signal: AbortSignal): Promise<void> {
+/**
+ * Delivers until `signal` aborts, or until nothing more will come and nothing is owed. A step under way then comes to its
+ * end, so that nothing stays in doubt, unless `cut` aborts too. Throws only what must stop the process.
+ */
+export async function ship(
+  shipper: Stepper,
+  options: LoopOptions,
+  signal: AbortSignal,
+  cut: AbortSignal = signal,
+): Promise<void> {
   const streak = new Streak(() => options.clock.elapsed())
   const stopped = () => signal.aborted
   while (!stopped()) {
     try {
-      const result = await shipper.step(signal)
+      const result = await shipper.step(cut)
       streak.over()
       if (result === 'sent') continue
       options.watch.state('idle')

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Transport } from '../../../src/model/http.ts'
 import type { Line } from './house.ts'
-import { acceptAll, never, openHouse, refuseToken, until, withMethods } from './house.ts'
+import { acceptAll, never, openHouse, refuseToken, reply, until, withMethods } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
 let app: App | undefined
@@ -87,6 +88,20 @@ describe('stop', () => {
     const from = place.clock.elapsed()
     await running.stop()
     expect(place.clock.elapsed() - from).toBeLessThan(8_500)
+  })
+
+  test('lets a delivery under way come to its end: its receiver does not get the same again', async () => {
+    let asked = 0
+    const slow: Transport = async () => {
+      asked++
+      await place.clock.sleep(1_500)
+      return reply(200, { text: 'Success', code: 0 })
+    }
+    const { app: running, house: place } = await start({ receiver: slow })
+    await until(() => asked > 0, 'a request')
+    await running.stop()
+    expect(running.board.status().sinks[1]?.accepted_entries).toBe(20)
+    expect(asked).toBe(1)
   })
 
   test('before the first run, and twice, is no harm', async () => {

@@ -1,0 +1,158 @@
+// The daemon in its process: one app after another behind the same listener and control socket, until a signal.
+import { openApp } from '../app.ts'
+import type { App, Outside } from '../app.ts'
+import type { Config } from '../config/schema.ts'
+import { hostPort } from '../model/socket.ts'
+import { openControl } from '../ops/control.ts'
+import type { Control } from '../ops/control.ts'
+import { openHttp } from '../ops/http.ts'
+import type { OpsHttp } from '../ops/http.ts'
+
+/** A configuration and the world that it runs in. */
+export interface Tenure {
+  readonly config: Config
+  readonly outside: Outside
+}
+
+export interface Present extends Tenure {
+  /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid`; then nothing has changed. */
+  prepare(next: Tenure): Promise<void>
+  /** a next one was asked for, and cannot be taken */
+  refused(): void
+}
+
+/** Resolves with the configuration that takes over from the present one; one that is refused is told and waited on. */
+export type Succession = (present: Present, signal: AbortSignal) => Promise<Tenure>
+
+const forGood: Succession = () => new Promise(() => undefined)
+
+export interface DaemonOptions {
+  readonly succession?: Succession
+  /** is told where the status page is */
+  readonly started?: (url: string) => void
+}
+
+/** Runs until `signal` aborts. Rejects with what stopped the daemon, once everything is closed. */
+export async function runDaemon(
+  first: Tenure,
+  signal: AbortSignal,
+  { succession = forGood, started }: DaemonOptions = {},
+): Promise<void> {
+  let app = await openApp(first.config, first.outside, { once: false })
+  const front = new Front(() => app)
+  try {
+    await front.open(first)
+    started?.(front.url)
+    for (let tenure: Tenure | undefined = first; tenure;) {
+      const next: Tenure | undefined = await rule({ app, front, tenure }, succession, signal)
+      if (next) {
+        // The journal has one owner at a time: what is under way is finished before the successor opens it.
+        await app.stop()
+        app = await openApp(next.config, next.outside, { once: false })
+      }
+      tenure = next
+    }
+  } finally {
+    // Probes and commands are answered to the last: only then do they close.
+    front.ready = false
+    await app.stop()
+    await front.close()
+  }
+}
+
+interface Reign {
+  readonly app: App
+  readonly front: Front
+  readonly tenure: Tenure
+}
+
+/** One app, until it has a successor or the signal comes (undefined). Rejects with what stopped it. */
+async function rule(
+  { app, front, tenure }: Reign,
+  succession: Succession,
+  signal: AbortSignal,
+): Promise<Tenure | undefined> {
+  const over = new AbortController()
+  const running = app.run().then(() => undefined)
+  front.ready = true
+  const present: Present = {
+    ...tenure,
+    prepare: (next) => front.move(next),
+    refused: () => app.metrics.configReloaded(false),
+  }
+  const next = succession(present, AbortSignal.any([signal, over.signal]))
+  // Told to stop, it rejects, and nobody listens any more.
+  next.catch(() => undefined)
+  try {
+    return await Promise.race([running, aborted(signal), next])
+  } finally {
+    over.abort()
+  }
+}
+
+/** What others talk to stays where it is while the app behind it changes. */
+class Front {
+  ready = false
+  readonly #app: () => App
+  #listen = ''
+  #http: OpsHttp | undefined
+  #control: Control | undefined
+
+  constructor(app: () => App) {
+    this.#app = app
+  }
+
+  get url(): string {
+    const at = this.#http?.address
+    return at ? `http://${hostPort({ host: at.address, port: at.port })}/` : ''
+  }
+
+  async open(tenure: Tenure): Promise<void> {
+    await this.move(tenure)
+    const now = this.#app
+    this.#control = await openControl({
+      journalPath: tenure.config.journal.path,
+      log: tenure.outside.log,
+      get board() {
+        return now().board
+      },
+      get journal() {
+        return now().journal
+      },
+    })
+  }
+
+  /** Listens where this configuration wants it. Throws ConnectorError `config_invalid`, and stays where it was. */
+  async move({ config, outside }: Tenure): Promise<void> {
+    const listen = hostPort(config.server.listen)
+    if (listen === this.#listen) return
+    const now = this.#app
+    const before = this.#http
+    this.#http = await openHttp({
+      listen,
+      get board() {
+        return now().board
+      },
+      get metrics() {
+        return now().metrics
+      },
+      live: () => now().alive(),
+      ready: () => this.ready,
+    })
+    this.#listen = listen
+    outside.log.info('Listening', { listen: new URL(this.url).host })
+    await before?.close()
+  }
+
+  async close(): Promise<void> {
+    await this.#http?.close()
+    await this.#control?.close()
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined)
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  })
+}

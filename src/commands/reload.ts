@@ -1,0 +1,111 @@
+// A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
+import { createHash } from 'node:crypto'
+import { readTextFile } from '../config/files.ts'
+import type { Config } from '../config/schema.ts'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Present, Succession, Tenure } from './daemon.ts'
+
+/** How often the file is looked at. */
+const LOOK_MS = 2_000
+
+export interface ReloadOptions {
+  /** the configuration's file */
+  readonly file: string
+  readonly clock: Clock
+  /** Calls `listener` at every SIGHUP from now on. */
+  readonly onHangup: (listener: () => void) => void
+  /** Throws ConfigFaults. */
+  readonly load: () => Config
+  readonly outsideOf: (config: Config) => Tenure['outside']
+}
+
+/** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
+export function reloading(options: ReloadOptions): Succession {
+  const asking = new Asking(options)
+  return async (present, signal) => {
+    for (;;) {
+      await asking.next(signal)
+      const next = await successor(options, present)
+      if (next) return next
+    }
+  }
+}
+
+/** The configuration as it is now; undefined where it cannot be taken, which is told. */
+async function successor(options: ReloadOptions, present: Present): Promise<Tenure | undefined> {
+  const { log } = present.outside
+  try {
+    const config = options.load()
+    refuseMove(present.config, config)
+    const next = { config, outside: options.outsideOf(config) }
+    await present.prepare(next)
+    log.info('The configuration was read again and takes over now', { file: options.file })
+    return next
+  } catch (error) {
+    if (!(error instanceof ConnectorError) || error.code !== 'config_invalid') throw error
+    log.error('The changed configuration is refused, the old one goes on: mend the file, it is read again', {
+      file: options.file,
+      error: error.message,
+    })
+    present.refused()
+    return undefined
+  }
+}
+
+/** Another journal is another memory: positions, keys and what is owed would stay behind. */
+function refuseMove(present: Config, next: Config): void {
+  if (next.journal.path === present.journal.path) return
+  throw new ConnectorError(
+    'config_invalid',
+    `journal.path: cannot change while the daemon runs (it is ${present.journal.path}): stop it, move the file, start it again`,
+  )
+}
+
+/** What asks for a new configuration: a SIGHUP at once, a changed file as soon as it has settled. */
+class Asking {
+  readonly #options: ReloadOptions
+  /** of the file as it was last read */
+  #taken: string
+  #hungUp = false
+  #wake = new AbortController()
+
+  constructor(options: ReloadOptions) {
+    this.#options = options
+    this.#taken = digestOf(options.file)
+    options.onHangup(() => {
+      this.#hungUp = true
+      this.#wake.abort()
+    })
+  }
+
+  /** Resolves when the file is to be read; rejects when the signal aborts. */
+  async next(signal: AbortSignal): Promise<void> {
+    const { clock, file } = this.#options
+    let last = this.#taken
+    for (;;) {
+      if (!this.#hungUp) {
+        this.#wake = new AbortController()
+        await clock.sleep(LOOK_MS, AbortSignal.any([signal, this.#wake.signal]))
+      }
+      signal.throwIfAborted()
+      const now = digestOf(file)
+      // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
+      const settled = now !== this.#taken && now === last
+      last = now
+      if (!this.#hungUp && !settled) continue
+      this.#hungUp = false
+      this.#taken = now
+      return
+    }
+  }
+}
+
+/** Of what stands in the file. */
+function digestOf(file: string): string {
+  try {
+    return createHash('sha256').update(readTextFile(file)).digest('hex')
+  } catch {
+    return 'unreadable'
+  }
+}

@@ -1,0 +1,155 @@
+// A configuration replaced while the daemon runs: as a whole or not at all, and no position is lost.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { runDaemon } from '../../../src/commands/daemon.ts'
+import { reloading } from '../../../src/commands/reload.ts'
+import { realFiles } from '../../../src/config/files.ts'
+import { loadToRun } from '../../../src/config/surroundings.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
+import { openHouse, until } from '../app/house.ts'
+
+let house: ReturnType<typeof openHouse>
+let file: string
+let stopping: AbortController
+let daemon: Promise<void>
+let hangUp: () => void
+let url: string
+
+const text = (...sinks: string[]) => `
+journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, sweep: 0s } }]
+sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder}/${name}.out }`).join(', ')}]
+server: { listen: "127.0.0.1:0" }
+`
+const load = () => loadToRun(file, { env: {}, readFile: (path) => readFileSync(path, 'utf8') }, realFiles)
+const linesOf = (name: string) => {
+  try {
+    return readFileSync(join(house.folder, `${name}.out`), 'utf8')
+      .split('\n')
+      .slice(0, -1)
+  } catch {
+    return []
+  }
+}
+const page = async (path: string) => (await fetch(`${url}${path}`)).text()
+const said = (words: string) => house.lines.filter(({ sentence }) => sentence.includes(words))
+
+beforeEach(async () => {
+  house = openHouse()
+  file = join(house.folder, 'auditferry.yaml')
+  writeFileSync(file, text('one'))
+  stopping = new AbortController()
+  url = ''
+  const { outside } = house
+  const succession = reloading({
+    ...{ file, clock: house.clock, load, outsideOf: () => outside },
+    onHangup: (listener) => void (hangUp = listener),
+  })
+  daemon = runDaemon({ config: load(), outside }, stopping.signal, {
+    succession,
+    started: (where) => void (url = where),
+  })
+  daemon.catch(() => undefined)
+  await until(() => linesOf('one').length === 20, 'the first delivery')
+})
+
+afterEach(async () => {
+  stopping.abort()
+  await daemon.catch(() => undefined)
+  house.remove()
+})
+
+describe('a valid configuration', () => {
+  test('replaces the old one whole: the new sink gets all that is kept, the old one nothing twice', async () => {
+    writeFileSync(file, text('one', 'two'))
+    hangUp()
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    house.mock.add({})
+    await until(() => linesOf('one').length === 21 && linesOf('two').length === 21, 'both sinks')
+    expect(new Set(linesOf('one')).size).toBe(21)
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+  })
+
+  test('is noticed without a signal, once the file has settled', async () => {
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+
+  test('that is still being written is not taken before it is whole', async () => {
+    for (let written = 0; written < 12; written++) {
+      writeFileSync(file, `${text('half')}# ${'x'.repeat(written)}`)
+      await systemClock.sleep(60)
+    }
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    expect(linesOf('half')).toEqual([])
+    expect(said('takes over')).toHaveLength(1)
+  })
+
+  test('takes the listener with it', async () => {
+    const before = url
+    const port = await freePort()
+    writeFileSync(file, text('one').replace('127.0.0.1:0', `127.0.0.1:${port}`))
+    hangUp()
+    await until(() => said('Listening').length === 2, 'the new listener')
+    url = `http://127.0.0.1:${port}/`
+    await until(() => said('Started').length === 2, 'the second start')
+    expect(await page('readyz')).toBe('ok\n')
+    await expect(fetch(before)).rejects.toThrow()
+  })
+
+  test('the next one is taken too', async () => {
+    for (const name of ['two', 'three', 'four']) {
+      writeFileSync(file, text('one', name))
+      hangUp()
+      await until(() => linesOf(name).length === 20, name)
+    }
+    expect(linesOf('one')).toHaveLength(20)
+  })
+})
+
+describe('a faulty configuration', () => {
+  test.each([
+    ['with a fault in it', () => text('one').replace('max_bytes: 1MiB', 'max_byte: 1MiB'), 'max_byte'],
+    ['with another journal', () => text('one').replace('a.db', 'b.db'), 'journal.path'],
+    ['with a listener that is taken', () => text('one').replace(':0"', `:${taken.port}"`), 'in use'],
+  ])('%s is refused and told, and the old one goes on', async (_, faulty, word) => {
+    writeFileSync(file, faulty())
+    hangUp()
+    await until(() => said('is refused').length > 0, 'the refusal')
+    expect(String(said('is refused')[0]?.fields['error'])).toContain(word)
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 0')
+    house.mock.add({})
+    await until(() => linesOf('one').length === 21, 'delivery goes on')
+  })
+
+  test('is told once, and a mended one is taken', async () => {
+    writeFileSync(file, 'nonsense: [')
+    await until(() => said('is refused').length > 0, 'the refusal')
+    await house.clock.sleep(15_000)
+    expect(said('is refused')).toHaveLength(1)
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+  })
+})
+
+let taken: { port: number; close(): void }
+beforeEach(async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  taken = { port: (server.address() as AddressInfo).port, close: () => void server.close() }
+})
+afterEach(() => taken.close())
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  await systemClock.sleep(0)
+  return port
+}
