@@ -1,6 +1,6 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
 import type { DeadLetter, DeadLetterQuery } from '../model/journal.ts'
-import { sizeText } from '../ops/page.ts'
+import { sizeText } from '../ops/status.ts'
 import { countText } from '../ops/status.ts'
 import type { OpenAside } from './aside.ts'
 import { pages, withAside } from './aside.ts'

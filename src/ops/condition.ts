@@ -5,6 +5,8 @@ import type { FaultStatus } from './status.ts'
 /** A message is for a person; a receiver that talks without end is not let through. */
 const MAX_MESSAGE = 500
 
+export const messageOf = (error: ConnectorError): string => error.message.slice(0, MAX_MESSAGE)
+
 interface Fault {
   readonly code: ConnectorError['code']
   readonly message: string
@@ -62,8 +64,11 @@ export class Condition<State extends string> {
   }
 
   #next(error: ConnectorError, troubled: boolean, at: number): Fault {
-    const message = error.message.slice(0, MAX_MESSAGE)
-    return { code: error.code, message, sinceAt: (troubled ? this.#fault?.sinceAt : undefined) ?? at }
+    return {
+      code: error.code,
+      message: messageOf(error),
+      sinceAt: (troubled ? this.#fault?.sinceAt : undefined) ?? at,
+    }
   }
 }
 

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { ConnectorError } from '../model/errors.ts'
 import type { Board } from './board.ts'
 import type { Metrics } from './metrics.ts'
-import { pageHeaders } from './page-style.ts'
-import { renderPage } from './page.ts'
+import { pageHeaders } from './page/headers.ts'
+import { renderPage } from './page/layout.ts'
 
 export interface HttpOptions {
   /** host:port, as the configuration has it; an IPv6 host in brackets; port 0 takes a free one */
@@ -17,6 +17,8 @@ export interface HttpOptions {
   readonly live: () => boolean | Promise<boolean>
   /** The loops have started. */
   readonly ready: () => boolean
+  /** The configuration as text, for the status page: its secrets masked. */
+  readonly config?: (() => string) | undefined
 }
 
 export interface OpsHttp {
@@ -56,10 +58,10 @@ type Page = (options: HttpOptions) => Answer | Promise<Answer>
 const pages = new Map<string, Page>([
   [
     '/',
-    ({ board }) => ({
+    ({ board, config }) => ({
       status: 200,
       type: 'text/html; charset=utf-8',
-      body: renderPage(board.status()),
+      body: renderPage(board.status(), config?.()),
       headers: pageHeaders,
     }),
   ],

@@ -4,6 +4,8 @@ import type { DestinationStream, Logger } from 'pino'
 import { ConnectorError } from '../model/errors.ts'
 import type { Log, LogFields } from '../model/log.ts'
 import type { Secret } from '../model/secret.ts'
+import { masker } from './mask.ts'
+import type { Mask } from './mask.ts'
 
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -11,9 +13,6 @@ export type LogLevel = (typeof logLevels)[number]
 const MAX_TEXT = 500
 /** What stands in place of a value that may not be told. */
 const OMITTED = '[omitted]'
-const MASK = '***'
-/** A shorter secret would be found by chance in honest words. */
-const MIN_SECRET = 6
 const reserved = new Set(['level', 'time', 'msg'])
 
 export interface LogOptions {
@@ -51,19 +50,6 @@ function placeOf({ message, stack = '' }: Error): string {
     .slice(0, 4)
     .map((line) => line.trim())
     .join(' < ')
-}
-
-type Mask = (text: string) => string
-
-function masker(secrets: (() => readonly Secret[]) | undefined): Mask {
-  return (text) => {
-    let masked = text
-    for (const secret of secrets?.() ?? []) {
-      const value = secret.reveal()
-      if (value.length >= MIN_SECRET) masked = masked.replaceAll(value, MASK)
-    }
-    return masked
-  }
 }
 
 type PlainFields = Readonly<Record<string, string | number | boolean | null>>

@@ -2,6 +2,8 @@
 import type { ErrorCode } from '../model/errors.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
+import type { HistoryStatus } from './history.ts'
+import type { ErrorStatus } from './recent-errors.ts'
 
 /** ISO 8601; null until the first time. */
 type Instant = string | null
@@ -20,6 +22,8 @@ export interface SourceStatus {
   readonly head_at: Instant
   readonly cursor_at: Instant
   readonly lag_seconds: number
+  /** while it works through a backlog: how far it came on the way from where it began to the head, 0 to 1 */
+  readonly progress: number | null
   /** since this process started */
   readonly new_entries: number
   readonly gaps: number
@@ -66,6 +70,18 @@ export interface JournalStatus {
   readonly strangers: readonly string[]
 }
 
+/** A span of time that is read again on somebody's word, beside what is read anyway. */
+export interface BackfillStatus {
+  readonly workspace: string
+  readonly source: string
+  readonly from: string
+  readonly to: string
+  readonly state: 'waiting' | 'running' | 'done' | 'failed'
+  /** 0 to 1, by time; null where it cannot be told yet */
+  readonly progress: number | null
+  readonly new_entries: number
+}
+
 export interface StatusReport {
   readonly version: string
   readonly started_at: string
@@ -75,6 +91,10 @@ export interface StatusReport {
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
+  readonly backfills: readonly BackfillStatus[]
+  /** newest first */
+  readonly errors: readonly ErrorStatus[]
+  readonly history: HistoryStatus
 }
 
 /** From here on a part that lags is worth a word. */
@@ -89,6 +109,17 @@ export function spanText(seconds: number): string {
   return `${Math.round(seconds / 86_400)} days`
 }
 
+const sizes = [
+  ['GiB', 2 ** 30],
+  ['MiB', 2 ** 20],
+  ['KiB', 2 ** 10],
+] as const
+
+export function sizeText(bytes: number): string {
+  for (const [unit, size] of sizes) if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`
+  return `${bytes} B`
+}
+
 export function countText(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/s$/, '') : noun}`
 }
@@ -97,7 +128,7 @@ function secondsSince(instant: string, report: Told): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-export type Told = Omit<StatusReport, 'sentence'>
+export type Told = Omit<StatusReport, 'sentence' | 'backfills' | 'errors' | 'history'>
 
 function why(error: FaultStatus | null): string {
   return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''

@@ -30,6 +30,7 @@ describe('/status', () => {
               head_at: null,
               cursor_at: null,
               lag_seconds: 0,
+              progress: null,
               new_entries: 0,
               gaps: 0,
               findings: 0,
@@ -62,6 +63,9 @@ describe('/status', () => {
         findings: 0,
         strangers: [],
       },
+      backfills: [],
+      errors: [],
+      history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },
     })
   })
 
@@ -232,6 +236,38 @@ describe('/status', () => {
       'auditferry_source_lag_seconds{workspace="acme",source="audit"} 12.5',
     )
     expect(board.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
+  })
+
+  it('a backlog tells how far it is read, from where it began to the head', () => {
+    const { board, source } = openHouse()
+    const progress = () => board.status().workspaces[0]?.sources[0]?.progress
+    expect(progress()).toBeNull()
+    source.head(5_000_000_100_000_000)
+    source.cursor(5_000_000_000_000_000)
+    expect(progress()).toBe(0)
+    source.cursor(5_000_000_025_000_000)
+    expect(progress()).toBe(0.25)
+    source.cursor(5_000_000_100_000_000)
+    source.caughtUp()
+    expect(progress()).toBeNull()
+    source.head(5_000_000_200_000_000)
+    source.cursor(5_000_000_150_000_000)
+    expect(progress()).toBe(0.5)
+  })
+
+  it('counts an hour of entries read and delivered, and what is owed', () => {
+    const { board, source, sink, clock, owe } = openHouse()
+    const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    source.appended({ added: 5, late: 2, known: 9, ...none })
+    clock.pass(30_000)
+    sink.settled({ accepted: 3, deadLettered: 1, filtered: 1 })
+    owe(4, startAt)
+    expect(board.status().history).toEqual({
+      step_seconds: 30,
+      read: [7, 0],
+      delivered: [0, 3],
+      owed: [0, 4],
+    })
   })
 
   it('gauges follow the journal at each scrape', async () => {

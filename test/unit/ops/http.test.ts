@@ -1,12 +1,10 @@
-// The listener over a real socket, and the page that it shows.
-import { createHash } from 'node:crypto'
+// The listener over a real socket.
 import { connect } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/ops/http.ts'
-import { escapeHtml, renderPage, sizeText } from '../../../src/ops/page.ts'
 import { openHouse, settle } from './board-fixture.ts'
 
 const opened: OpsHttp[] = []
@@ -120,63 +118,5 @@ describe('the listener', () => {
 
   it.each(['9464', 'localhost', '127.0.0.1:99999', '::1:80', '[::1]'])('%s is no address', async (listen) => {
     await expect(open({ listen })).rejects.toMatchObject({ code: 'config_invalid' })
-  })
-})
-
-describe('the status page', () => {
-  it('lets in its own style sheet by hash and nothing else, and needs no script', async () => {
-    const { get } = await open()
-    const { headers, text } = await get('/')
-    const css = /<style>([^]*)<\/style>/.exec(text)?.[1] ?? ''
-    const hash = createHash('sha256').update(css).digest('base64')
-    const policy = String(headers['content-security-policy'])
-    expect(policy).toContain("default-src 'none'")
-    expect(policy).toContain(`style-src 'sha256-${hash}'`)
-    expect(policy).not.toContain('unsafe')
-    expect(text).not.toMatch(/<script|\son[a-z]+=|\sstyle=|javascript:/i)
-    expect(text).toContain('<meta http-equiv="refresh"')
-    expect(text).toContain('prefers-color-scheme:dark')
-  })
-
-  it('shows sentence, sources, sinks and journal', async () => {
-    const { get } = await open()
-    const { text } = await get('/')
-    for (const part of ['All caught up', 'audit', 'archive', '<meter', '2.0 GiB'])
-      expect(text).toContain(part)
-  })
-
-  it('escapes whatever stands in a report', () => {
-    const house = openHouse()
-    const evil = `<img src=x onerror="alert('1')">&`
-    house.board.sink(evil, evil, 'sent').state('failing', new ConnectorError('server_error', evil))
-    house.board.source({ workspace: evil, source: 'audit' })
-    house.owe(1, 0, { strangers: [evil] })
-    const page = renderPage({ ...house.board.status(), version: evil })
-    expect(page).not.toContain('<img')
-    expect(page).toContain(escapeHtml(evil))
-    expect(escapeHtml(evil)).toBe('&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;')
-  })
-
-  it('opens and closes each element', () => {
-    const house = openHouse()
-    house.sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
-    const page = renderPage(house.board.status()).replace(/<style>[^]*<\/style>/, '')
-    const open: string[] = []
-    for (const [, close, tag = ''] of page.matchAll(/<(\/?)([a-z0-9]+)[^>]*>/g)) {
-      if (['meta', 'link'].includes(tag)) continue
-      if (close === '') open.push(tag)
-      else expect(open.pop()).toBe(tag)
-    }
-    expect(open).toEqual([])
-  })
-
-  it('sizes read as a person says them', () => {
-    expect([0, 1023, 1024, 5 * 2 ** 20, 2 ** 31].map(sizeText)).toEqual([
-      '0 B',
-      '1023 B',
-      '1.0 KiB',
-      '5.0 MiB',
-      '2.0 GiB',
-    ])
   })
 })

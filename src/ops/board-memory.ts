@@ -1,0 +1,57 @@
+// What the board keeps beside the present: an hour of counts and the last errors. Stands between the conductors and their part's own line.
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { SinkWatch, SourceWatch } from '../model/watch.ts'
+import type { History } from './history.ts'
+import type { Mask } from './mask.ts'
+import type { RecentErrors } from './recent-errors.ts'
+
+export interface BoardMemory {
+  readonly clock: Pick<Clock, 'now'>
+  readonly history: History
+  readonly errors: RecentErrors
+  readonly mask: Mask
+}
+
+/** A receiver may repeat in its refusal what it was sent, the token included. */
+function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError | undefined {
+  if (!error) return undefined
+  const message = mask(error.message)
+  if (message === error.message) return error
+  return new ConnectorError(error.code, message, { retryAfterMs: error.retryAfterMs })
+}
+
+/** `state` of a watch, remembered under the part's name. */
+function remembering<State>(
+  part: string,
+  { clock, errors, mask }: BoardMemory,
+  watch: { state(state: State, error?: ConnectorError): void },
+): (state: State, error?: ConnectorError) => void {
+  return (state, error) => {
+    const safe = masked(error, mask)
+    if (safe) errors.tell(part, safe, clock.now())
+    watch.state(state, safe)
+  }
+}
+
+export function rememberSource(part: string, watch: SourceWatch, memory: BoardMemory): SourceWatch {
+  return {
+    ...watch,
+    state: remembering(part, memory, watch),
+    appended(appended) {
+      memory.history.arrived(appended.added + appended.late)
+      watch.appended(appended)
+    },
+  }
+}
+
+export function rememberSink(part: string, watch: SinkWatch, memory: BoardMemory): SinkWatch {
+  return {
+    ...watch,
+    state: remembering(part, memory, watch),
+    settled(counts) {
+      if (counts.accepted > 0) memory.history.accepted(counts.accepted)
+      watch.settled(counts)
+    },
+  }
+}

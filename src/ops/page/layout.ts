@@ -1,0 +1,77 @@
+// The status page: a report as plain HTML, made on the server, whole without a script; with one it keeps itself up to date in place.
+import { spanText } from '../status.ts'
+import type { StatusReport } from '../status.ts'
+import { edition } from './headers.ts'
+import { backfillsHtml, deliveringHtml, readingHtml } from './rows.ts'
+import { script } from './script.ts'
+import { configHtml, errorsHtml, mattersHtml } from './sections.ts'
+import { style } from './style.ts'
+import { escapeHtml, isTrouble, unbroken } from './text.ts'
+import { tilesHtml } from './tiles.ts'
+
+/** Without a script the browser loads the page anew, and begins at its top: not too often. */
+const RELOAD_SECONDS = 15
+
+/** A hull on its water. */
+const logo = `<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focusable="false"><path d="M9 14V7h14v7M16 7V3.5M4.5 14h23l-3.6 8H8.1z"/><path class="water" d="M3 27q3.25-3 6.5 0t6.5 0 6.5 0 6.5 0"/></svg>`
+
+function icon(ok: boolean): string {
+  const fill = ok ? '%231b7f4f' : '%23b3261e'
+  const shape = ok
+    ? `<circle cx='8' cy='8' r='7' fill='${fill}'/>`
+    : `<path d='M8 0l8 8-8 8-8-8z' fill='${fill}'/>`
+  const svg = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'>${shape}</svg>`
+  return `data:image/svg+xml,${svg.replaceAll('<', '%3C').replaceAll('>', '%3E')}`
+}
+
+/** What a screen reader is told when it changes: states, and not the seconds that pass. */
+function newsHtml({ ok, workspaces, sinks, journal }: StatusReport): string {
+  const sources = workspaces.flatMap(({ name, sources: own }) =>
+    own.map((source) => ({ name: `${name} ${source.name}`, state: source.state })),
+  )
+  const troubled = [...sources, ...sinks].filter(({ state }) => isTrouble(state))
+  const told = troubled.map(({ name, state }) => `${name} is ${state}`)
+  const paused = journal.paused ? ['reading is paused'] : []
+  return ok ? 'All parts are well' : escapeHtml(`Attention: ${[...paused, ...told].join(', ')}`)
+}
+
+function headHtml({ ok }: StatusReport): string {
+  return `<head><meta charset="utf-8"><title>${ok ? 'ok' : 'attention'} · Auditferry</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex"><meta name="edition" content="${edition}">
+<link rel="icon" href="${icon(ok)}"><style>${style}</style>
+<noscript><meta http-equiv="refresh" content="${RELOAD_SECONDS}"></noscript></head>`
+}
+
+function bannerHtml({ version, started_at, reported_at }: StatusReport, now: number): string {
+  const up = unbroken(spanText(Math.max(0, (now - Date.parse(started_at)) / 1000)))
+  const at = escapeHtml(reported_at.slice(0, 19).replace('T', ' '))
+  return `<header>${logo}<b>Auditferry</b><span id="about" data-live>${escapeHtml(version)}, up ${up}</span>
+<span class="clock"><time id="as-of" data-live datetime="${escapeHtml(reported_at)}">${at} UTC</time>
+<button type="button" id="hold" aria-pressed="false" hidden>Pause</button></span></header>
+<p id="lost" role="alert" hidden></p>`
+}
+
+const footer = `<footer><p>New and Delivered count since the start. For machines: <a href="status">status</a>, <a href="metrics">metrics</a>,
+<a href="livez">livez</a>, <a href="readyz">readyz</a>.</p></footer>`
+
+/** `config`: the configuration as text, its secrets masked. Everything else comes from the report, escaped here. */
+export function renderPage(report: StatusReport, config?: string): string {
+  const now = Date.parse(report.reported_at)
+  return `<!doctype html>
+<html lang="en">${headHtml(report)}
+<body><a class="skip" href="#main">To the status</a>
+${bannerHtml(report, now)}
+<main id="main" data-live tabindex="-1"><h1 class="${report.ok ? 'good' : 'bad'}">${escapeHtml(unbroken(report.sentence))}</h1>
+${tilesHtml(report)}
+${readingHtml(report.workspaces, now)}
+${deliveringHtml(report.sinks, now)}
+${backfillsHtml(report.backfills)}
+${mattersHtml(report)}
+${errorsHtml(report.errors, now)}
+${configHtml(config)}</main>
+${footer}
+<p id="news" data-live class="hidden" role="status" aria-live="polite">${newsHtml(report)}</p>
+<script>${script}</script></body></html>
+`
+}

@@ -1,0 +1,180 @@
+// Sources and sinks in rows: health, last success, lag, budget, counts, and the last error in its own words. Knows no source or sink by name.
+import type {
+  BackfillStatus,
+  BudgetStatus,
+  FaultStatus,
+  SinkStatus,
+  SourceStatus,
+  WorkspaceStatus,
+} from '../status.ts'
+import { tableHtml } from './table.ts'
+import type { Row } from './table.ts'
+import {
+  agoHtml,
+  countHtml,
+  escapeHtml,
+  isTrouble,
+  lagHtml,
+  meterHtml,
+  percent,
+  progressHtml,
+  soft,
+  stateHtml,
+  unbroken,
+  verbatim,
+  zeroIsWell,
+} from './text.ts'
+
+/** So many workspaces are shown open; of more only those in trouble are. */
+const OPEN_WORKSPACES = 6
+/** A short backlog is worked off before its bar is read. */
+const NOTABLE_BACKLOG_SECONDS = 60
+
+function fault(error: FaultStatus | null, now: number) {
+  if (!error) return undefined
+  const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, since ${agoHtml(error.since, now)})`)}`
+  return { kind: 'fault', html } as const
+}
+
+function backlog({ progress, lag_seconds, name }: SourceStatus) {
+  if (progress === null || lag_seconds < NOTABLE_BACKLOG_SECONDS) return undefined
+  const bar = progressHtml(`${name}: how far the backlog is read`, progress)
+  return {
+    kind: 'progress',
+    html: `${bar} <span>${percent(progress)} of the backlog's time read</span>`,
+  } as const
+}
+
+/** `history.usage` spends from the area `history`. */
+function budgetOf({ name }: SourceStatus, budgets: readonly BudgetStatus[]): string {
+  const [area] = name.split('.')
+  const budget = budgets.find((candidate) => candidate.area === area)
+  if (!budget) return soft('none')
+  const { used, limit } = budget
+  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}`
+}
+
+const sourceColumns = [
+  { label: 'Source' },
+  { label: 'State' },
+  { label: 'Last read' },
+  { label: 'Caught up' },
+  { label: 'Lag' },
+  { label: 'Requests/min' },
+  { label: 'New', number: true },
+  { label: 'Gaps', number: true },
+  { label: 'Findings', number: true },
+]
+
+function sourceRow(source: SourceStatus, { name, budget = [] }: WorkspaceStatus, now: number): Row {
+  return {
+    key: escapeHtml(`source ${name} ${source.name}`),
+    name: verbatim(source.name),
+    cells: [
+      stateHtml(source.state),
+      agoHtml(source.last_success_at, now),
+      agoHtml(source.caught_up_at, now),
+      lagHtml(source.lag_seconds),
+      budgetOf(source, budget),
+      countHtml(source.new_entries),
+      zeroIsWell(source.gaps),
+      zeroIsWell(source.findings),
+    ],
+    notes: [backlog(source), fault(source.error, now)],
+  }
+}
+
+function wellBeing(sources: readonly SourceStatus[]): string {
+  const troubled = sources.filter(({ state }) => isTrouble(state)).length
+  if (troubled === 0)
+    return `<span class="state good">${sources.length === 1 ? 'well' : `all ${sources.length} well`}</span>`
+  return `<span class="state bad">${troubled} of ${sources.length} in trouble</span>`
+}
+
+function workspaceHtml(workspace: WorkspaceStatus, open: boolean, now: number): string {
+  const { name, sources } = workspace
+  const caption = `Sources of ${escapeHtml(name)}`
+  const rows = sources.map((source) => sourceRow(source, workspace, now))
+  return `<details data-key="${escapeHtml(`workspace ${name}`)}"${open ? ' open' : ''}>
+<summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}</summary>
+${tableHtml({ caption, columns: sourceColumns, rows })}</details>`
+}
+
+export function readingHtml(workspaces: readonly WorkspaceStatus[], now: number): string {
+  const few = workspaces.length <= OPEN_WORKSPACES
+  const groups = workspaces.map((workspace) => {
+    const troubled = workspace.sources.some(({ state }) => isTrouble(state))
+    return workspaceHtml(workspace, few || troubled, now)
+  })
+  const inner = groups.length > 0 ? groups.join('\n') : `<p>${soft('No workspace is read.')}</p>`
+  return `<section aria-labelledby="reading"><h2 id="reading">Reading</h2>\n${inner}</section>`
+}
+
+const sinkColumns = [
+  { label: 'Sink' },
+  { label: 'State' },
+  { label: 'Assurance' },
+  { label: 'Last delivery' },
+  { label: 'Behind' },
+  { label: 'Owed', number: true },
+  { label: 'Delivered', number: true },
+  { label: 'Dead letters', number: true },
+]
+
+function sinkRow(sink: SinkStatus, now: number): Row {
+  return {
+    key: escapeHtml(`sink ${sink.name}`),
+    name: `${verbatim(sink.name)} ${soft(escapeHtml(sink.type))}`,
+    cells: [
+      stateHtml(sink.state),
+      escapeHtml(sink.assurance),
+      agoHtml(sink.last_success_at, now),
+      lagHtml(sink.lag_seconds),
+      countHtml(sink.owed_entries),
+      countHtml(sink.accepted_entries),
+      zeroIsWell(sink.dead_letters),
+    ],
+    notes: [fault(sink.error, now)],
+  }
+}
+
+export function deliveringHtml(sinks: readonly SinkStatus[], now: number): string {
+  const rows = sinks.map((sink) => sinkRow(sink, now))
+  return `<section aria-labelledby="delivering"><h2 id="delivering">Delivering</h2>
+${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
+}
+
+const backfillColumns = [
+  { label: 'Source' },
+  { label: 'State' },
+  { label: 'From' },
+  { label: 'To' },
+  { label: 'Progress' },
+  { label: 'New', number: true },
+]
+
+function backfillRow(backfill: BackfillStatus): Row {
+  const { workspace, source, from, to, state, progress, new_entries } = backfill
+  const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
+  const span = `${from} to ${to}`
+  return {
+    key: escapeHtml(`backfill ${workspace} ${source} ${span}`),
+    name: verbatim(`${workspace} ${source}`),
+    cells: [
+      `<span class="state ${tone}">${state}</span>`,
+      escapeHtml(from),
+      escapeHtml(to),
+      progress === null
+        ? soft('not known yet')
+        : `${progressHtml(`Backfill of ${workspace} ${source}`, progress)} ${unbroken(percent(progress))}`,
+      countHtml(new_entries),
+    ],
+  }
+}
+
+/** Nothing where none is known: most days there is none. */
+export function backfillsHtml(backfills: readonly BackfillStatus[]): string {
+  if (backfills.length === 0) return ''
+  const table = { caption: 'Backfills', columns: backfillColumns, rows: backfills.map(backfillRow) }
+  return `<section aria-labelledby="backfills" data-key="backfills"><h2 id="backfills">Backfills</h2>\n${tableHtml(table)}</section>`
+}

@@ -1,0 +1,97 @@
+// What stands below the rows: what waits for a person, the last errors, the configuration.
+import { countText } from '../status.ts'
+import type { StatusReport } from '../status.ts'
+import type { ErrorStatus } from '../recent-errors.ts'
+import { tableHtml } from './table.ts'
+import { agoHtml, countHtml, escapeHtml, soft, verbatim } from './text.ts'
+
+interface Matter {
+  readonly key: string
+  /** HTML */
+  readonly what: string
+  /** plain text: what to type or to read */
+  readonly then: string
+}
+
+function matters({ sinks, journal }: StatusReport): Matter[] {
+  const { quarantined, gaps, findings, strangers } = journal
+  const letters = sinks
+    .filter(({ dead_letters }) => dead_letters > 0)
+    .map(({ name, dead_letters }) => ({
+      key: `letters ${name}`,
+      what: `<b>${countText(dead_letters, 'dead letters')}</b> at ${verbatim(name)}: refused for good`,
+      then: `auditferry dead-letters list --sink ${name}`,
+    }))
+  const rest: (Matter & { readonly count: number })[] = [
+    {
+      key: 'quarantined',
+      count: quarantined,
+      what: `<b>${countText(quarantined, 'elements')}</b> quarantined: malformed, kept as they came, not delivered`,
+      then: 'auditferry quarantine list',
+    },
+    {
+      key: 'gaps',
+      count: gaps,
+      what: `<b>${countText(gaps, 'possible gaps')}</b>: entries that may have been missed for good`,
+      then: "compare that day's number of entries with the API's own view",
+    },
+    {
+      key: 'findings',
+      count: findings,
+      what: `<b>${countText(findings, 'findings')}</b>: somebody else fetched the log under the key's user`,
+      then: 'name a known tool in expected_user_agents, or rotate the key',
+    },
+    {
+      key: 'strangers',
+      count: strangers.length,
+      what: `<b>Left the configuration</b>: ${verbatim(strangers.join(', '))}`,
+      then: 'nothing is held back for it; what it was owed goes with the settled entries',
+    },
+  ]
+  return [...letters, ...rest.filter(({ count }) => count > 0)]
+}
+
+export function mattersHtml(report: StatusReport): string {
+  const items = matters(report).map(
+    ({ key, what, then }) =>
+      `<li data-key="${escapeHtml(key)}">${what}<br><code>${escapeHtml(then)}</code></li>`,
+  )
+  const inner =
+    items.length > 0
+      ? `<ul class="matters">${items.join('\n')}</ul>`
+      : '<p>Nothing: no dead letter, nothing quarantined, no gap, no finding.</p>'
+  return `<section aria-labelledby="matters"><h2 id="matters">Waits for a person</h2>${inner}</section>`
+}
+
+const errorColumns = [
+  { label: 'Part' },
+  { label: 'Last' },
+  { label: 'Code' },
+  { label: 'Times', number: true },
+]
+
+function errorRow({ part, code, message, times, last_at, first_at }: ErrorStatus, now: number) {
+  const since = times > 1 ? ` ${soft(`(first ${agoHtml(first_at, now)})`)}` : ''
+  return {
+    key: escapeHtml(`error ${part} ${code} ${message}`),
+    name: verbatim(part),
+    cells: [agoHtml(last_at, now), escapeHtml(code), countHtml(times)],
+    notes: [{ kind: 'fault', html: `${verbatim(message)}${since}` } as const],
+  }
+}
+
+export function errorsHtml(errors: readonly ErrorStatus[], now: number): string {
+  const rows = errors.map((error) => errorRow(error, now))
+  const inner =
+    rows.length > 0
+      ? tableHtml({ caption: 'The last errors, newest first', columns: errorColumns, rows })
+      : '<p>None since the start.</p>'
+  return `<section aria-labelledby="errors" class="errors"><h2 id="errors">Last errors</h2>${inner}</section>`
+}
+
+/** `config`: text whose secrets are masked already; it is only escaped here. */
+export function configHtml(config: string | undefined): string {
+  if (config === undefined) return ''
+  return `<section aria-labelledby="config"><details data-key="config"><summary><h2 id="config">Configuration</h2>${soft('secrets are masked')}</summary>
+<pre tabindex="0" role="region" aria-label="Configuration, secrets masked"><code>${escapeHtml(config)}</code></pre></details></section>`
+}

@@ -1,0 +1,56 @@
+// The figures on top: an hour of reading, delivering and owing, and how full the journal is.
+import { sizeText, spanText } from '../status.ts'
+import type { StatusReport } from '../status.ts'
+import { sparkline } from './sparkline.ts'
+import { countHtml, meterHtml, percent, unbroken, warn } from './text.ts'
+
+const HOUR_SECONDS = 3600
+
+interface Tile {
+  readonly title: string
+  readonly figure: string
+  readonly words: string
+  readonly picture: string
+}
+
+function tileHtml({ title, figure, words, picture }: Tile): string {
+  return `<div class="tile"><h3>${title}</h3><p class="figure">${figure}</p>${picture}<p class="soft">${words}</p></div>`
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
+
+function flowTile(title: string, values: readonly number[], stepSeconds: number): Tile {
+  const steps = HOUR_SECONDS / stepSeconds
+  const span = values.length < steps ? 'since the start' : 'in the last hour'
+  const most = `at most ${countHtml(Math.max(0, ...values))} in ${unbroken(spanText(stepSeconds))}`
+  return {
+    title,
+    figure: countHtml(sum(values)),
+    words: `${span}, ${most}`,
+    picture: sparkline(values, steps),
+  }
+}
+
+export function tilesHtml({ history, journal }: StatusReport): string {
+  const { step_seconds, read, delivered, owed } = history
+  const capacity = Math.max(1, journal.capacity_bytes)
+  const fill = journal.bytes / capacity
+  const span = owed.length < HOUR_SECONDS / step_seconds ? 'since the start' : 'in the last hour'
+  const tiles: Tile[] = [
+    flowTile('Entries read', read, step_seconds),
+    flowTile('Entries delivered', delivered, step_seconds),
+    {
+      title: 'Entries owed',
+      figure: countHtml(journal.entries),
+      words: `at most ${countHtml(Math.max(0, ...owed))} ${span}`,
+      picture: sparkline(owed, HOUR_SECONDS / step_seconds),
+    },
+    {
+      title: 'Journal',
+      figure: percent(fill),
+      words: `${sizeText(journal.bytes)} of ${sizeText(journal.capacity_bytes)} owed${journal.paused ? `; ${warn('reading is paused')}` : ''}`,
+      picture: meterHtml('How full the journal is', journal.bytes, capacity),
+    },
+  ]
+  return `<section aria-labelledby="flow" class="tiles"><h2 id="flow" class="hidden">The last hour</h2>${tiles.map(tileHtml).join('\n')}</section>`
+}

@@ -1,0 +1,62 @@
+// The last errors that parts told, so that what mended itself in the night can still be read in the morning. Words as they were told, never content.
+import type { ConnectorError, ErrorCode } from '../model/errors.ts'
+import { messageOf } from './condition.ts'
+
+const MOST = 20
+
+/** The same words of the same part again count up; they are not told twice. */
+export interface ErrorStatus {
+  /** `acme audit`, or a sink's name */
+  readonly part: string
+  readonly code: ErrorCode
+  readonly message: string
+  readonly times: number
+  readonly first_at: string
+  readonly last_at: string
+}
+
+interface Told {
+  readonly part: string
+  readonly code: ErrorCode
+  readonly message: string
+  readonly firstAt: number
+  times: number
+  lastAt: number
+}
+
+export interface RecentErrors {
+  tell(part: string, error: ConnectorError, at: number): void
+  /** newest first */
+  status(): readonly ErrorStatus[]
+}
+
+const instant = (at: number) => new Date(at).toISOString()
+
+export function openRecentErrors(): RecentErrors {
+  /** the newest last */
+  const errors: Told[] = []
+  return {
+    tell(part, error, at) {
+      const { code } = error
+      const message = messageOf(error)
+      const known = errors.findIndex(
+        (told) => told.part === part && told.code === code && told.message === message,
+      )
+      const [again] = known < 0 ? [] : errors.splice(known, 1)
+      errors.push({
+        part,
+        code,
+        message,
+        firstAt: again?.firstAt ?? at,
+        times: (again?.times ?? 0) + 1,
+        lastAt: at,
+      })
+      if (errors.length > MOST) errors.shift()
+    },
+    status: () =>
+      errors.toReversed().map(({ part, code, message, times, firstAt, lastAt }) => ({
+        ...{ part, code, message, times },
+        ...{ first_at: instant(firstAt), last_at: instant(lastAt) },
+      })),
+  }
+}
