@@ -6,6 +6,7 @@ set -u
 
 tools=${AUDITFERRY_TOOLS:-$HOME/.cache/auditferry-tools}
 home=$tools/docker
+checkout=$(cd "$(dirname "$0")/../.." && pwd)
 run=
 engine=
 
@@ -92,7 +93,7 @@ image() {
   docker image inspect "$stand_in" >/dev/null 2>&1 && return 0
   docker images -q auditferry-gate/receivers | sort -u | xargs -r docker rmi -f >/dev/null
   local root=$run/root
-  debootstrap --variant=minbase --include=rsyslog,rsyslog-openssl,rsyslog-relp,libglib2.0-0,libcap2,libjson-c5,libnsl2,libsystemd0 "$suite" "$root" >"$home/debootstrap.log" 2>&1 ||
+  debootstrap --variant=minbase --include=rsyslog,rsyslog-openssl,rsyslog-relp,libglib2.0-0,libcap2,libjson-c5,libnsl2,libsystemd0,libatomic1 "$suite" "$root" >"$home/debootstrap.log" 2>&1 ||
     { tail -n 5 "$home/debootstrap.log"; return 1; }
   if [ -d "$tools/syslog-ng" ]; then
     tar -C "$tools/syslog-ng" -c . | tar -C "$root" --keep-directory-symlink -x || return 1
@@ -102,6 +103,33 @@ image() {
   if [ -x "$tools/bin/versitygw" ]; then cp "$tools/bin/versitygw" "$root/usr/local/bin/" || return 1; fi
   rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}
   tar -C "$root" -c . | docker import - "$stand_in" >/dev/null
+}
+
+# The stand-in for the public image of Node: the same Node as everywhere here, this machine's npm and its way to the registry.
+node_image() {
+  local node npm context=$run/node tag userconfig
+  node=$(compgen -G "$checkout/node_modules/node-linux-*/bin/node") && npm=$(readlink -f "$(command -v npm)") || return 1
+  npm=${npm%/bin/npm-cli.js}
+  [ -f "$npm/package.json" ] || return 1
+  userconfig=$(npm config get userconfig 2>/dev/null)
+  mkdir -p "$context"
+  cat "${NODE_EXTRA_CA_CERTS:-/dev/null}" >"$context/ca.pem" 2>/dev/null
+  cat "$userconfig" >"$context/npmrc" 2>/dev/null
+  tag=$(cat <(declare -f node_image) <(echo "$stand_in") "$node" "$npm/package.json" "$context"/* | sha256sum | cut -c 1-12)
+  node_stand_in=auditferry-gate/node:$tag
+  docker image inspect "$node_stand_in" >/dev/null 2>&1 && return 0
+  docker images -q auditferry-gate/node | sort -u | xargs -r docker rmi -f >/dev/null
+  cp "$node" "$context/node" && cp -RL "$npm" "$context/npm" || return 1
+  cat >"$context/Dockerfile" <<END
+FROM $stand_in
+COPY node /usr/local/bin/node
+COPY npm /usr/local/lib/node_modules/npm
+COPY ca.pem /etc/ssl/registry-ca.pem
+COPY npmrc /root/.npmrc
+RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
+ENV NODE_EXTRA_CA_CERTS=/etc/ssl/registry-ca.pem
+END
+  docker build -q --network host -t "$node_stand_in" "$context" >"$home/node-image.log" 2>&1 || { tail -n 5 "$home/node-image.log"; return 1; }
 }
 
 [ $# -gt 0 ] || { echo 'usage: docker.sh <command …>' >&2; exit 2; }
@@ -129,5 +157,6 @@ printf 'engine and image ready after %d s: %s\n' $((SECONDS - since)) "$stand_in
 export TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
 export AUDITFERRY_RECEIVERS=containers AUDITFERRY_DOCKER_NETWORK=host AUDITFERRY_IMAGE_PULL=never
 export AUDITFERRY_IMAGE_RSYSLOG=$stand_in AUDITFERRY_IMAGE_SYSLOG_NG=$stand_in
+if node_image; then export AUDITFERRY_IMAGE_NODE=$node_stand_in; else echo 'SKIPPED: no image of Node could be made'; fi
 [ ! -x "$tools/bin/versitygw" ] || export AUDITFERRY_IMAGE_VERSITYGW=$stand_in
 "$@" 9>&-

@@ -21,7 +21,7 @@ const NARRATE_MS = 5_000
 
 export interface DemoOptions {
   readonly data: string
-  readonly listen: string
+  readonly listen?: string
 }
 
 /** Runs until the signal. Goes on from what an earlier demo left within the last hours. */
@@ -44,8 +44,9 @@ export async function demo(world: World, options: DemoOptions): Promise<number> 
     switches: { self_audit: 'off' },
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
-  const startOn = async (listen: string) => {
-    writeConfig(home, api.url, listen)
+  const listen = options.listen ?? (world.env['AUDITFERRY_LISTEN'] || '127.0.0.1:9464')
+  const startOn = async (address: string) => {
+    writeConfig(home, api.url, address)
     const config = loadConfig(home.config, references(world))
     const started = (page: string) => {
       world.stdout(welcome(home, page, api.url, world.pid))
@@ -55,13 +56,11 @@ export async function demo(world: World, options: DemoOptions): Promise<number> 
     return exitCodes.done
   }
   try {
-    return await startOn(options.listen)
+    return await startOn(listen)
   } catch (error) {
     // The demo should not fail because something else has the usual port.
     if (!(error instanceof ConnectorError) || !/in use by another process: /.test(error.message)) throw error
-    world.stdout(
-      `\n${options.listen} is in use by another process: the status page takes a free port instead.\n`,
-    )
+    world.stdout(`\n${listen} is in use by another process: the status page takes a free port instead.\n`)
     return await startOn('127.0.0.1:0')
   } finally {
     await api.close()
@@ -96,12 +95,14 @@ function welcome({ config, entries, resumed }: DemoHome, page: string, api: stri
   const first = resumed
     ? 'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.'
     : 'Twenty minutes of entries are there already, a few a second follow.'
+  // What listens on every address is looked at on this one.
+  const near = page.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `
 Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
 ${first}
 
-  status page    ${page}
-  metrics        ${page}metrics
+  status page    ${near}
+  metrics        ${near}metrics
   entries        tail -f ${entries}
   mock API       ${api}
 

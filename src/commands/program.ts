@@ -133,7 +133,10 @@ const specs: readonly CommandSpec[] = [
     options: (command) =>
       command
         .option('--data <folder>', 'where its files go', './data')
-        .option('--listen <host:port>', 'where the status page goes', '127.0.0.1:9464'),
+        .option(
+          '--listen <host:port>',
+          'where the status page goes (default: $AUDITFERRY_LISTEN, 127.0.0.1:9464)',
+        ),
     run: async (world: World, options: DemoOptions) => (await import('./demo.ts')).demo(world, options),
   },
   {

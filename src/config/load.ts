@@ -4,6 +4,7 @@ import { Secret } from '../model/secret.ts'
 import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
+import { isRecord } from './fields.ts'
 import { BrokenReference, reasonOf, resolveText, type References } from './references.ts'
 import { configJsonSchema, configSchema, type Config } from './schema.ts'
 
@@ -47,6 +48,15 @@ function resolveScalar(text: string, path: Path, { world, references, broken }: 
     broken.push({ path, message: error.message })
     return text
   }
+}
+
+/** In a container the listener's default comes from the image, whatever configuration it is given. */
+function withListener(value: unknown, { env }: References): unknown {
+  const listen = env['AUDITFERRY_LISTEN']
+  if (!listen || !isRecord(value)) return value
+  const server = value['server'] ?? {}
+  if (!isRecord(server) || server['listen'] !== undefined) return value
+  return { ...value, server: { ...server, listen } }
 }
 
 /**
@@ -103,7 +113,7 @@ export function examineConfig(file: string, world: References): Examined {
   if (document.value === undefined || document.value === null)
     return { faults: document.faults.length > 0 ? document.faults : [emptyFault(file)], loaded: undefined }
   const resolving: Resolving = { world, references: [], broken: [] }
-  const value = resolveAll(document.value, [], resolving)
+  const value = withListener(resolveAll(document.value, [], resolving), world)
   const { references, broken } = resolving
   let result = check(configSchema, value)
   if (!result.success && readAsWanted(value, result.error.issues, references))

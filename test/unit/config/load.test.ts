@@ -81,6 +81,16 @@ test.each([
   expect(load({ text: small(`{ start: "${start}" }`) }).workspaces[0]?.audit?.start).toEqual(wanted)
 })
 
+test('in a container the listener is where its environment says, unless the configuration says another', () => {
+  const env = { AUDITFERRY_LISTEN: '0.0.0.0:9464' }
+  expect(load({ text: small(), env }).server.listen).toEqual({ host: '0.0.0.0', port: 9464 })
+  expect(load({ text: `${small()}server: {}\n`, env }).server.listen.host).toBe('0.0.0.0')
+  const own = `${small()}server: { listen: "127.0.0.1:1" }\n`
+  expect(load({ text: own, env }).server.listen).toEqual({ host: '127.0.0.1', port: 1 })
+  expect(load({ text: small(), env: { AUDITFERRY_LISTEN: '' } }).server.listen.host).toBe('127.0.0.1')
+  expect(() => load({ text: small(), env: { AUDITFERRY_LISTEN: 'nowhere' } })).toThrow('server.listen')
+})
+
 test('a listener may be an IPv6 address', () => {
   const { listen } = load({ text: `${small()}server: { listen: "[::1]:0" }\n` }).server
   expect(listen).toEqual({ host: '::1', port: 0 })
