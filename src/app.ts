@@ -7,6 +7,7 @@ import type { JournalOptions } from './journal/journal.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
 import { Room } from './model/room.ts'
+import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
@@ -37,6 +38,7 @@ export type Progress = 'working' | 'stuck' | 'done'
 export type { Mode, Outside } from './outside.ts'
 
 export interface App {
+  readonly config: Config
   readonly board: Board
   readonly metrics: Metrics
   readonly journal: Journal
@@ -69,7 +71,10 @@ export async function openApp(
   const metrics = openMetrics({ version })
   const budget = (workspace: string) =>
     readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []
-  const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version, budget })
+  // Found once: what is read again later changes within them.
+  const secrets = secretsIn(config)
+  const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
+  const board = openBoard({ clock, metrics, version, budget, ...kept })
   const parts = {
     config,
     outside,
@@ -99,6 +104,7 @@ interface Parts {
 }
 
 class Daemon implements App {
+  readonly config: Config
   readonly board: Board
   readonly metrics: Metrics
   readonly journal: Journal
@@ -112,6 +118,7 @@ class Daemon implements App {
 
   constructor(parts: Parts) {
     this.#parts = parts
+    this.config = parts.config
     this.board = parts.board
     this.metrics = parts.metrics
     this.journal = parts.journal

@@ -2,6 +2,7 @@
 import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
+import { configText } from '../config/shown.ts'
 import { hostPort } from '../model/socket.ts'
 import { openControl } from '../ops/control.ts'
 import type { Control } from '../ops/control.ts'
@@ -97,6 +98,7 @@ class Front {
   #listen = ''
   #http: OpsHttp | undefined
   #control: Control | undefined
+  #shown: { readonly of: Config; readonly text: string } | undefined
 
   constructor(app: () => App) {
     this.#app = app
@@ -138,10 +140,18 @@ class Front {
       },
       live: () => now().alive(),
       ready: () => this.ready,
+      config: () => this.#configText(),
     })
     this.#listen = listen
     outside.log.info('Listening', { listen: new URL(this.url).host })
     await before?.close()
+  }
+
+  /** Made once for each: the page asks every few seconds. */
+  #configText(): string {
+    const { config } = this.#app()
+    if (this.#shown?.of !== config) this.#shown = { of: config, text: configText(config) }
+    return this.#shown.text
   }
 
   async close(): Promise<void> {
