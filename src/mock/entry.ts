@@ -43,6 +43,8 @@ export class Entry implements MockEntry {
   readonly defect: Defect | undefined
   purged = false
   shownAt: number | undefined
+  /** JSON text of what it is about, in the place of made-up metadata; to be set before its bytes are wanted. */
+  about: string | undefined
   #make: (() => Uint8Array) | undefined
   #raw: Uint8Array | undefined
   #shown = 0

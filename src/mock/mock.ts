@@ -19,6 +19,10 @@ import { compressed, spoil, spoiltAndPacked } from './spoil.ts'
 import { defaultSwitches } from './switches.ts'
 import type { FaultName, FaultPlan, Faults, Switches } from './switches.ts'
 import type { TrafficOptions } from './traffic.ts'
+import { changeProject } from './vault-changes.ts'
+import type { Changed, VaultChange } from './vault-changes.ts'
+import type { MockProject } from './vault-life.ts'
+import type { ProjectChange } from './vault-state.ts'
 import { Workspace } from './workspace.ts'
 import type { NewEntry, WorkspaceOptions } from './workspace.ts'
 
@@ -29,6 +33,8 @@ export interface MockOptions {
   readonly workspaces?: readonly WorkspaceOptions[]
   /** for each workspace that brings none of its own */
   readonly traffic?: TrafficOptions
+  /** likewise: how many vault projects there are from the start */
+  readonly projects?: number
   readonly switches?: Partial<Switches>
   readonly faults?: Faults
   readonly limits?: Partial<Limits>
@@ -65,6 +71,12 @@ export interface Mock {
   /** Undefined ends the fault. Those of entries strike what is not made yet. */
   setFault(name: FaultName, plan: number | FaultPlan | undefined): void
   setSwitches(changed: Partial<Switches>): void
+  /** The vault's projects that are listed now, in the order of their making, bytes as the listing shows them. */
+  projects(workspace?: string): MockProject[]
+  /** Every change of a project so far, in order of time; those of the start too. */
+  projectChanges(workspace?: string): readonly ProjectChange[]
+  /** A person changes the vault now, and leaves the audit entry of it. Throws when what it names is not there. */
+  changeProject(change: VaultChange, workspace?: string): Changed
 }
 
 const DEFAULT_SEED = 1
@@ -110,12 +122,13 @@ function serverNow({ clock, switches }: Core): number {
 }
 
 function coreOf(options: MockOptions): Core {
-  const { clock, seed = DEFAULT_SEED, traffic } = options
+  const { clock, seed = DEFAULT_SEED, traffic, projects } = options
+  const common = { ...(traffic ? { traffic } : {}), ...(projects === undefined ? {} : { projects }) }
   const switches: Switches = { ...defaultSwitches, ...options.switches }
   const board = openFaults(streamSeed(seed, 'faults'), options.faults ?? {})
   const deps = { seed, now: clock.now() + switches.clock_skew_ms, switches, board }
   const workspaces = (options.workspaces ?? [{ name: 'acme' }]).map(
-    (workspace) => new Workspace({ ...(traffic ? { traffic } : {}), ...workspace }, deps),
+    (workspace) => new Workspace({ ...common, ...workspace }, deps),
   )
   const log = openRequestLog(options.requestLog ?? REQUEST_LOG)
   const limits = { ...documentedLimits, ...options.limits }
@@ -185,6 +198,9 @@ export function openMock(options: MockOptions): Mock {
     rotateKey: (old, fresh) => rotate(core.workspaces, old, fresh, serverNow(core)),
     setFault: (name, plan) => core.board.set(name, plan),
     setSwitches: (changed) => void Object.assign(core.switches, changed),
+    projects: (name) => current(name).vault.shown(),
+    projectChanges: (name) => [...current(name).vault.state.changes],
+    changeProject: (change, name) => changeProject(current(name), change, serverNow(core)),
   }
 }
 

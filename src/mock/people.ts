@@ -31,6 +31,11 @@ export interface Actor {
   readonly userAgent: string
 }
 
+/** The address of number `person` of a workspace. */
+export function userOf(person: number, domain: string): string {
+  return `${names[person % PEOPLE] ?? ''}@${domain}`
+}
+
 /** Number `person` of a workspace; the same one keeps to a few addresses and agents. */
 export function actorOf(person: number, random: Random, domain: string): Actor {
   const n = person % PEOPLE
@@ -41,7 +46,7 @@ export function actorOf(person: number, random: Random, domain: string): Actor {
       ? `2001:db8:${(n + 1).toString(16)}::${below(random, 65_535).toString(16)}`
       : `198.51.100.${below(random, 254) + 1}`
   const userAgent = agents[(n + (random() < 0.2 ? 1 : 0)) % agents.length] ?? ''
-  return { user: `${names[n] ?? ''}@${domain}`, ip, userAgent }
+  return { user: userOf(person, domain), ip, userAgent }
 }
 
 export function drawPerson(random: Random): number {

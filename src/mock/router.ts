@@ -9,10 +9,11 @@ import { documented, failure, text } from './replies.ts'
 import type { Reply } from './replies.ts'
 import type { FaultName, Switches } from './switches.ts'
 import type { Limits } from './keys.ts'
+import { vaultArea } from './vault.ts'
 import type { Workspace } from './workspace.ts'
 
 /** Siblings: a further area is one more line here. */
-const areas: readonly AreaRoutes[] = [auditArea]
+const areas: readonly AreaRoutes[] = [auditArea, vaultArea]
 
 export interface RouterDeps {
   readonly seed: number

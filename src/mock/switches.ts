@@ -5,11 +5,13 @@ import type { SwitchSpec, SwitchTable } from './switch-spec.ts'
 import { assistantSwitches } from './switches-assistant.ts'
 import { commonSwitches } from './switches-common.ts'
 import { historySwitches } from './switches-history.ts'
+import { vaultSwitches } from './switches-vault.ts'
 
 /** @public for the command’s help */
 export const switches = {
   ...commonSwitches,
   ...historySwitches,
+  ...vaultSwitches,
   ...assistantSwitches,
 } as const satisfies SwitchTable
 
@@ -32,6 +34,11 @@ export const faults = {
   duplicated: { kind: 'page', says: 'each fourth element of the page twice' },
   empty_page: { kind: 'page', says: 'an empty array although there is more' },
   purged: { kind: 'page', says: 'the entry of `from` and all older ones are gone from now on' },
+  shifting_list: {
+    kind: 'page',
+    says: 'before the projects’ listing answers, one is made, goes, or moves to the other end',
+  },
+  list_skips: { kind: 'page', says: 'the projects’ listing and its totals leave out one that is there' },
   reset: { kind: 'body', says: 'the connection is reset before any answer; the request counted' },
   cut: { kind: 'body', says: 'the connection ends in the middle of the body' },
   truncated: { kind: 'body', says: 'half a body that claims to be whole' },

@@ -88,21 +88,29 @@ export function compose(
   seed: number,
   domain: string,
   exotic: number,
-  entry: { id: string; atUs: number; type: string; defect: Defect | undefined },
+  entry: { id: string; atUs: number; type: string; defect: Defect | undefined; about?: string | undefined },
   person: number,
   sizes: DefectSizes,
 ): Buffer {
   const random = dice(seed)
   const odd = random() < exotic
   const actor = actorOf(person, random, domain)
-  const { id, atUs, type, defect } = entry
-  const data = dataOf(type, atUs, random, odd)
+  const { id, atUs, type, defect, about } = entry
+  const usual = dataOf(type, atUs, random, odd)
+  const data = odd ? usual : (about ?? usual)
   return render({ id, atUs, type, ...actor, data }, odd ? random : undefined, defect, sizes)
+}
+
+/** Which entry of the traffic it is, from 0, and whose. */
+export interface Doing {
+  readonly entry: Entry
+  readonly number: number
+  readonly person: number
 }
 
 export interface Traffic {
   /** Gives the entries made since the last call, in order, of all milliseconds before `ms`. */
-  until(ms: number, take: (entry: Entry) => void): void
+  until(ms: number, take: (doing: Doing) => void): void
   /** One that was given. Ids are numbers in disguise, so no map is kept. */
   find(id: string): Entry | undefined
 }
@@ -118,22 +126,25 @@ export function openTraffic(settings: TrafficSettings): Traffic {
   let at = 0
   const made: Entry[] = []
 
-  const entryOf = ({ atUs, person }: Draft): Entry => {
+  const doingOf = ({ atUs, person }: Draft): Doing => {
     const number = made.length
     const type = types[drawType(chanceOf(typeSeed, number))] ?? ''
     const facts = { id: ids.at(number), atUs, type, ...settings.fate(number, Math.floor(atUs / 1000)) }
-    const make = () => compose(mix(entrySeed, number), domain, exotic, facts, person, settings.sizes())
-    const entry = new Entry({ ...facts, origin: 'traffic' }, make)
+    const make = (): Buffer => {
+      const { about } = entry
+      return compose(mix(entrySeed, number), domain, exotic, { ...facts, about }, person, settings.sizes())
+    }
+    const entry: Entry = new Entry({ ...facts, origin: 'traffic' }, make)
     made.push(entry)
-    return entry
+    return { entry, number, person }
   }
 
-  const until = (ms: number, take: (entry: Entry) => void) => {
+  const until = (ms: number, take: (doing: Doing) => void) => {
     if (entriesPerHour <= 0) return
     while (true) {
       for (let draft = drafts[at]; draft; draft = drafts[++at]) {
         if (draft.atUs >= ms * 1000) return
-        if (draft.atUs >= sinceMs * 1000) take(entryOf(draft))
+        if (draft.atUs >= sinceMs * 1000) take(doingOf(draft))
       }
       if (nextMinute >= ms) return
       drafts = minuteOf(nextMinute, settings, minuteSeed)

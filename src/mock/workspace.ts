@@ -15,6 +15,7 @@ import type { Defect, Switches } from './switches.ts'
 import { openTraffic } from './traffic.ts'
 import type { Traffic, TrafficOptions } from './traffic.ts'
 import { uuidStream } from './uuids.ts'
+import { Vault } from './vault-life.ts'
 
 const WEEK_MS = 7 * 86_400_000
 
@@ -22,6 +23,8 @@ export interface WorkspaceOptions {
   readonly name: string
   readonly keys?: readonly KeyOptions[]
   readonly traffic?: TrafficOptions
+  /** vault projects from the start; 48 unless told, of which history events name the first 40 */
+  readonly projects?: number
 }
 
 /** An entry by hand. What is left out is made up; `at` is epoch ms and now unless given. */
@@ -63,6 +66,7 @@ export class Workspace {
   readonly domain: string
   readonly switches: Switches
   readonly keys: readonly Key[]
+  readonly vault: Vault
   readonly minutes = new Map<string, Minute>()
   /** what each key was served last, for the fault that serves it again */
   readonly lastPages = new Map<Key, Page>()
@@ -89,6 +93,13 @@ export class Workspace {
     const common = { seed, domain: this.domain, exotic }
     if (backlog > 0)
       this.#backlog = new Backlog({ ...common, count: backlog, sinceMs: since, untilMs: deps.now })
+    this.vault = new Vault({
+      seed,
+      domain: this.domain,
+      switches: this.switches,
+      beforeUs: since * 1000,
+      projects: options.projects,
+    })
     this.#traffic = openTraffic({
       ...common,
       sinceMs: backlog > 0 ? deps.now : since,
@@ -117,7 +128,11 @@ export class Workspace {
 
   /** Lets time pass up to `now`, by the server's clock. */
   advance(now: number): void {
-    this.#traffic.until(now, (entry) => this.#ledger.insert(entry))
+    this.#traffic.until(now, (doing) => {
+      this.#ledger.insert(doing.entry)
+      this.vault.note(doing)
+    })
+    this.vault.state.settle(now * 1000)
     const { retention } = this.#deps.switches
     if (retention > 0) this.purgeBefore((now - retention) * 1000)
   }
