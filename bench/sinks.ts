@@ -13,6 +13,9 @@ import type { Lines, Sink } from '../src/model/sink.ts'
 import type { SinkDeps } from '../src/model/sink-kind.ts'
 import { ByteWriter } from '../src/model/writer.ts'
 import { disk } from '../src/ops/disk.ts'
+import { deniedBy } from '../src/ship/deny.ts'
+import { type Change, redactBy } from '../src/ship/redact.ts'
+import { redactedFrame } from '../src/ship/redacted-frame.ts'
 import { sinkKinds } from '../src/sinks/index.ts'
 
 const BATCH = 1000
@@ -72,7 +75,7 @@ const splunk = (compression: 'gzip' | 'none') =>
     deps,
   )
 
-function frame(sink: Sink, format: FormatName, run: Run, out: ByteWriter): Lines {
+function frame(sink: Pick<Sink, 'frame'>, format: FormatName, run: Run, out: ByteWriter): Lines {
   const encode = formatNamed(format)
   out.clear()
   const ends = new Uint32Array(BATCH)
@@ -94,6 +97,31 @@ async function measure(what: string, rounds: number, work: () => unknown): Promi
   console.log(
     `${what.padEnd(34)} ${wallUs.toFixed(3)} µs an entry, ${cpuUs.toFixed(2)} CPU s a million, ${Math.round(1e6 / wallUs)} entries/s`,
   )
+}
+
+/** What a content policy adds to the frame of `stdout`, raw. */
+async function measurePolicy(run: Run, out: ByteWriter): Promise<void> {
+  const { frame: plain } = sinkKinds.stdout.open('console', {}, deps)
+  const under = (fields: readonly string[], change: Change) => ({
+    frame: redactedFrame(plain, redactBy([{ fields, change }])),
+  })
+  const key = Buffer.alloc(32, 'k')
+  const rules: readonly [string, readonly string[], Change][] = [
+    ['no such field', ['query', 'response'], { with: 'drop' }],
+    ['drop', ['user_agent'], { with: 'drop' }],
+    ['truncate', ['user_agent'], { with: 'truncate', bytes: 16 }],
+    ['hash', ['user'], { with: 'hash', key }],
+  ]
+  for (const [what, fields, change] of rules) {
+    const sink = under(fields, change)
+    await measure(`redact: ${what}`, ROUNDS, () => frame(sink, 'raw', run, out))
+  }
+  const denied = deniedBy({ cm_id: ['0042'] })
+  await measure('deny alone', ROUNDS, () => {
+    let count = 0
+    for (let i = 0; i < BATCH; i++) if (denied(run, i)) count++
+    return count
+  })
 }
 
 async function measureFile(run: Run, out: ByteWriter): Promise<void> {
@@ -126,6 +154,7 @@ export async function run(): Promise<void> {
       return sink.deliver({ lines, detail: '', doubtful: false }, signal)
     })
   }
+  await measurePolicy(one, out)
   await measureFile(one, out)
 }
 

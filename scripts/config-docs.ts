@@ -58,6 +58,7 @@ function rows(shape: Shape, prefix: string): string[] {
     return [
       `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
       ...(inner.properties ? rows(inner, `${name}.`) : []),
+      ...(inner.items?.properties ? rows(inner.items, `${name}[].`) : []),
     ]
   })
 }

@@ -1,6 +1,7 @@
 // One delivery built from its piece of the configuration: the sink with its networks, its format and its loop.
 import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
+import { readTextFile } from './config/files.ts'
 import type { Config, SinkConfig } from './config/schema.ts'
 import { formatNamed } from './formats/named.ts'
 import { globFilter } from './model/globs.ts'
@@ -12,6 +13,7 @@ import type { Connection } from './model/socket.ts'
 import { type Network, type Outside, type Shared, within } from './outside.ts'
 import type { LoopOptions, Stepper } from './ship/loop.ts'
 import { ObjectShipper } from './ship/objects.ts'
+import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf } from './sinks/index.ts'
 
@@ -29,28 +31,16 @@ export interface Shipping extends LoopOptions {
 }
 
 export function openShipping(shared: Shared, config: SinkConfig, over: () => boolean): Shipping {
-  const { outside, journal, board, room, mode } = shared
+  const { outside, journal, board } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
   const opened = openSink(shared.config, config, outside, log)
   const { sink } = opened
   const watch = board.sink(config.name, config.type, sink.assurance, lingerOf(sink, config))
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
-  const [format, wanted] = [formatNamed(config.format), wantedBy(config)]
-  const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
-  const limits = { maxEntries, maxBytes, lingerMs }
-  const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
-  const shipper = takesObjects(sink)
-    ? new ObjectShipper({
-        ...loop,
-        sink,
-        format,
-        wanted,
-        room,
-        lookAgainMs,
-        shape: objectShape(config, sink),
-      })
-    : new Shipper({ ...loop, sink, format, wanted, room, limits, shape: hashOf([config.format, sink.shape]) })
+  const shipper = openAfterKeys(config, readTextFile, (policy) =>
+    openStepper(shared, config, sink, loop, policy),
+  )
   const to = kindOf(config.type).to(config).join(', ')
   return { ...loop, sink, shipper, to, close: () => opened.close() }
 }
@@ -58,14 +48,41 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
 const lingerOf = (sink: Sink | ObjectSink, { batch }: SinkConfig): number =>
   takesObjects(sink) ? sink.objects.maxAgeMs : batch.linger
 
+function openStepper(
+  { room, mode }: Shared,
+  config: SinkConfig,
+  sink: Sink | ObjectSink,
+  loop: LoopOptions,
+  policy: Policy,
+): Stepper {
+  const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
+  const { redact } = policy
+  const wanted = policy.allowed(wantedBy(config))
+  const common = { ...loop, format: formatNamed(config.format), wanted, redact, room }
+  if (takesObjects(sink)) {
+    const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
+    return new ObjectShipper({ ...common, sink, lookAgainMs, shape: objectShape(config, sink, policy) })
+  }
+  const limits = { maxEntries, maxBytes, lingerMs }
+  return new Shipper({
+    ...common,
+    sink,
+    limits,
+    shape: hashOf([config.format, sink.shape, ...policy.shapes]),
+  })
+}
+
 const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' in sink
 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
 /** An object is named by all that it holds: other entries make another object. */
-const objectShape = ({ format, sources, types }: SinkConfig, { shape }: ObjectSink): string =>
-  hashOf([format, shape, ...sources, ...types])
+const objectShape = (
+  { format, sources, types }: SinkConfig,
+  { shape }: ObjectSink,
+  { shapes }: Policy,
+): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
 /** A sink with networks of its own; connects to nothing yet. */
 export function openSink(

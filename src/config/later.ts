@@ -33,14 +33,3 @@ export const canary = () =>
     enabled: off(false).describe('Make an entry now and then and wait to see it. Not in this version yet.'),
     interval: interval().prefault('1h').describe('How often to make one.'),
   })
-
-export const redact = () =>
-  z.array(z.unknown()).max(0, 'is not in this version yet: leave it out, the sink would get the whole entry')
-
-export const deny = () =>
-  z
-    .record(z.string(), z.unknown())
-    .refine(
-      (rules) => Object.keys(rules).length === 0,
-      'is not in this version yet: leave it out, the sink would get every entry',
-    )

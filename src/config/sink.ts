@@ -5,7 +5,7 @@ import type { NamedFile, NamedPlace } from '../model/sink-kind.ts'
 import { duration } from '../model/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
-import { deny, redact } from './later.ts'
+import { deny, policyFiles, redact } from './policy.ts'
 
 /** What may be named as a source of a sink. */
 const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
@@ -43,8 +43,14 @@ const common = {
     ),
   batch: batch().prefault({}).describe('How large a batch grows and how long it waits.'),
   allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),
-  redact: redact().optional().describe('Fields to change before sending. Not in this version yet.'),
-  deny: deny().optional().describe('Entries to keep from this sink. Not in this version yet.'),
+  redact: redact()
+    .optional()
+    .describe('Top-level fields that are changed before anything is sent; docs/content-policy.md.'),
+  deny: deny()
+    .optional()
+    .describe(
+      'Entries that this sink never gets: by the name of a top-level field, a list of its values; docs/content-policy.md.',
+    ),
 }
 
 /** Addresses of a sink whose options may still be at fault in part: then there may be none. */
@@ -102,5 +108,6 @@ export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
 
 /** The files that a sink names: to be read, or to be written by it alone. */
 export function sinkFiles(config: SinkConfig, which: 'files' | 'outputs'): readonly NamedFile[] {
-  return kindOf(config.type)[which]?.(config) ?? []
+  const own = kindOf(config.type)[which]?.(config) ?? []
+  return which === 'files' ? [...own, ...policyFiles(config.redact)] : own
 }

@@ -32,7 +32,8 @@ function namedFiles(
 ): readonly (Named & { readonly faultOf: (text: string) => string | undefined })[] {
   return loaded.config.sinks.flatMap((sink, index) =>
     sinkFiles(sink, which).map(({ field, path, fault }) => ({
-      path: ['sinks', index, ...field.split('.')],
+      // `redact.0.key_file` is in the first of a list.
+      path: ['sinks', index, ...field.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step))],
       name: path,
       faultOf: fault ?? nothingWrong,
     })),

@@ -105,6 +105,8 @@ const keptFields: ReadonlySet<string> = new Set([
   ...['unique_usage_id', 'utc_time', 'product_surface_area', 'action'],
   ...['created_at', 'updated_at', 'project_updated_at'],
 ])
+/** True for the name of a member that an entry is known by. */
+export const knownBy = (field: string): boolean => keptFields.has(field)
 const longestKept = Math.max(...[DROPPED, ...keptFields].map((field) => field.length))
 
 const MARK = `"${DROPPED}":[`

@@ -5,11 +5,25 @@ import type { Format, Frame, Lines } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
 import type { ByteWriter } from '../model/writer.ts'
+import type { Redact } from './redact.ts'
+import { redactedFrame } from './redacted-frame.ts'
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }
   readonly format: Format
   readonly wanted: (run: Run, index: number) => boolean
+}
+
+/** The one place where a sink's content policy comes in: whatever frames an entry for it goes through here. */
+export function framingOf({
+  sink,
+  format,
+  wanted,
+  redact,
+}: Framing & { readonly redact?: Redact | undefined }): Framing {
+  if (!redact) return { sink, format, wanted }
+  const frame = redactedFrame((run, index, out, inner) => sink.frame(run, index, out, inner), redact)
+  return { sink: { frame }, format, wanted }
 }
 
 export interface BatchFraming extends Framing {

@@ -2,7 +2,7 @@
 import type { Batch, Stretch } from '../model/journal.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
-import { frameBatch, type Loaded, roomBytes } from './lines.ts'
+import { frameBatch, type Framing, framingOf, type Loaded, roomBytes } from './lines.ts'
 import type { DeliveryOptions } from './loop.ts'
 
 /** A writer that one huge entry made grow is not kept. */
@@ -31,10 +31,12 @@ export interface Wish {
 
 export class Loader {
   readonly #options: LoaderOptions
+  readonly #framing: Framing
   readonly #spare: ByteWriter[] = [new ByteWriter(), new ByteWriter()]
 
   constructor(options: LoaderOptions) {
     this.#options = options
+    this.#framing = framingOf(options)
   }
 
   /** The oldest entries that are neither settled nor on their way, or how long to wait for more of them. `free` what comes. */
@@ -68,7 +70,6 @@ export class Loader {
   }
 
   #frame(batch: Batch, maxBytes: number, leave: () => void): Loaded {
-    const { sink, format, wanted } = this.#options
-    return frameBatch(batch, { sink, format, wanted, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
+    return frameBatch(batch, { ...this.#framing, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
   }
 }

@@ -9,6 +9,7 @@ import type { Room } from '../model/room.ts'
 import type { Format } from '../model/sink.ts'
 import { Streak } from '../model/streak.ts'
 import type { SinkWatch } from '../model/watch.ts'
+import type { Redact } from './redact.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const HELD = { baseMs: 10_000, capMs: 60_000 }
@@ -40,6 +41,8 @@ export interface DeliveryOptions extends LoopOptions {
   readonly format: Format
   /** what of the journal this sink is to have */
   readonly wanted: (run: Run, index: number) => boolean
+  /** what of an entry this sink may not see; absent: it sees all of it */
+  readonly redact?: Redact | undefined
   /** hash of all settings that shape what goes out */
   readonly shape: string
   readonly room: Room

@@ -1,5 +1,5 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, then written group by group, stored, settled as one.
-import { type Framing, roomBytes } from './lines.ts'
+import { type Framing, framingOf, roomBytes } from './lines.ts'
 import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
 import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
 import { Contents, Plan } from './stretch.ts'
@@ -30,8 +30,8 @@ export class ObjectShipper implements Stepper {
 
   constructor(options: ObjectShipperOptions) {
     this.#options = options
-    const { sink, format, wanted, journal } = options
-    this.#framing = { sink, format, wanted }
+    const { sink, journal } = options
+    this.#framing = framingOf(options)
     this.#evidence = sink.evidence?.(journal)
   }
 

@@ -6,6 +6,7 @@ import type { Note, Run } from '../../../src/model/journal.ts'
 import type { Evidence, ObjectSink, StoredStretch } from '../../../src/model/sink.ts'
 import { Room } from '../../../src/model/room.ts'
 import { ObjectShipper, type ObjectShipperOptions } from '../../../src/ship/objects.ts'
+import { redactBy } from '../../../src/ship/redact.ts'
 import { Groups } from '../../../src/ship/stretch.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
 import { part, START_US, spec, type EntrySpec } from '../../contract/journal-parts.ts'
@@ -111,6 +112,19 @@ async function appendMixed(quay: Quay, count: number, from = 1): Promise<void> {
 }
 
 describe('what an object holds', () => {
+  it('no field that its sink may not see, also after a crash; with the field it would be another object', async () => {
+    const quay = await openQuay()
+    const redact = redactBy([{ fields: ['body'], change: { with: 'drop' } }])
+    const pier = openPier(quay, { options: { redact } })
+    await quay.append(3, { body: 'privileged' })
+    pass(quay, HOUR_MS)
+    while (pier.fake.entries.length === 0) await pier.step()
+    pier.restart()
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 3))
+    expect(pier.fake.lines.join()).not.toContain('body')
+  })
+
   it('the entries of one workspace, one source and one UTC day of their own times, in the journal’s order', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { prefix: 'logs/x' } })

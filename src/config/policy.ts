@@ -1,0 +1,94 @@
+// A sink's content policy in the configuration: which top-level fields are changed before anything is sent, and which entries are kept back.
+import { z } from 'zod'
+import { hashKeyFault } from '../model/hash-key.ts'
+import { knownBy } from '../model/json-members.ts'
+import type { NamedFile } from '../model/sink-kind.ts'
+import { isRecord } from './fields.ts'
+
+const MOST_BYTES = 16 * 2 ** 20
+
+const fieldName = () => z.string().min(1)
+
+const changes = ['drop', 'hash', 'truncate'] as const
+
+type Issue = (path: PropertyKey[], message: string) => void
+
+/** Each key where it belongs, and nowhere else: a rule that is half another one would do less than was meant. */
+function keysThatFit(rule: Readonly<Record<string, unknown>>, issue: Issue): void {
+  const needs = { hash: 'key_file', truncate: 'bytes' } as const
+  for (const [change, key] of Object.entries(needs)) {
+    if (rule['with'] === change && rule[key] === undefined)
+      issue([], `with: ${change} lacks ${key}: name it beside`)
+    if (rule['with'] !== change && rule[key] !== undefined)
+      issue([key], `belongs to with: ${change}: take it out, or say so`)
+  }
+}
+
+const rule = () =>
+  z
+    .strictObject({
+      fields: z
+        .array(
+          fieldName().refine((name) => !knownBy(name), 'is what an entry is known by: it is never changed'),
+        )
+        .min(1)
+        .describe('Names of top-level fields; a field that an entry lacks is passed over.'),
+      with: z
+        .enum(changes)
+        .describe(
+          "drop: the field is left out; hash: its value becomes its HMAC-SHA-256, in hex; truncate: its value's first bytes stay.",
+        ),
+      key_file: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('Of hash: the file of its key, 32 bytes of text at least (openssl rand -hex 32).'),
+      bytes: z
+        .int()
+        .min(0)
+        .max(MOST_BYTES)
+        .optional()
+        .describe('Of truncate: how many bytes of the value stay, as UTF-8.'),
+    })
+    .superRefine((value, context) => {
+      keysThatFit(value, (path, message) => context.addIssue({ code: 'custom', path, message }))
+    })
+    .transform(({ fields, with: change, key_file: keyFile = '', bytes = 0 }) => {
+      if (change === 'hash') return { fields, with: change, keyFile }
+      return change === 'truncate' ? { fields, with: change, bytes } : { fields, with: change }
+    })
+
+/** Two rules for one field: nobody could say which of them holds. */
+function oneRuleAField(rules: unknown, issue: Issue): void {
+  if (!Array.isArray(rules)) return
+  const owners = new Map<unknown, number>()
+  for (const [index, one] of (rules as unknown[]).entries()) {
+    const fields: unknown = isRecord(one) ? one['fields'] : undefined
+    for (const [at, name] of (Array.isArray(fields) ? (fields as unknown[]) : []).entries()) {
+      const owner = owners.get(name)
+      if (owner === undefined) owners.set(name, index)
+      else issue([index, 'fields', at], `stands in redact[${owner}] already: a field is changed in one way`)
+    }
+  }
+}
+
+export const redact = () =>
+  z.array(rule()).superRefine(
+    (rules: unknown, context) =>
+      oneRuleAField(rules, (path, message) => context.addIssue({ code: 'custom', path, message })),
+    // Told even while a rule is at fault: all faults at once.
+    { when: () => true },
+  )
+
+const deniedValue = () => z.string('want a text in quotes: without them 0042 would be 42, and deny nothing')
+
+export const deny = () => z.record(fieldName(), z.array(deniedValue()).min(1))
+
+/** The key files of a policy, each with the field that names it. */
+export function policyFiles(rules: z.output<ReturnType<typeof redact>> = []): readonly NamedFile[] {
+  return rules.flatMap((one, index) =>
+    one.with === 'hash'
+      ? [{ field: `redact.${index}.key_file`, path: one.keyFile, fault: hashKeyFault }]
+      : [],
+  )
+}

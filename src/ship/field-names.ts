@@ -1,0 +1,25 @@
+// Which of some names a member's key is, however it is written: as it is, or with escapes.
+import { stringAt } from '../model/json-members.ts'
+
+const BACKSLASH = 92
+
+/** Looks up the key that `raw[start, end)` is with its quotes: the index of its name, negative where it is none of them. */
+export type FindName = (raw: Uint8Array, start: number, end: number) => number
+
+export function findNameOf(names: readonly string[]): FindName {
+  const keys = names.map((name) => Buffer.from(name))
+  // Six bytes a character is the longest way to write it.
+  const longestBytes = Math.max(0, ...names.map(({ length }) => 6 * length)) + 2
+  return (raw, start, end) => {
+    if (end - start > longestBytes) return -1
+    for (let at = start + 1; at < end - 1; at++)
+      if (raw[at] === BACKSLASH) return names.indexOf(stringAt(raw, start, end))
+    return keys.findIndex((key) => isSame(raw, start + 1, end - 1, key))
+  }
+}
+
+function isSame(raw: Uint8Array, start: number, end: number, key: Uint8Array): boolean {
+  if (end - start !== key.length) return false
+  for (let i = 0; i < key.length; i++) if (raw[start + i] !== key[i]) return false
+  return true
+}

@@ -1,0 +1,95 @@
+// Privileged content on its way through the whole daemon: each sink's own bytes are looked at.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { openApp, type App } from '../../../src/app.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import type { Origin } from '../../../src/model/source.ts'
+import { part, spec } from '../../contract/journal-parts.ts'
+import { openHouse, until } from './house.ts'
+
+const TEXT = 'privileged words'
+
+let house: ReturnType<typeof openHouse> | undefined
+let app: App | undefined
+afterEach(async () => {
+  await app?.stop()
+  house?.remove()
+  house = app = undefined
+})
+
+async function start(sinks: readonly object[]) {
+  const own = (house ??= openHouse({ entries: 0 }))
+  const { folder, outside } = own
+  const config = configSchema.parse({
+    journal: { path: join(folder, 'a.db') },
+    workspaces: [{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key', audit: {} }],
+    sinks: sinks.map((sink, index) => ({ type: 'file', path: join(folder, `${index}.ndjson`), ...sink })),
+  })
+  const opened = await openApp(config, outside, { once: false })
+  app = opened
+  void opened.run()
+  const sinkAt = (index: number) => opened.board.status().sinks[index] ?? expect.fail()
+  return {
+    opened,
+    sinkAt,
+    bytes: (index: number) => readFileSync(join(folder, `${index}.ndjson`), 'utf8'),
+    append: (origin: Partial<Origin>, ...ns: number[]) =>
+      opened.journal.append(
+        part(
+          ns.map((n) => spec(n, { body: TEXT, type: 'query' })),
+          { origin: { workspace: 'acme', source: 'audit', ...origin } },
+        ),
+      ),
+    settled: () => until(() => sinks.every((_, index) => sinkAt(index).owed_entries === 0), 'all is settled'),
+  }
+}
+
+test('query events reach only the sinks that name history.query, and only as they may see them', async () => {
+  const name = (n: number) => `sink-${n}`
+  const running = await start([
+    { name: name(0) },
+    { name: name(1), sources: ['audit', 'history.usage', 'vault.projects'] },
+    { name: name(2), sources: ['history.query'] },
+    {
+      name: name(3),
+      sources: ['history.query'],
+      format: 'envelope',
+      redact: [{ fields: ['body'], with: 'drop' }],
+    },
+    { name: name(4), sources: ['history.query'], format: 'cef', deny: { type: ['query'] } },
+  ])
+  await running.append({ source: 'history.query' }, 1, 2)
+  await running.append({ source: 'history.usage' }, 3)
+  await running.settled()
+  expect([0, 1].map((n) => running.bytes(n).match(/"id"/g)?.length)).toEqual([1, 1])
+  expect(running.bytes(2).match(new RegExp(TEXT, 'g'))).toHaveLength(2)
+  expect(running.bytes(3)).not.toContain(TEXT)
+  expect(running.bytes(3).match(/"entry":/g)).toHaveLength(2)
+  expect(running.sinkAt(4).accepted_entries).toBe(0)
+  expect(
+    (await running.opened.metrics.render()).includes(
+      'sink_entries_total{sink="sink-4",outcome="filtered"} 3',
+    ),
+  ).toBe(true)
+})
+
+test('a hash without its key holds its sink alone: nothing of it goes out until the key is there, and nothing of it is told', async () => {
+  house = openHouse({ entries: 0 })
+  const keyFile = join(house.folder, 'hash-key')
+  const running = await start([
+    { name: 'hashed', redact: [{ fields: ['body'], with: 'hash', key_file: keyFile }] },
+    { name: 'plain' },
+  ])
+  await running.append({}, 1, 2)
+  await until(() => running.sinkAt(1).owed_entries === 0 && running.sinkAt(0).state === 'held', 'one is held')
+  expect(running.sinkAt(0)).toMatchObject({ owed_entries: 2, error: { code: 'misconfigured' } })
+  expect(running.sinkAt(0).error?.message).toContain(keyFile)
+  expect(() => running.bytes(0)).toThrow('ENOENT')
+  writeFileSync(keyFile, `${'planted-key-'.repeat(4)}\n`)
+  await running.settled()
+  expect(running.bytes(0).match(/"body":"hmac-sha256:[0-9a-f]{64}"/g)).toHaveLength(2)
+  expect(running.bytes(0) + JSON.stringify([house.lines, running.opened.board.status()])).not.toMatch(
+    /privileged|planted-key/,
+  )
+})

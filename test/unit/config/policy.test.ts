@@ -1,0 +1,55 @@
+// A sink's content policy as an operator writes it: what leaves the schema, and what is said of its key files.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { readTextFile, realFiles } from '../../../src/config/files.ts'
+import { examineConfig, loadConfig } from '../../../src/config/load.ts'
+import { lookAround } from '../../../src/config/surroundings.ts'
+
+const text = (sink: string) => `workspaces:
+  - { name: acme, base_url: "https://a.example.com", api_key: planted, audit: {} }
+sinks:
+  - name: a
+    type: stdout
+${sink}`
+
+test('a policy leaves the schema in the words of the code', () => {
+  const config = text(`    redact:
+      - { fields: [query, "Client Matter #"], with: hash, key_file: /run/key }
+      - { fields: [response], with: truncate, bytes: 0 }
+      - { fields: [metadata], with: drop }
+    deny: { cm_id: ["0042"], "Client Matter #": ["x", "y"] }
+`)
+  const [sink] = loadConfig('a.yaml', { env: {}, readFile: () => config }).sinks
+  expect(sink?.redact).toEqual([
+    { fields: ['query', 'Client Matter #'], with: 'hash', keyFile: '/run/key' },
+    { fields: ['response'], with: 'truncate', bytes: 0 },
+    { fields: ['metadata'], with: 'drop' },
+  ])
+  expect(sink?.deny).toEqual({ cm_id: ['0042'], 'Client Matter #': ['x', 'y'] })
+})
+
+test('validate looks into each key file, and tells none of it', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'policy-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const put = (name: string, content: string | Buffer) => {
+    writeFileSync(join(folder, name), content)
+    return join(folder, name)
+  }
+  const rules = [
+    put('good', `${'planted-'.repeat(8)}\n`),
+    put('short', '  planted  \n'),
+    put('binary', Buffer.alloc(64, 0xff)),
+    join(folder, 'none'),
+  ].map((file, index) => `      - { fields: [f${index}], with: hash, key_file: ${file} }\n`)
+  const file = put('a.yaml', text(`    redact:\n${rules.join('')}`))
+  const { loaded } = examineConfig(file, { env: {}, readFile: readTextFile })
+  const { faults } = lookAround(loaded ?? expect.fail(), realFiles)
+  const advice = 'make one with: openssl rand -hex 32'
+  expect(faults.map(({ line, path, message }) => `${line} ${JSON.stringify(path)} ${message}`)).toEqual([
+    `8 ["sinks",0,"redact",1,"key_file"] the file cannot be used: its key is shorter than 32 bytes: ${advice}`,
+    `9 ["sinks",0,"redact",2,"key_file"] the file cannot be used: it is no text: ${advice}`,
+    `10 ["sinks",0,"redact",3,"key_file"] the file cannot be used: there is no such file`,
+  ])
+})
