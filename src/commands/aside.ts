@@ -7,7 +7,7 @@ import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
 import type { Aside } from '../ops/control.ts'
 import { openLog } from '../ops/log.ts'
-import type { Config } from '../config/schema.ts'
+import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
 import { knownConfig } from './known-config.ts'
 import type { World } from './world.ts'
@@ -16,7 +16,7 @@ export interface OpenAside {
   readonly aside: Aside
   /** what is put back goes out at once */
   readonly running: boolean
-  readonly sinks: readonly string[]
+  readonly sinks: readonly SinkConfig[]
   close(): Promise<void>
 }
 
@@ -44,15 +44,14 @@ async function openHere({ journal, sinks }: Config): Promise<OpenAside> {
       { cause: error },
     )
   })
-  return { aside: opened, running: false, sinks: names, close: () => opened.close() }
+  return { aside: opened, running: false, sinks, close: () => opened.close() }
 }
 
 async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
   const known = knownConfig(configFile(world, config), world)
   const client = await connectControl(known.journal.path)
   if (!client) return openHere(known)
-  const sinks = known.sinks.map(({ name }) => name)
-  return { aside: client, running: true, sinks, close: () => Promise.resolve() }
+  return { aside: client, running: true, sinks: known.sinks, close: () => Promise.resolve() }
 }
 
 export async function withAside(

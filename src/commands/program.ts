@@ -5,6 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { each, eachNumber, port, wholeNumber } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
 import { exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
+import { replay } from './replay.ts'
 import { run } from './run.ts'
 import { schema } from './schema.ts'
 import { status } from './status.ts'
@@ -150,6 +151,21 @@ const specs: readonly CommandSpec[] = [
     summary: 'what the running daemon knows; exit 1 when something is wrong',
     options: (command) => withConfig(command).option('--json', 'as /status has it', false),
     run: status,
+  },
+  {
+    name: 'replay',
+    summary: 'send to one sink again what the journal still keeps of a span of time',
+    options: (command) =>
+      withConfig(command)
+        .requiredOption('--sink <name>', 'the sink that is to have it again')
+        .requiredOption(
+          '--from <time>',
+          "the entries' own time, included: a time, a day, or a span back from now such as 24h",
+        )
+        .option('--to <time>', 'excluded (default: now)')
+        .option('--workspace <name>', 'only entries of this one')
+        .option('--dry-run', 'count them, send nothing', false),
+    run: replay,
   },
   { name: 'dead-letters', summary: 'what a sink refuses for good', commands: letterCommands },
   { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },

@@ -107,7 +107,7 @@ function writeCounts(
     count.run(source, day, fresh, late, known, filtered, quarantined)
 }
 
-function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
+export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
   if (ledger.owedBytes < maxBytes) return
   throw new ConnectorError(
     'journal_full',

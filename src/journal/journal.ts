@@ -11,6 +11,7 @@ import type {
   Journal,
   NoteChange,
   QuarantineQuery,
+  ReplayQuery,
   Settlement,
 } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
@@ -27,6 +28,7 @@ import * as letters from './letters.ts'
 import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { Origins } from './origins.ts'
 import { preparePrune, prune } from './prune.ts'
+import { prepareReplay, replay } from './replay.ts'
 import * as quarantine from './quarantine.ts'
 import { Shelf } from './shelf.ts'
 
@@ -111,6 +113,7 @@ function prepare(db: Database) {
     letters: letters.prepareLetters(db),
     quarantine: quarantine.prepareQuarantine(db),
     prune: preparePrune(db),
+    replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
     findings: db.prepare<
       [number],
@@ -217,6 +220,12 @@ class SqliteJournal implements Journal {
 
   async dropDeadLetters(query: DeadLetterQuery) {
     return letters.drop(this.#core, this.#statements.letters, query)
+  }
+
+  async replay(query: ReplayQuery) {
+    const replayed = replay(this.#core, this.#statements.replay, query)
+    if (!query.dryRun && replayed.entries > 0) this.#arrivals.wake()
+    return replayed
   }
 
   async quarantined(query: QuarantineQuery) {

@@ -1,6 +1,6 @@
 // What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
 import type { Entries } from './entries.ts'
-import type { Cursor, Finding, Origin, Quarantined } from './source.ts'
+import type { Cursor, Finding, Origin, Quarantined, SourceName } from './source.ts'
 
 /** Position in the journal's one order: 1, 2, 3, … without end, an integer below 2^53. */
 export type Seq = number
@@ -128,6 +128,37 @@ export interface DeadLetterQuery {
   readonly after?: number
 }
 
+/** What is to be delivered again to one sink: of its own sources, by the entries' own time. */
+export interface ReplayQuery {
+  readonly sink: string
+  /** µs, included */
+  readonly fromUs: number
+  /** µs, excluded */
+  readonly toUs: number
+  /** absent: all of them */
+  readonly workspace?: string
+  readonly sources: readonly SourceName[]
+  /** epoch ms; the same in all steps of one replay, and its name where objects are named by it */
+  readonly runAt: number
+  /** counts only */
+  readonly dryRun: boolean
+  /** where the last step ended, and what it told as `until`; 0 and undefined at first */
+  readonly after: Seq
+  readonly until: Seq | undefined
+}
+
+export interface Replayed {
+  readonly entries: number
+  /** of raw payload */
+  readonly bytes: number
+  readonly through: Seq
+  readonly until: Seq
+  /** false: the last step */
+  readonly more: boolean
+  /** epoch ms at which the oldest entry that is still kept was taken in */
+  readonly keptSince: number | undefined
+}
+
 /** What the source sent malformed, as it is kept. */
 export interface QuarantineRecord {
   readonly id: number
@@ -208,6 +239,8 @@ export interface Journal {
   /** Puts them back at the journal's end, addressed to their sink alone. Returns how many. */
   retryDeadLetters(query: DeadLetterQuery): Promise<number>
   dropDeadLetters(query: DeadLetterQuery): Promise<number>
+  /** One bounded step of a replay: entries that are kept still are put at the journal's end again, for one sink. */
+  replay(query: ReplayQuery): Promise<Replayed>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
   findings(limit: number): Promise<readonly FindingRecord[]>

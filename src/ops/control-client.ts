@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
-import type { DeadLetter, QuarantineRecord } from '../model/journal.ts'
+import type { DeadLetter, QuarantineRecord, Replayed } from '../model/journal.ts'
 import { controlPath } from './control.ts'
 import type { Aside } from './control.ts'
 import type { StatusReport } from './status.ts'
@@ -121,6 +121,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
     retryDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/retry', query)).count,
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
+    replay: (query) => json<Replayed>('/replay', query),
     quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
     quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),
   }

@@ -8,12 +8,19 @@ import { z } from 'zod'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
 
-/** What was set aside of the journal, for a person to look at and to decide on. */
+/** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
 export type Aside = Pick<
   Journal,
-  'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters' | 'dropDeadLetters' | 'quarantined' | 'quarantinedRaw'
+  | 'deadLetters'
+  | 'deadLetterRaw'
+  | 'retryDeadLetters'
+  | 'dropDeadLetters'
+  | 'quarantined'
+  | 'quarantinedRaw'
+  | 'replay'
 >
 
 export interface ControlOptions {
@@ -51,6 +58,17 @@ const ids = z.array(z.int().min(1)).max(MAX_ROWS).optional()
 const letterQuery = z.strictObject({ ...page, ids, sink: z.string().optional() })
 const quarantineQuery = z.strictObject({ ...page, ids })
 const one = z.strictObject({ id: z.int().min(1) })
+const replayQuery = z.strictObject({
+  sink: z.string(),
+  fromUs: z.int(),
+  toUs: z.int(),
+  workspace: z.string().optional(),
+  sources: z.array(z.enum(sourceNames)),
+  runAt: z.int(),
+  dryRun: z.boolean(),
+  after: z.int().min(0),
+  until: z.int().min(0).optional(),
+})
 
 /** Bytes go out as they are; anything else as JSON. */
 type Reply = Uint8Array | object | undefined
@@ -67,6 +85,11 @@ function quarantine(asked: unknown) {
   return { ...rest, ...(wanted ? { ids: wanted } : {}) }
 }
 
+function replay(asked: unknown) {
+  const { workspace, until, ...rest } = replayQuery.parse(asked)
+  return { ...rest, until, ...(workspace === undefined ? {} : { workspace }) }
+}
+
 const questions = new Map<string, Question>([
   ['GET /status', async ({ board }) => board.status()],
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
@@ -80,6 +103,7 @@ const questions = new Map<string, Question>([
     'POST /dead-letters/drop',
     async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letters(asked)) }),
   ],
+  ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantine(asked))],
   ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
 ])

@@ -19,9 +19,9 @@ function dayText(day: number): string {
   return new Date((day * DAY_US) / 1000).toISOString().slice(0, 10)
 }
 
-/** Replays have no names of their own yet: the UTC day on which the journal took the entries again. */
+/** A replay has the name of the second in which it began, which all of its entries carry. */
 const replayName = ({ replay, appendedAt }: Run): string | undefined =>
-  replay ? new Date(appendedAt).toISOString().slice(0, 10) : undefined
+  replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
 /** The same object for the same group, as long as this lives. */
 export class Groups {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Clock } from '../../src/model/clock.ts'
 import { VERSION } from '../../src/model/entries.ts'
-import type { Journal } from '../../src/model/journal.ts'
+import type { Journal, ReplayQuery } from '../../src/model/journal.ts'
 import type { Log } from '../../src/model/log.ts'
 import {
   audit,
@@ -498,6 +498,81 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           ['a', 3],
         ])
         expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([2, 0])
+      })
+    })
+
+    describe('a replay', () => {
+      const asked = (more: Partial<ReplayQuery> = {}): ReplayQuery => ({
+        ...{ sink: 'a', fromUs: 0, toUs: Infinity, sources: ['audit'] as const, runAt: clock.now() },
+        ...{ dryRun: false, after: 0, until: undefined },
+        ...more,
+      })
+      const walk = async (query: ReplayQuery) => {
+        let entries = 0
+        for (let at = query; ;) {
+          const step = await journal.replay(at)
+          entries += step.entries
+          if (!step.more) return entries
+          at = { ...at, after: step.through, until: step.until }
+        }
+      }
+      beforeEach(async () => reopen({ keepSettledBytes: 2 ** 20 }))
+
+      it('puts the span at the end once more, byte for byte, marked, for its sink alone', async () => {
+        await journal.append(part([spec(1), spec(2), spec(3), spec(4)]))
+        for (const sink of ['a', 'b']) await journal.settle(sink, settlement(1, 4))
+        const fromUs = START_US + 2_000_000
+        const toUs = START_US + 4_000_000
+        expect(await walk(asked({ fromUs, toUs, runAt: 77 }))).toBe(2)
+        const batch = await journal.take('a', plenty)
+        expect(batch).toMatchObject({ first: 5, last: 6 })
+        expect(batch?.runs[0]).toMatchObject({ replay: true, onlySink: 'a', appendedAt: 77 })
+        expect(rawsOf(batch)).toEqual(rawsOf({ ...(await journal.range(2, 3)) }))
+        expect(journal.stats()).toMatchObject({ entries: 2 })
+      })
+
+      it('leaves out what the sink is owed still, and what was sent again before', async () => {
+        await journal.append(part([spec(1), spec(2), spec(3)]))
+        await journal.settle('a', settlement(1, 2))
+        await journal.append(part([spec(4)]))
+        expect(await walk(asked())).toBe(2)
+        await journal.settle('a', settlement(3, 6))
+        expect(await walk(asked())).toBe(4)
+        expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3, 4].map(uuid))
+      })
+
+      it('counts only on a dry run, and takes only the sources and the workspace that are meant', async () => {
+        await journal.append(part([spec(1)]))
+        await journal.append(part([spec(2)], { origin: usage }))
+        await journal.append(part([spec(3)], { origin: { workspace: 'other', source: 'audit' } }))
+        await journal.settle('a', settlement(1, 3))
+        const bytes = rawsOf(await journal.range(1, 1)).join('').length
+        expect(await journal.replay(asked({ dryRun: true, workspace: 'acme' }))).toMatchObject({
+          ...{ entries: 1, bytes, until: 3, keptSince: clock.now() },
+        })
+        expect(await walk(asked({ dryRun: true }))).toBe(2)
+        expect(await journal.take('a', plenty)).toBeUndefined()
+        expect(await walk(asked({ sources: ['history.usage'] }))).toBe(1)
+      })
+
+      it('goes in steps, and what comes in between is no part of it', async () => {
+        for (let i = 0; i < 150; i++) await journal.append(part([spec(i)]))
+        await journal.settle('a', settlement(1, 150))
+        const first = await journal.replay(asked())
+        expect(first).toMatchObject({ entries: 64, until: 150, more: true })
+        await journal.append(part([spec(200)]))
+        const last = (await journal.take('a', { maxEntries: 1000, maxBytes: 2 ** 20 }))?.last ?? 0
+        await journal.settle('a', settlement(151, last))
+        expect(await walk(asked({ after: first.through, until: first.until }))).toBe(86)
+      })
+
+      it('is refused whole at the bound of owed payload, and by a journal that knows no such sink', async () => {
+        await reopen({ keepSettledBytes: 2 ** 20, maxBytes: 200 })
+        await journal.append(part([spec(1), spec(2)]))
+        await journal.settle('a', settlement(1, 2))
+        await expect(journal.replay(asked())).rejects.toMatchObject({ code: 'journal_full' })
+        await expect(journal.replay(asked({ sink: 'c' }))).rejects.toMatchObject({ code: 'misconfigured' })
+        expect(await journal.take('a', plenty)).toBeUndefined()
       })
     })
 

@@ -172,6 +172,7 @@ function inDoubt({ code, action }: ConnectorError): boolean {
 export const splunkHec: SinkKind<typeof options> = {
   options,
   assurance: assuranceOf,
+  marksReplay: () => true,
   to: (hec) => urlsOf(hec).map((url) => hostPort(addressOf(url))),
   urls: urlsOf,
   files: ({ tls }) => tlsFiles(tls),

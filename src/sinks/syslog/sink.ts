@@ -107,6 +107,7 @@ class SyslogSink implements Sink {
 export const syslog: SinkKind<typeof options> = {
   options,
   assurance: assuranceOf,
+  marksReplay: ({ rfc }) => rfc === 5424,
   to: ({ address }) => [new URL(address).host],
   urls: ({ address }) => [address],
   files: ({ tls }) => tlsFiles(tls),

@@ -36,9 +36,9 @@ server: { listen: 127.0.0.1:1 }
       said.stdout = said.stderr = ''
       return heard
     },
-    openJournal: (sinks = ['siem', 'archive']) =>
+    openJournal: (sinks = ['siem', 'archive'], keepSettledBytes = 0) =>
       openJournal({
-        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0, sinks },
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes, sinks },
         ...{ clock: systemClock, log: logOf(), ballastBytes: 0 },
       }),
     remove: () => rmSync(folder, { recursive: true, force: true }),

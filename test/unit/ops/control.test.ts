@@ -39,6 +39,9 @@ const journal: ControlOptions['journal'] = {
   dropDeadLetters: async () => {
     throw new ConnectorError('disk_full', 'the disk is full')
   },
+  replay: async () => {
+    throw new ConnectorError('journal_full', 'the journal is full')
+  },
   quarantined: async () => [],
   quarantinedRaw: async () => {
     throw new TypeError('inner words')

@@ -173,7 +173,7 @@ describe('what an object holds', () => {
   it('what was sent again on purpose is kept apart from what was sent first', () => {
     const groups = new Groups()
     const [first, again] = [runOf([{ id: 'a' }]), runOf([{ id: 'a' }], { replay: true })]
-    expect(groups.of(again, 0).replay).toBe('2026-11-21')
+    expect(groups.of(again, 0).replay).toBe('20261121T100001Z')
     expect(groups.of(first, 0)).not.toBe(groups.of(again, 0))
   })
 

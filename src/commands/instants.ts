@@ -1,0 +1,35 @@
+// Points in time as a person writes them on the command line: a time, a day, or a span back from now.
+import { parseInstantText } from '../model/time.ts'
+import { durationMs, durationPattern } from '../model/units.ts'
+import type { World } from './world.ts'
+
+/** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`. */
+export function instantUs(text: string, nowMs: number): number {
+  if (durationPattern.test(text)) return (nowMs - durationMs(text)) * 1000
+  return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
+}
+
+export interface Span {
+  /** µs, included */
+  readonly fromUs: number
+  /** µs, excluded */
+  readonly toUs: number
+}
+
+const WANT = 'want a time such as 2026-01-31T00:00:00Z, a day such as 2026-01-31, or a span such as 24h'
+
+/** Undefined, and said, when the two name no span. `to` is now unless given. */
+export function spanOf(world: World, from: string, to: string | undefined, nowMs: number): Span | undefined {
+  const fromUs = instantUs(from, nowMs)
+  const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
+  const fault = Number.isNaN(fromUs)
+    ? `--from ${from}: ${WANT}`
+    : Number.isNaN(toUs)
+      ? `--to ${to ?? ''}: ${WANT}`
+      : fromUs >= toUs
+        ? '--from must be earlier than --to'
+        : undefined
+  if (fault === undefined) return { fromUs, toUs }
+  world.stderr(`error: ${fault}\n`)
+  return undefined
+}

@@ -1,0 +1,101 @@
+// Delivering again what is still kept: entries of a span of time are put at the journal's end once more, for one sink, marked as a replay.
+import type { Database } from 'better-sqlite3'
+import { ConnectorError } from '../model/errors.ts'
+import { type Entries, TRANSACTION_BYTES } from '../model/entries.ts'
+import type { Batch, Replayed, ReplayQuery, Run, Seq } from '../model/journal.ts'
+import { putChunks, refuseWhenFull } from './append.ts'
+import { pack, payloadBytes } from './chunk.ts'
+import type { Core } from './core.ts'
+
+/** What one step looks at: it runs on the thread that everything else runs on. */
+const STEP_CHUNKS = 64
+const STEP_BYTES = 2 * TRANSACTION_BYTES
+
+const everything = { maxEntries: Infinity, maxBytes: Infinity }
+
+export type ReplayStatements = ReturnType<typeof prepareReplay>
+
+export function prepareReplay(db: Database) {
+  return {
+    // What stands in the order for one sink alone is there already: as it came in, further up.
+    next: db.prepare<[Seq, Seq, number], { first: Seq; last: Seq; payload: number }>(
+      'SELECT first, last, payload FROM chunks WHERE first > ? AND first <= ? AND only_sink IS NULL ORDER BY first LIMIT ?',
+    ),
+    keptSince: db.prepare<[], number | null>('SELECT min(appended_at) FROM chunks').pluck(),
+  }
+}
+
+interface Found {
+  readonly run: Run
+  readonly entries: Entries
+}
+
+/**
+ * One bounded step. Entries above the sink's position at the first step are left out: they are on their way already.
+ * Throws ConnectorError `journal_full`; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
+ */
+export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
+  const { ledger, transactions } = core
+  const until = query.until ?? positionOf(core, query.sink)
+  const looked = transactions.read(() => statements.next.all(query.after, until, STEP_CHUNKS))
+  const { found, through } = transactions.read(() => look(core, { ...query, until }, looked))
+  const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
+  const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
+  if (!query.dryRun && entries > 0) {
+    refuseWhenFull(core)
+    transactions.writeNew(() => put(core, query, found))
+    ledger.applyAppended(entries, bytes)
+  }
+  const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
+  return { entries, bytes, through, until, more: looked.length > 0, keptSince }
+}
+
+function positionOf({ ledger }: Core, sink: string): Seq {
+  const known = ledger.positions().find((each) => each.sink === sink)
+  if (known) return known.position
+  throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
+}
+
+/** As many of the chunks as a step may hold, the first of them in any case. */
+function look(
+  { shelf }: Core,
+  query: ReplayQuery & { readonly until: Seq },
+  chunks: readonly { first: Seq; last: Seq; payload: number }[],
+): { found: Found[]; through: Seq } {
+  const found: Found[] = []
+  let through = query.after
+  let bytes = 0
+  for (const { first, last, payload } of chunks) {
+    if (through > query.after && bytes + payload > STEP_BYTES) break
+    bytes += payload
+    through = last
+    const batch: Batch | undefined = shelf.slice(first, Math.min(last, query.until), everything)
+    for (const run of batch?.runs ?? []) {
+      const entries = within(run, query)
+      if (entries.count > 0) found.push({ run, entries })
+    }
+  }
+  return { found, through }
+}
+
+/** The entries of a run whose own time lies in the span, where the query means its source. */
+function within({ origin, entries }: Run, { fromUs, toUs, workspace, sources }: ReplayQuery): Entries {
+  const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
+  const picked: number[] = []
+  for (let i = 0; meant && i < entries.count; i++) {
+    const at = entries.at(i)
+    if (at >= fromUs && at < toUs) picked.push(i)
+  }
+  return picked.length === entries.count ? entries : entries.pick(picked)
+}
+
+function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]): void {
+  let { lastSeq } = core.ledger
+  for (const { run, entries } of found) {
+    const source = core.origins.find(run.origin)
+    if (source === undefined) throw new Error('An origin of the journal is unknown to it')
+    const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
+    putChunks(core, lastSeq, address, pack(entries, undefined, undefined))
+    lastSeq += entries.count
+  }
+}
