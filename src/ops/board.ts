@@ -93,6 +93,7 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget, backfills } = options
   const startedAt = clock.now()
+  metrics.configTaken(startedAt)
   const sources: BoardSource[] = []
   const sinks: BoardSink[] = []
   const currentStats = lastKnown(journalStats)

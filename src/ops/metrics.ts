@@ -180,6 +180,8 @@ export interface Metrics {
   /** Called before each scrape, to bring gauges up to date. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
+  /** `at`: epoch ms, when the configuration that runs now was taken. Counters begin there. */
+  configTaken(at: number): void
   /** All series as text. */
   render(): Promise<string>
 }
@@ -204,6 +206,10 @@ export function openMetrics({ version, processMetrics = true }: MetricsOptions):
     '1 when the configuration was last read without a fault',
   )
   reload.set(1)
+  const taken = make.gauge(
+    'config_last_reload_success_timestamp_seconds',
+    'When the configuration that runs now was taken, at the start or later; counters begin there',
+  )
   const refreshers: (() => void)[] = []
   return {
     contentType: registry.contentType,
@@ -212,6 +218,7 @@ export function openMetrics({ version, processMetrics = true }: MetricsOptions):
     journal: journalMetrics(make),
     onScrape: (refresh) => void refreshers.push(refresh),
     configReloaded: (successful) => reload.set(successful ? 1 : 0),
+    configTaken: (at) => taken.set(at / 1000),
     render: () => {
       for (const refresh of refreshers) refresh()
       return registry.metrics()

@@ -4,7 +4,7 @@ import { errorCodes } from '../../../src/model/errors.ts'
 import { sinkStates, sourceStates } from '../../../src/model/watch.ts'
 import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
-import { fakeStats, testClock } from './board-fixture.ts'
+import { fakeStats, startAt, testClock } from './board-fixture.ts'
 
 interface Family {
   help?: string
@@ -80,6 +80,7 @@ const contract = [
   'delivery_seconds',
   'build_info',
   'config_last_reload_successful',
+  'config_last_reload_success_timestamp_seconds',
 ].map((name) => `auditferry_${name}`)
 
 const closedLabels: Record<string, readonly string[]> = {
@@ -108,9 +109,10 @@ describe('the metrics', () => {
       expect(name.endsWith('_total'), name).toBe(type === 'counter')
   })
 
-  it('timestamps are 0 until the first time', async () => {
+  it('timestamps are 0 until the first time, but for the start itself', async () => {
     for (const [name, { samples }] of await open().families())
-      if (name.includes('timestamp')) expect(samples.map(({ value }) => value)).toEqual([0])
+      if (name.includes('timestamp'))
+        expect(samples.map(({ value }) => value)).toEqual([name.includes('_config_') ? startAt / 1000 : 0])
   })
 
   it('labels come from closed sets, whatever the other side says', async () => {
