@@ -14,13 +14,14 @@ RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json
 FROM ${NODE_IMAGE} AS production
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --ignore-scripts --omit=dev --omit=optional \
- && npm sbom --package-lock-only --omit=dev --omit=optional --sbom-format=cyclonedx > /sbom.cdx.json
+RUN npm ci --ignore-scripts --omit=dev --omit=optional
+COPY scripts/sbom.ts scripts/
+RUN node scripts/sbom.ts > /sbom.cdx.json
 # Binaries of other platforms, sources and types are dead weight.
 RUN node_binary="linux-$(node -p process.arch).node" \
  && find node_modules/better-sqlite3/prebuilds -type f ! -name "$node_binary" -delete \
  && rm -rf node_modules/better-sqlite3/deps node_modules/better-sqlite3/src node_modules/.bin node_modules/.package-lock.json \
- && find node_modules -type f \( -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.map' \) -delete \
+ && find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' \) -delete \
  && find node_modules -type d -empty -delete
 # The file system of the image: node, what it is linked with, and what tells a scanner which packages these are.
 RUN mkdir -p /image/usr/local/bin /image/etc/auditferry /image/var/lib/dpkg/status.d /image/tmp \

@@ -97,8 +97,11 @@ describe.skipIf(impossible !== undefined)('the image', () => {
     }
     const names = sbom.default.components.map(({ name }) => name)
     expect(sbom.default.bomFormat).toBe('CycloneDX')
-    expect(names).toEqual(expect.arrayContaining(['better-sqlite3', 'undici', 'zod']))
-    expect(names).not.toContain('vitest')
+    const installed = [...files].flatMap(
+      (path) => /^app\/(?:node_modules\/((?:@[^/]+\/)?[^/]+)\/)+package\.json$/.exec(path)?.[1] ?? [],
+    )
+    expect(installed).toContain('better-sqlite3')
+    expect([...new Set(names)].sort()).toEqual([...new Set(installed)].sort())
   })
 
   it('shows the demo under a read-only root without any capability, healthy, and stops within ten seconds with 0', async () => {
