@@ -132,7 +132,7 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : new URL(url).hostname
 }
 
-/** The sink's own sources and types; what is addressed to one sink alone is nobody else's. */
+/** The sink's own sources and types, also of what is sent again; what is addressed to one sink alone is nobody else's. */
 function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
@@ -148,7 +148,7 @@ function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
     return answer
   }
   return (run, index) => {
-    if (run.onlySink !== undefined) return run.onlySink === config.name
+    if (run.onlySink !== undefined && run.onlySink !== config.name) return false
     if (!sources.has(run.origin.source)) return false
     return everything || typeWanted(run.entries.type(index))
   }

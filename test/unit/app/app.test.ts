@@ -6,6 +6,7 @@ import type { App } from '../../../src/app.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Transport } from '../../../src/model/http.ts'
 import type { Line } from './house.ts'
+import { part, spec } from '../../contract/journal-parts.ts'
 import { acceptAll, never, openHouse, refuseToken, reply, until, withMethods } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
@@ -123,6 +124,30 @@ describe('stop', () => {
     await until(() => second.progress() === 'done', 'done')
     expect(second.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([0, 20])
     expect(linesOf(place.folder)).toBe(20)
+  })
+})
+
+describe('what is sent again', () => {
+  test('goes to its sink alone, and never from a source that the sink does not name', async () => {
+    const { app: daemon, house: place } = await start({ receiver: acceptAll })
+    const query = { workspace: 'acme', source: 'history.query' } as const
+    await daemon.journal.append(part([spec(1)], { origin: query }))
+    await until(() => daemon.board.status().sinks.every(({ accepted_entries: n }) => n === 20), 'all')
+    await until(() => daemon.journal.stats().entries === 0, 'all settled')
+    const asked = {
+      sink: 'archive',
+      fromUs: 0,
+      toUs: 1e18,
+      runAt: 1,
+      dryRun: false,
+      after: 0,
+      until: undefined,
+    }
+    const again = await daemon.journal.replay({ ...asked, sources: ['audit', 'history.query'] })
+    expect(again.entries).toBe(21)
+    await until(() => daemon.journal.stats().entries === 0, 'all settled again')
+    expect(daemon.board.status().sinks.map(({ accepted_entries: n }) => n)).toEqual([40, 20])
+    expect(linesOf(place.folder)).toBe(40)
   })
 })
 
