@@ -3,7 +3,7 @@ import type { Area, Key } from './keys.ts'
 import type { Reply } from './replies.ts'
 import type { Found } from './route-table.ts'
 import type { FaultName, Switches } from './switches.ts'
-import type { Workspace } from './workspace.ts'
+import type { NewEntry, Workspace } from './workspace.ts'
 
 /** One request that found its endpoint, key and place in the rate limit. */
 export interface Call {
@@ -46,12 +46,11 @@ export function perWorkspace<T extends object>(make: (workspace: Workspace) => T
   }
 }
 
-/** Reading writes: the entry that a call leaves in the audit log. What was asked never sees its own entry. */
-export function leaveTrace(call: Call, type: string, data?: unknown): void {
-  const { workspace, key, headers, switches, now } = call
-  if (switches.self_audit === 'off') return
+/** The entry that says of a call who made it, from where and with what. */
+export function traceOf(call: Call, type: string, data?: unknown): NewEntry {
+  const { key, headers, switches, now } = call
   const sent = headers['user-agent'] ?? ''
-  const trace = {
+  return {
     type,
     user: key.user,
     ip: key.ip,
@@ -59,5 +58,9 @@ export function leaveTrace(call: Call, type: string, data?: unknown): void {
     visibleAt: now + switches.latency + switches.self_audit_after,
     ...(data === undefined ? {} : { data }),
   }
-  workspace.add(trace, now, 'self')
+}
+
+/** Reading writes: the entry that a call leaves in the audit log. What was asked never sees its own entry. */
+export function leaveTrace(call: Call, type: string, data?: unknown): void {
+  if (call.switches.self_audit !== 'off') call.workspace.add(traceOf(call, type, data), call.now, 'self')
 }

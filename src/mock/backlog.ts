@@ -1,10 +1,12 @@
 // A large past, rendered before the first request: any page of it is a stretch of one buffer, so that load tests measure the reader.
 import { ByteWriter } from '../model/writer.ts'
+import { askKindOf } from './asks.ts'
 import { drawType, types } from './catalogue.ts'
 import { shownIn, shownNames } from './entry.ts'
 import type { MockEntry } from './entry.ts'
 import { join } from './pages.ts'
 import type { Page } from './pages.ts'
+import { userOf } from './people.ts'
 import { chanceOf, mix, streamSeed } from './random.ts'
 import { compose } from './traffic.ts'
 import { uuidStream } from './uuids.ts'
@@ -21,6 +23,8 @@ export interface BacklogSettings {
 }
 
 const ENTRY_BYTES = 420
+const asks = types.map((type) => askKindOf(type) !== undefined)
+const personOf = (chance: number) => Math.floor(chance * 60)
 
 export class Backlog {
   readonly count: number
@@ -32,6 +36,9 @@ export class Backlog {
   readonly #types: Uint16Array
   readonly #shown: Uint8Array
   readonly #shownAt: Float64Array
+  readonly #own: number
+  readonly #domain: string
+  #historyShown: Uint16Array | undefined
   #kept = 0
 
   constructor({ count, seed, domain, exotic, sinceMs, untilMs }: BacklogSettings) {
@@ -43,7 +50,8 @@ export class Backlog {
     this.#shown = new Uint8Array(count)
     this.#shownAt = new Float64Array(count)
     const stepUs = ((untilMs - sinceMs) * 1000) / Math.max(1, count)
-    const own = streamSeed(seed, 'backlog')
+    const own = (this.#own = streamSeed(seed, 'backlog'))
+    this.#domain = domain
     const writer = new ByteWriter(Math.max(1, count) * ENTRY_BYTES)
     for (let i = 0; i < count; i++) {
       const chance = chanceOf(own, i)
@@ -52,8 +60,7 @@ export class Backlog {
       this.#times[i] = atUs
       this.#types[i] = type
       const facts = { id: this.#ids.at(i), atUs, type: types[type] ?? '', defect: undefined }
-      const person = Math.floor(chance * 60)
-      writer.copy(compose(mix(own, i), domain, exotic, facts, person, { depth: 0, hugeBytes: 0 }))
+      writer.copy(compose(mix(own, i), domain, exotic, facts, personOf(chance), { depth: 0, hugeBytes: 0 }))
       writer.byte(44)
       this.#starts[i + 1] = writer.length
     }
@@ -72,7 +79,11 @@ export class Backlog {
 
   /** The first entry kept at or after `us`; `count` when there is none. */
   firstAt(us: number): number {
-    let low = this.#kept
+    return this.#search(us, this.#kept)
+  }
+
+  #search(us: number, from: number): number {
+    let low = from
     let high = this.count
     while (low < high) {
       const middle = (low + high) >>> 1
@@ -94,6 +105,33 @@ export class Backlog {
   last(type: string | undefined): number {
     const found = type === undefined ? this.count - 1 : this.#types.lastIndexOf(types.indexOf(type))
     return found >= this.#kept ? found : -1
+  }
+
+  /** Those that have history events, purged or not, in [fromUs, untilUs). */
+  asksBetween(fromUs: number, untilUs: number): number[] {
+    const found: number[] = []
+    const end = this.#search(untilUs, 0)
+    for (let i = this.#search(fromUs, 0); i < end; i++) if (asks[this.#types[i] ?? 0]) found.push(i)
+    return found
+  }
+
+  /** Who did what in entry `index`. */
+  actOf(index: number): { entryId: string; type: string; user: string } {
+    const person = personOf(chanceOf(this.#own, index))
+    return {
+      entryId: this.#ids.at(index),
+      type: types[this.#types[index] ?? 0] ?? '',
+      user: userOf(person, this.#domain),
+    }
+  }
+
+  markHistory(index: number, bits: number): void {
+    this.#historyShown ??= new Uint16Array(this.count)
+    this.#historyShown[index] = (this.#historyShown[index] ?? 0) | bits
+  }
+
+  historyMarks(index: number): number {
+    return this.#historyShown?.[index] ?? 0
   }
 
   purgeBefore(us: number): void {

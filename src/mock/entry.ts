@@ -31,6 +31,9 @@ export interface EntryFacts {
   readonly type: string
   readonly visibleAt: number
   readonly origin: 'traffic' | 'self' | 'added'
+  readonly user: string
+  /** from when on the history shows its events, if it has any; epoch ms */
+  readonly historyAt: number
   readonly defect?: Defect | undefined
 }
 
@@ -40,8 +43,12 @@ export class Entry implements MockEntry {
   readonly type: string
   readonly visibleAt: number
   readonly origin: 'traffic' | 'self' | 'added'
+  readonly user: string
+  readonly historyAt: number
   readonly defect: Defect | undefined
   purged = false
+  /** in which answers of the history its events went out, as `HistoryEvents` has it */
+  historyShown = 0
   shownAt: number | undefined
   /** JSON text of what it is about, in the place of made-up metadata; to be set before its bytes are wanted. */
   about: string | undefined
@@ -56,6 +63,8 @@ export class Entry implements MockEntry {
     this.type = facts.type
     this.visibleAt = facts.visibleAt
     this.origin = facts.origin
+    this.user = facts.user
+    this.historyAt = facts.historyAt
     this.defect = facts.defect
     this.#make = make
   }

@@ -66,6 +66,11 @@ export class Ledger {
     return found
   }
 
+  /** All of them, visible or not, purged or not, in [fromUs, untilUs). */
+  between(fromUs: number, untilUs: number): Entry[] {
+    return this.#order.slice(this.#firstAt(fromUs), this.#firstAt(untilUs))
+  }
+
   last(now: number, type: string | undefined): Entry | undefined {
     return this.#order.findLast((entry) => seen(entry, now, type))
   }

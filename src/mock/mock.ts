@@ -6,6 +6,8 @@ import type { Answer } from './answer.ts'
 import type { MockEntry } from './entry.ts'
 import { openFaults } from './faults.ts'
 import type { FaultBoard } from './faults.ts'
+import { historyOf } from './history.ts'
+import type { MockHistoryEvent } from './history-events.ts'
 import { documentedLimits } from './keys.ts'
 import type { Limits } from './keys.ts'
 import { chanceOf, streamSeed } from './random.ts'
@@ -40,7 +42,7 @@ export interface MockOptions {
   readonly limits?: Partial<Limits>
   /** how many requests `requests` remembers at least */
   readonly requestLog?: number
-  /** a request's body above this is answered 413; 64 MiB unless told */
+  /** a request's body above this is answered 413; 128 MiB unless told */
   readonly maxBodyBytes?: number
 }
 
@@ -63,11 +65,13 @@ export interface Mock {
   readonly requests: readonly RequestRecord[]
   /** Every entry made up to now, in order of time, with what became of it. */
   entries(workspace?: string): MockEntry[]
+  /** Every history event up to now, those not visible yet too, in order of time, with what became of it; bytes are made when looked at. */
+  history(workspace?: string): MockHistoryEvent[]
   add(entry?: NewEntry, workspace?: string): MockEntry
   purge(ids: readonly string[], workspace?: string): void
   purgeBefore(at: number, workspace?: string): void
-  /** The old secret is worthless at once; leaves an `api:token_mgmt_rotate` entry. */
-  rotateKey(old: string, fresh: string): void
+  /** The old secret is worthless at once; leaves an `api:token_mgmt_rotate` entry. False when there is no such key. */
+  rotateKey(old: string, fresh: string): boolean
   /** Undefined ends the fault. Those of entries strike what is not made yet. */
   setFault(name: FaultName, plan: number | FaultPlan | undefined): void
   setSwitches(changed: Partial<Switches>): void
@@ -81,7 +85,7 @@ export interface Mock {
 
 const DEFAULT_SEED = 1
 const REQUEST_LOG = 100_000
-const MAX_BODY_BYTES = 64 * 2 ** 20
+const MAX_BODY_BYTES = 128 * 2 ** 20
 const early: readonly (FaultName | undefined)[] = [undefined, 'slow', 'cut', 'stalled', 'truncated']
 
 function wantsGzip(switches: Switches, request: ServerRequest): boolean {
@@ -165,7 +169,7 @@ function answering(core: Core): Mock['answer'] {
     if (fault) record.faults = [...record.faults, fault]
     const { reply, manner } = outgoing(honest, wantsGzip(switches, request), fault, switches, now)
     record.status = manner.kind === 'reset' ? 0 : reply.status
-    record.elements = reply.page?.count ?? 0
+    record.elements = reply.elements ?? reply.page?.count ?? 0
     if (switches.latency > 0) await clock.sleep(switches.latency, signal)
     const { status, headers, body } = reply
     return { status, headers, body, manner, ended: finish(reply, record) }
@@ -189,6 +193,7 @@ export function openMock(options: MockOptions): Mock {
     transport: transportOf(answer, core.clock),
     requests: core.log.records,
     entries: (name) => current(name).entries(),
+    history: (name) => historyOf(current(name)).all(serverNow(core)),
     add: (entry = {}, name) => current(name).add(entry, serverNow(core)),
     purge: (ids, name) => {
       const workspace = current(name)
@@ -204,13 +209,15 @@ export function openMock(options: MockOptions): Mock {
   }
 }
 
-function rotate(workspaces: readonly Workspace[], old: string, fresh: string, now: number): void {
+function rotate(workspaces: readonly Workspace[], old: string, fresh: string, now: number): boolean {
   for (const workspace of workspaces) {
     const key = workspace.keys.find((candidate) => candidate.secret === old)
     if (!key) continue
     key.secret = fresh
     workspace.add({ type: 'api:token_mgmt_rotate', user: key.user, ip: key.ip }, now)
+    return true
   }
+  return false
 }
 
 function targetOf(url: string): string {

@@ -11,14 +11,17 @@ export interface Reply {
   readonly body: Body
   /** The elements in the body; what of it counts as shown when the body is sent whole. */
   readonly page: Page | undefined
+  /** how many there are, where they stand in no page */
+  readonly elements?: number
   /** Called when the body was sent whole. */
   readonly show: ((at: number) => void) | undefined
 }
 
-/** A streamed body goes out without a length, in chunks. */
+/** A streamed body that does not say its length goes out in chunks. */
 export function json(status: number, body: Body): Reply {
-  const length = isStreamed(body) ? {} : { 'content-length': String(lengthOf(body)) }
-  const headers = { 'content-type': 'application/json', ...length }
+  const length = isStreamed(body) ? body.length : lengthOf(body)
+  const said = length === undefined ? {} : { 'content-length': String(length) }
+  const headers = { 'content-type': 'application/json', ...said }
   return { status, headers, body, page: undefined, show: undefined }
 }
 

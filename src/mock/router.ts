@@ -1,9 +1,11 @@
 // One request through the mock: path, key, permission, limit, faults, then the area that it is for.
 import type { Area, Key } from './keys.ts'
 import { mayCall } from './keys.ts'
+import { assistantArea } from './assistant.ts'
 import { auditArea } from './audit.ts'
 import type { AreaRoutes } from './area.ts'
 import type { FaultBoard } from './faults.ts'
+import { historyArea } from './history.ts'
 import type { OpenRecord } from './requests.ts'
 import { documented, failure, text } from './replies.ts'
 import type { Reply } from './replies.ts'
@@ -13,7 +15,7 @@ import { vaultArea } from './vault.ts'
 import type { Workspace } from './workspace.ts'
 
 /** Siblings: a further area is one more line here. */
-const areas: readonly AreaRoutes[] = [auditArea, vaultArea]
+const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
 
 export interface RouterDeps {
   readonly seed: number

@@ -4,6 +4,8 @@ import { constants, crc32, deflateRawSync } from 'node:zlib'
 export interface Streamed {
   /** how many pieces `pieces` gives */
   readonly count: number
+  /** all its bytes, where they were counted */
+  readonly length?: number
   /** Begins anew at each call; the pieces are the same each time. */
   pieces(): Iterable<Uint8Array>
   /** A separator and an element, for the fault that never ends. */

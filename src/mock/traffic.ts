@@ -1,7 +1,7 @@
 // What people of a workspace do, made up as far as the clock has come: by minute and seed, so that nobody's polling changes it.
 import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
-import { actorOf, dataOf, drawPerson } from './people.ts'
+import { actorOf, dataOf, drawPerson, userOf } from './people.ts'
 import { below, chanceOf, dice, mix, poisson, streamSeed } from './random.ts'
 import { render } from './render.ts'
 import type { DefectSizes } from './render.ts'
@@ -69,6 +69,7 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
 /** What befalls entry number `index` of the traffic. */
 interface Fate {
   readonly visibleAt: number
+  readonly historyAt: number
   readonly defect: Defect | undefined
 }
 
@@ -125,16 +126,19 @@ export function openTraffic(settings: TrafficSettings): Traffic {
   let drafts: Draft[] = []
   let at = 0
   const made: Entry[] = []
+  /** one string a person, not one an entry */
+  const users: string[] = []
 
   const doingOf = ({ atUs, person }: Draft): Doing => {
     const number = made.length
     const type = types[drawType(chanceOf(typeSeed, number))] ?? ''
     const facts = { id: ids.at(number), atUs, type, ...settings.fate(number, Math.floor(atUs / 1000)) }
+    const user = (users[person] ??= userOf(person, domain))
     const make = (): Buffer => {
       const { about } = entry
       return compose(mix(entrySeed, number), domain, exotic, { ...facts, about }, person, settings.sizes())
     }
-    const entry: Entry = new Entry({ ...facts, origin: 'traffic' }, make)
+    const entry: Entry = new Entry({ ...facts, user, origin: 'traffic' }, make)
     made.push(entry)
     return { entry, number, person }
   }

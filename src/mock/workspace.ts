@@ -1,4 +1,5 @@
 // One workspace of the mock: its entries (a prepared backlog, then the ledger), its people's traffic and its keys.
+import { Asked } from './asked.ts'
 import { Backlog } from './backlog.ts'
 import { Entry } from './entry.ts'
 import type { EntryFacts, MockEntry } from './entry.ts'
@@ -39,6 +40,8 @@ export interface NewEntry {
   /** any JSON value */
   readonly data?: unknown
   readonly visibleAt?: number
+  /** of its history events, where its type has any */
+  readonly historyVisibleAt?: number
   readonly defect?: Defect
   /** its bytes, whatever the rest says */
   readonly raw?: Uint8Array
@@ -65,6 +68,10 @@ export class Workspace {
   /** of its people's addresses */
   readonly domain: string
   readonly switches: Switches
+  /** share of odd but legal spellings */
+  readonly exotic: number
+  /** the questions among its entries, which the history is made of */
+  readonly asked: Asked
   readonly keys: readonly Key[]
   readonly vault: Vault
   readonly minutes = new Map<string, Minute>()
@@ -93,6 +100,8 @@ export class Workspace {
     const common = { seed, domain: this.domain, exotic }
     if (backlog > 0)
       this.#backlog = new Backlog({ ...common, count: backlog, sinceMs: since, untilMs: deps.now })
+    this.exotic = exotic
+    this.asked = new Asked(this.#backlog, this.#ledger, this.switches)
     this.vault = new Vault({
       seed,
       domain: this.domain,
@@ -123,7 +132,15 @@ export class Workspace {
       if (struck === 'late') visibleAt += below(dice(mix(seed, index)), switches.late_by) + 1
       else defect ??= struck as Defect
     }
-    return { visibleAt, defect }
+    return { visibleAt, historyAt: this.#historyAt(index, atMs, seed), defect }
+  }
+
+  /** When the events of entry `index` of the traffic are in the history. */
+  #historyAt(index: number, atMs: number, seed: number): number {
+    const { board, switches } = this.#deps
+    const usual = atMs + switches.history_visible_after
+    if (board.striking('event', index, atMs).length === 0) return usual
+    return usual + below(dice(mix(seed, index) ^ 1), switches.history_late_by) + 1
   }
 
   /** Lets time pass up to `now`, by the server's clock. */
@@ -172,7 +189,9 @@ export class Workspace {
     const atUs = given.atUs ?? (given.at === undefined ? this.#nextUs(now) : given.at * 1000)
     const { type = 'user:create_query', defect, user = `someone@${this.domain}`, ip = '203.0.113.99' } = given
     const visibleAt = given.visibleAt ?? Math.max(now, Math.floor(atUs / 1000))
-    const facts: EntryFacts = { id, atUs, type, visibleAt, origin, defect }
+    const historyAt =
+      given.historyVisibleAt ?? Math.max(now, Math.floor(atUs / 1000)) + this.switches.history_visible_after
+    const facts: EntryFacts = { id, atUs, type, visibleAt, origin, user, historyAt, defect }
     const data = JSON.stringify(given.data ?? {})
     const fields = { id, atUs, type, user, ip, userAgent: given.userAgent ?? 'hand-made', data }
     const entry = new Entry(facts, () => given.raw ?? render(fields, undefined, defect, this.#sizes()))

@@ -1,0 +1,53 @@
+// The questions of a workspace, found among its audit entries: nothing of them is kept twice.
+import { askKindOf } from './asks.ts'
+import type { Ask, Completion } from './asks.ts'
+import type { Backlog } from './backlog.ts'
+import { Entry } from './entry.ts'
+import type { Ledger } from './ledger.ts'
+import type { Switches } from './switches.ts'
+
+/** An entry of the ledger, or a number of the backlog. */
+export type AskRef = Entry | number
+
+export class Asked {
+  /** by the id of their audit entry: what was asked through the API */
+  readonly completions = new Map<string, Completion>()
+  readonly #backlog: Backlog | undefined
+  readonly #ledger: Ledger
+  readonly #switches: Switches
+
+  constructor(backlog: Backlog | undefined, ledger: Ledger, switches: Switches) {
+    this.#backlog = backlog
+    this.#ledger = ledger
+    this.#switches = switches
+  }
+
+  /** In order of time, [fromUs, untilUs). */
+  between(fromUs: number, untilUs: number): AskRef[] {
+    const early = this.#backlog?.asksBetween(fromUs, untilUs) ?? []
+    const late = this.#ledger.between(fromUs, untilUs).filter(({ type }) => askKindOf(type))
+    return [...early, ...late]
+  }
+
+  ask(ref: AskRef): Ask {
+    if (ref instanceof Entry) {
+      const { id, atUs, type, user, historyAt } = ref
+      return { entryId: id, atUs, type, user, visibleAt: historyAt, completion: this.completions.get(id) }
+    }
+    const backlog = this.#backlog
+    if (!backlog) throw new Error('mock API: there is no backlog')
+    const atUs = backlog.atUs(ref)
+    const visibleAt = Math.floor(atUs / 1000) + this.#switches.history_visible_after
+    return { ...backlog.actOf(ref), atUs, visibleAt, completion: undefined }
+  }
+
+  /** Notes with an event in which answers it went out: bits, kept for all its contents. */
+  mark(ref: AskRef, bits: number): void {
+    if (ref instanceof Entry) ref.historyShown |= bits
+    else this.#backlog?.markHistory(ref, bits)
+  }
+
+  marks(ref: AskRef): number {
+    return ref instanceof Entry ? ref.historyShown : (this.#backlog?.historyMarks(ref) ?? 0)
+  }
+}

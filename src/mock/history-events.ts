@@ -1,0 +1,167 @@
+// The events of one workspace's history: which are to see in a range, their bytes, and who has been shown them.
+import type { Ask } from './asks.ts'
+import { askKindOf } from './asks.ts'
+import type { AskRef } from './asked.ts'
+import { queryEvent, rowOf, usageEvent, usageId } from './event.ts'
+import type { Shape } from './event.ts'
+import { remarkAt, remarksOf } from './feedback.ts'
+import type { Remark } from './feedback.ts'
+import { filling, SLICE_BYTES } from './prose.ts'
+import { renderMembers } from './render-members.ts'
+import { keyedBy } from './resources.ts'
+import type { Workspace } from './workspace.ts'
+
+export type HistoryKind = 'usage' | 'query'
+export type HistoryVersion = 'v1' | 'v2'
+
+const answersShowing = ['v1.usage', 'v1.query', 'v2.usage', 'v2.query'] as const
+const BITS = answersShowing.length
+const MOST_VERSIONS = 3
+
+/** Stands where a response is to be made longer; no JSON text holds it bare. */
+const MARK = '\u0001'
+
+/** An event as an answer is about to show it. */
+export interface Showing {
+  readonly ref: AskRef
+  /** which content of it, from 0 */
+  readonly version: number
+}
+
+/** One content that an event had, for tests. */
+export interface MockHistoryVersion {
+  /** epoch ms: from when on it was in the answers, by the server's clock */
+  readonly from: number
+  /** as v2 and v1 serve it, line breaks between tokens included; made when asked for */
+  readonly raw: Uint8Array
+  readonly rawV1: Uint8Array
+  /** in which versions of the API it went out, in an answer that was sent to its end */
+  readonly shownBy: readonly HistoryVersion[]
+}
+
+/** The ground truth of one event, for tests. */
+export interface MockHistoryEvent {
+  /** `unique_usage_id`: the usage and the query event of one question share it */
+  readonly id: string
+  readonly kind: HistoryKind
+  /** of the audit entry of the same question */
+  readonly entryId: string
+  readonly user: string
+  readonly atUs: number
+  readonly visibleAt: number
+  /** those that began up to now, the oldest first; of v1 there is only one */
+  readonly versions: readonly MockHistoryVersion[]
+}
+
+/** A range of seconds, as the switches mean its ends: first and last whole second that belong to it. */
+export interface SecondRange {
+  readonly first: number
+  readonly last: number
+}
+
+export class HistoryEvents {
+  readonly #workspace: Workspace
+
+  constructor(workspace: Workspace) {
+    this.#workspace = workspace
+  }
+
+  /** In order of time. Holds one reference an event, no bytes. */
+  within({ first, last }: SecondRange, kind: HistoryKind, now: number): Showing[] {
+    const found: Showing[] = []
+    const { seed, asked } = this.#workspace
+    for (const ref of asked.between(first * 1e6, (last + 1) * 1e6)) {
+      const ask = asked.ask(ref)
+      if (ask.visibleAt > now) continue
+      if (kind === 'usage') found.push({ ref, version: 0 })
+      else if (askKindOf(ask.type)?.hasText) found.push({ ref, version: remarkAt(remarksOf(ask, seed), now) })
+    }
+    return found
+  }
+
+  #shape(ask: Ask, kind: HistoryKind, api: HistoryVersion, remark: Remark, mark: string): Shape {
+    const workspace = this.#workspace
+    if (api === 'v1') {
+      const time = workspace.switches.history_v1_time === 'on'
+      return rowOf(ask, workspace, { time, texts: kind === 'query', mark })
+    }
+    return kind === 'usage' ? usageEvent(ask, workspace) : queryEvent(ask, workspace, remark, mark)
+  }
+
+  /** How many pieces `pieces` gives for each event. */
+  piecesEach(kind: HistoryKind): number {
+    const fill = this.#fill(kind)
+    return fill > 0 ? 2 + Math.ceil(fill / SLICE_BYTES) : 1
+  }
+
+  #fill(kind: HistoryKind): number {
+    return kind === 'query' ? this.#workspace.switches.history_event_bytes : 0
+  }
+
+  /** The bytes of an event, a long response in slices. The same for the same content, whoever asks. */
+  *pieces({ ref, version }: Showing, kind: HistoryKind, api: HistoryVersion): Generator<Buffer, void> {
+    const { asked, seed } = this.#workspace
+    const ask = asked.ask(ref)
+    const remark = remarksOf(ask, seed)[version] ?? { from: 0, comments: '', sentiments: '' }
+    const fill = this.#fill(kind)
+    const { fields, odd } = this.#shape(ask, kind, api, remark, fill > 0 ? MARK : '')
+    const whole = renderMembers(fields, odd)
+    if (fill === 0) {
+      yield Buffer.from(whole)
+      return
+    }
+    const [head = '', tail = ''] = whole.split(MARK)
+    yield Buffer.from(head)
+    yield* filling(fill, keyedBy(ask.entryId, 41))
+    yield Buffer.from(tail)
+  }
+
+  /** Word back that an answer with `showing` in it was sent to its end. */
+  shown(showing: Showing, kind: HistoryKind, api: HistoryVersion): void {
+    const bit = showing.version * BITS + answersShowing.indexOf(`${api}.${kind}`)
+    this.#workspace.asked.mark(showing.ref, 1 << bit)
+  }
+
+  /** Every event that people or calls made up to now, those not visible yet too, usage before query. */
+  all(now: number): MockHistoryEvent[] {
+    const { asked } = this.#workspace
+    return asked.between(-Infinity, Infinity).flatMap((ref) => {
+      const ask = asked.ask(ref)
+      const usage = this.#event(ref, ask, 'usage', now)
+      return askKindOf(ask.type)?.hasText ? [usage, this.#event(ref, ask, 'query', now)] : [usage]
+    })
+  }
+
+  #event(ref: AskRef, ask: Ask, kind: HistoryKind, now: number): MockHistoryEvent {
+    const { seed } = this.#workspace
+    const remarks = remarksOf(ask, seed).slice(0, kind === 'usage' ? 1 : MOST_VERSIONS)
+    const begun = remarks.filter(({ from }, number) => number === 0 || from <= now)
+    return {
+      id: usageId(ask, seed),
+      kind,
+      entryId: ask.entryId,
+      user: ask.user,
+      atUs: ask.atUs,
+      visibleAt: ask.visibleAt,
+      versions: begun.map(({ from }, version) => this.#version(ref, kind, version, from)),
+    }
+  }
+
+  #version(ref: AskRef, kind: HistoryKind, version: number, from: number): MockHistoryVersion {
+    const bytes = (api: HistoryVersion) => Buffer.concat([...this.pieces({ ref, version }, kind, api)])
+    const marks = () => this.#workspace.asked.marks(ref)
+    return {
+      from,
+      get raw() {
+        return bytes('v2')
+      },
+      get rawV1() {
+        return bytes('v1')
+      },
+      get shownBy() {
+        const bits = marks() >> (version * BITS)
+        return (['v1', 'v2'] as const).filter((api) => bits & (1 << answersShowing.indexOf(`${api}.${kind}`)))
+      },
+    }
+  }
+}
