@@ -21,7 +21,8 @@ function without(headers: Readonly<Record<string, string>>, name: string): Recor
 }
 
 function lengthHeader(body: Body): Record<string, string> {
-  return isStreamed(body) ? {} : { 'content-length': String(lengthOf(body)) }
+  const length = isStreamed(body) ? body.length : lengthOf(body)
+  return length === undefined ? {} : { 'content-length': String(length) }
 }
 
 /** The same reply with another body; nothing of it counts as shown. */

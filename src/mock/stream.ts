@@ -42,7 +42,7 @@ export function halfOf(streamed: Streamed): Streamed {
       }
     }
   }
-  return { ...streamed, count: half + 1, pieces }
+  return { count: half + 1, pieces, again: () => streamed.again() }
 }
 
 export function withoutLast(streamed: Streamed): Streamed {
@@ -50,7 +50,7 @@ export function withoutLast(streamed: Streamed): Streamed {
     let number = 0
     for (const piece of streamed.pieces()) if (++number < streamed.count) yield piece
   }
-  return { ...streamed, count: streamed.count - 1, pieces }
+  return { count: streamed.count - 1, pieces, again: () => streamed.again() }
 }
 
 const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])
@@ -77,5 +77,5 @@ export function gzipped(streamed: Streamed, whole: boolean): Streamed {
     yield LAST_BLOCK
     yield trailer
   }
-  return { ...streamed, pieces }
+  return { count: streamed.count, pieces, again: () => streamed.again() }
 }
