@@ -2,7 +2,7 @@
 import { backoffMs } from './model/backoff.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Journal } from './model/journal.ts'
+import type { Appended, Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
 import { Streak } from './model/streak.ts'
@@ -14,6 +14,8 @@ const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
 const HELD = { baseMs: 15_000, capMs: 60_000 }
 /** While the journal is full its room is looked for this often. */
 const PAUSED_MS = 1_000
+/** A journal that fills up in the middle of an answer holds its socket so long, then the answer is given up. */
+const FULL_HOLD_MS = 30_000
 /** A disk's room can only be tried, and each try costs a request that is itself an entry. */
 const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
@@ -42,10 +44,12 @@ export async function collectOnce(
 ): Promise<Cursor | undefined> {
   const parts = collector.source.read(cursor, signal)
   let fault: ConnectorError | undefined
+  let kept = false
   try {
     for (let next = await parts.next(); !next.done;) {
       const part = next.value
-      const appended = await append(collector, part)
+      const appended = await (kept ? appendInRoom(collector, part, signal) : append(collector, part))
+      kept = true
       cursor = part.cursor ?? cursor
       fault ??= part.fault
       next = await parts.next(appended)
@@ -57,6 +61,27 @@ export async function collectOnce(
   if (fault) throw new FaultyPage(fault, cursor)
   collector.watch.success()
   return cursor
+}
+
+/**
+ * A later part of an answer of which some is kept already: where there is no room it waits a while with the socket open,
+ * since giving up means asking for all of it again.
+ */
+async function appendInRoom(collector: Collector, part: Part, signal: AbortSignal): Promise<Appended> {
+  const { clock, watch } = collector
+  const giveUpAt = clock.elapsed() + FULL_HOLD_MS
+  for (let held = false; ; held = true) {
+    try {
+      const appended = await append(collector, part)
+      if (held) watch.state('reading')
+      return appended
+    } catch (error) {
+      const full = error instanceof ConnectorError && error.action === 'pause'
+      if (!full || signal.aborted || clock.elapsed() >= giveUpAt) throw error
+      watch.state('paused', error)
+      await clock.sleep(PAUSED_MS, signal)
+    }
+  }
 }
 
 /** The page was bad, and the cursor that counts this has landed all the same. */

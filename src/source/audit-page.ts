@@ -1,80 +1,11 @@
-// One page of the audit log: its bytes as groups of entries, and what the reader needs to know of it to decide where to go next.
-import { createHash, type Hash } from 'node:crypto'
+// One page of the audit log: what the reader needs to know of its groups of entries to decide where to go next.
 import type { Entries } from '../model/entries.ts'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Finding, Quarantined } from '../model/source.ts'
+import type { Finding } from '../model/source.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
 import type { Answer } from './client.ts'
 import type { Kind } from './own-fetches.ts'
-import type { Group, SplitterOptions } from './splitter.ts'
-import { openSplitter } from './splitter.ts'
-
-const QUARANTINE_BYTES = 1024 * 1024
-
-/** What passed of a body, for the case that it stays unreadable: its first MiB, length and hash. */
-export class BodySample {
-  #hash: Hash | undefined
-  readonly #head: Uint8Array[] = []
-  #headBytes = 0
-  #totalBytes = 0
-
-  add(chunk: Uint8Array): void {
-    this.#hash ??= createHash('sha256')
-    this.#hash.update(chunk)
-    this.#totalBytes += chunk.length
-    const room = QUARANTINE_BYTES - this.#headBytes
-    if (room <= 0) return
-    const piece = chunk.subarray(0, room)
-    this.#head.push(piece)
-    this.#headBytes += piece.length
-  }
-
-  get isEmpty(): boolean {
-    return this.#totalBytes === 0
-  }
-
-  quarantined(): Quarantined {
-    const bytes = Buffer.concat(this.#head)
-    return {
-      reason: 'unreadable_page',
-      bytes,
-      totalBytes: this.#totalBytes,
-      sha256: (this.#hash ?? createHash('sha256')).digest('hex'),
-    }
-  }
-}
-
-/**
- * A body up to 4 MB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
- * are complete (law 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
- */
-export async function* readGroups(
-  answer: Answer,
-  options: SplitterOptions,
-  sample: BodySample | undefined,
-): AsyncGenerator<Group> {
-  const splitter = openSplitter(options)
-  let held: Uint8Array[] | undefined = []
-  let heldBytes = 0
-  for await (const chunk of answer.body) {
-    sample?.add(chunk)
-    if (held) {
-      held.push(chunk)
-      heldBytes += chunk.length
-      if (heldBytes <= WHOLE_BODY_BYTES) continue
-      for (const piece of held) splitter.push(piece)
-      held = undefined
-    } else {
-      splitter.push(chunk)
-    }
-    for (let group = splitter.take(); group; group = splitter.take()) yield group
-  }
-  if (held) splitter.push(held.length === 1 && held[0] ? held[0] : Buffer.concat(held, heldBytes))
-  // Throws before anything of a held page is out.
-  splitter.end()
-  for (let group = splitter.take(); group; group = splitter.take()) yield group
-}
+import type { Group } from './splitter.ts'
 
 export interface PageView {
   /** elements, the malformed ones too */

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import { EntriesBuilder, LargeElement } from './entries-builder.ts'
-import type { Group } from './entries-builder.ts'
+import type { Group, Naming } from './entries-builder.ts'
 import { stripLineBreaks } from './line-breaks.ts'
 import { ELEMENT, ElementMarks, NONE, TOKEN } from './element-marks.ts'
 import type { Target } from './element-marks.ts'
@@ -11,14 +11,15 @@ import { Scanner } from './scanner.ts'
 import { Slab } from './slab.ts'
 
 export interface EntryLimits {
-  /** the names of an entry's keys */
-  readonly idKey: string
+  /** the names of an entry's keys; without one for the id, `naming` says what entries are called */
+  readonly idKey: string | undefined
   readonly timeKey: string
   readonly typeKey: string
   /** an entry that nests deeper is quarantined; its own braces are the first level */
   readonly maxDepth: number
   /** a larger entry is quarantined as its first MiB, length and hash */
   readonly maxEntryBytes: number
+  readonly naming?: Naming
 }
 
 export interface SplitterOptions extends EntryLimits {
@@ -59,7 +60,7 @@ export class Splitter {
     this.#maxEntryBytes = options.maxEntryBytes
     this.#maxGroupEntries = options.maxEntriesPerGroup ?? TRANSACTION_ENTRIES
     this.#maxGroupBytes = options.maxGroupBytes ?? TRANSACTION_BYTES
-    this.#builder = new EntriesBuilder(this.#maxGroupEntries)
+    this.#builder = new EntriesBuilder(this.#maxGroupEntries, options.naming)
     this.#elements = new ElementMarks({
       target,
       keys: [options.idKey, options.timeKey, options.typeKey],
@@ -189,7 +190,12 @@ export class Splitter {
 
   #closeGroup(): void {
     const isEmpty = this.#start === NONE
-    if (this.#builder.size === 0) return
+    if (this.#builder.size === 0) {
+      // All of it was left out: its bytes are wanted no more.
+      this.#start = NONE
+      this.#end = NONE
+      return
+    }
     const bytes = isEmpty ? new Uint8Array(0) : this.#slab.bytes.subarray(this.#start, this.#end)
     this.#slab.usualBytes = bytes.length
     this.#groups.push(this.#builder.close(bytes))

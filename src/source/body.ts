@@ -17,7 +17,12 @@ export interface BodyLimits {
   readonly idleMs: number
   /** of a streamed body, measured from its start */
   readonly minBytesPerSecond: number
+  /** however large and quick it is, a body must be over by then; absent: it may go on */
+  readonly longestMs?: number
 }
+
+/** While nobody reads, whether they begin again is looked for this often. */
+const REST_LOOK_MS = 1_000
 
 const decoders = {
   gzip: createGunzip,
@@ -53,6 +58,7 @@ function isUndecodable(error: unknown): boolean {
 /**
  * Watches a request from its start: `signal` aborts when it takes too long, and says so as its reason
  * (ConnectorError `timeout`). `close` must be called when the request is over, and aborts it too.
+ * Only the time in which we wait for the server counts: between `rest` and `resume` it is we who do not read.
  */
 export class Deadline {
   readonly #clock: Clock
@@ -62,6 +68,8 @@ export class Deadline {
   readonly #startedAt: number
   #progressAt: number
   #bytes = 0
+  #restedMs = 0
+  #restingSince: number | undefined
 
   constructor(clock: Clock, limits: BodyLimits, outer: AbortSignal) {
     this.#clock = clock
@@ -82,33 +90,48 @@ export class Deadline {
 
   progress(bytes: number): void {
     this.#bytes += bytes
-    this.#progressAt = this.#clock.elapsed()
+    this.#progressAt = this.#waited()
+  }
+
+  rest(): void {
+    this.#restingSince ??= this.#clock.elapsed()
+  }
+
+  resume(): void {
+    if (this.#restingSince !== undefined) this.#restedMs += this.#clock.elapsed() - this.#restingSince
+    this.#restingSince = undefined
   }
 
   close(): void {
     this.#tether.close()
   }
 
+  /** The clock that stands still while we rest. */
+  #waited(): number {
+    return (this.#restingSince ?? this.#clock.elapsed()) - this.#restedMs
+  }
+
   /** Milliseconds until the first limit that is breached if nothing more comes. */
   #leftMs(): number {
-    const now = this.#clock.elapsed()
-    const { idleMs, totalMs, wholeBytes, minBytesPerSecond } = this.#limits
+    const now = this.#waited()
+    const { idleMs, totalMs, wholeBytes, minBytesPerSecond, longestMs = Infinity } = this.#limits
     const sinceStartMs = now - this.#startedAt
-    const idleLeft = idleMs - (now - this.#progressAt)
-    if (this.#bytes < wholeBytes) return Math.min(idleLeft, totalMs - sinceStartMs)
-    return Math.min(idleLeft, totalMs + (this.#bytes / minBytesPerSecond) * 1000 - sinceStartMs)
+    const left = Math.min(idleMs - (now - this.#progressAt), longestMs - sinceStartMs)
+    if (this.#bytes < wholeBytes) return Math.min(left, totalMs - sinceStartMs)
+    return Math.min(left, totalMs + (this.#bytes / minBytesPerSecond) * 1000 - sinceStartMs)
   }
 
   async #watch(): Promise<void> {
     for (let left = this.#leftMs(); !this.signal.aborted; left = this.#leftMs()) {
-      if (left <= 0) {
+      if (left <= 0 && this.#restingSince === undefined) {
         this.#expired = true
         this.#tether.abort(
           new ConnectorError('timeout', 'The API took too long to answer or to send its answer'),
         )
         return
       }
-      await this.#clock.sleep(left, this.signal)
+      const resting = this.#restingSince !== undefined
+      await this.#clock.sleep(resting ? Math.max(left, REST_LOOK_MS) : left, this.signal)
     }
   }
 }
@@ -133,7 +156,9 @@ export async function* readBody(
       total += step.value.length
       if (total > limits.capBytes)
         throw new ConnectorError('too_large', `The API's answer is over the cap of ${limits.capBytes} bytes`)
+      deadline.rest()
       yield step.value
+      deadline.resume()
     }
   } catch (error) {
     if (isUndecodable(error))

@@ -2,6 +2,8 @@
 import { ConnectorError } from '../model/errors.ts'
 import { decodeString } from './json-string.ts'
 
+/** No text has this byte: no key is ever it. */
+const NO_KEY = Uint8Array.of(0xff)
 const OPEN_ARRAY = 91
 const OPEN_OBJECT = 123
 
@@ -29,8 +31,8 @@ export interface Target {
 
 export interface ElementOptions {
   readonly target: Target
-  /** the names of id, time and type, in this order */
-  readonly keys: readonly [string, string, string]
+  /** the names of id, time and type, in this order; entries may have no id */
+  readonly keys: readonly [string | undefined, string, string]
   readonly maxDepth: number
 }
 
@@ -61,7 +63,7 @@ export class ElementMarks {
   constructor({ target, keys, maxDepth }: ElementOptions) {
     this.#target = target
     this.#targetKey = target.key === undefined ? undefined : Buffer.from(target.key)
-    this.#keys = keys.map((key) => Buffer.from(key))
+    this.#keys = keys.map((key) => (key === undefined ? NO_KEY : Buffer.from(key)))
     this.edge = (target.kind === 'array' ? 1 : 0) + (target.key === undefined ? 0 : 1)
     this.deepest = this.edge + maxDepth
   }

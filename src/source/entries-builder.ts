@@ -29,6 +29,20 @@ export interface Group {
 
 type Reason = Quarantined['reason']
 
+/** For entries that carry no id, and not always a time: what each is called and when it was. */
+export interface Naming {
+  /** The id of the entry `bytes[start, end)`, ASCII. Throws ConnectorError `too_large` when it can name no more of them. */
+  id(bytes: Uint8Array, start: number, end: number): Uint8Array
+  /** Of an entry whose own time is missing or unreadable; undefined: it is left out. */
+  untimed(): Moment | undefined
+}
+
+export interface Moment {
+  readonly text: Uint8Array
+  /** µs since 1970 */
+  readonly at: number
+}
+
 /** Text that was written with escapes: its decoded bytes are appended to the slab when the group closes. */
 interface Decoded {
   /** of its start in `columns` */
@@ -45,8 +59,10 @@ export class EntriesBuilder {
   #count = 0
   #quarantined: Quarantined[] = []
   #decoded: Decoded[] = []
+  readonly #naming: Naming | undefined
 
-  constructor(maxEntries: number) {
+  constructor(maxEntries: number, naming?: Naming) {
+    this.#naming = naming
     this.#columns = new Uint32Array(maxEntries * COLUMNS)
     this.#times = new Float64Array(maxEntries)
     this.#types = new TypeNames(maxEntries)
@@ -71,7 +87,8 @@ export class EntriesBuilder {
     const timeStart = marks[TIME] as number
     const timeEnd = marks[TIME + 1] as number
     // Missing, no string, empty; or longer than could stand in a request for the page behind it.
-    if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES) return 'no_id'
+    if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES)
+      return this.#naming ? this.#addNamed(this.#naming, bytes, origin, start, end, marks, escapes) : 'no_id'
     if (timeStart === NONE) return 'no_time'
     const time =
       escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
@@ -89,6 +106,40 @@ export class EntriesBuilder {
     if (escapes & 2) this.#decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
     this.#times[this.#count++] = time
+    return undefined
+  }
+
+  #addNamed(
+    naming: Naming,
+    bytes: Uint8Array,
+    origin: number,
+    start: number,
+    end: number,
+    marks: Int32Array,
+    escapes: number,
+  ): Reason | undefined {
+    const timeStart = marks[TIME] as number
+    const timeEnd = marks[TIME + 1] as number
+    let at = NaN
+    if (timeStart !== NONE)
+      at = escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
+    const columns = this.#columns
+    const row = this.#count * COLUMNS
+    columns[row + TIME_START] = timeStart - origin
+    columns[row + TIME_END] = timeEnd - origin
+    if (Number.isSafeInteger(at)) {
+      if (escapes & 2) this.#decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    } else {
+      const moment = naming.untimed()
+      if (!moment) return undefined
+      at = moment.at
+      this.#decoded.push({ column: row + TIME_START, bytes: moment.text })
+    }
+    columns[row + RAW_START] = start - origin
+    columns[row + RAW_END] = end - origin
+    this.#decoded.push({ column: row + ID_START, bytes: naming.id(bytes, start, end) })
+    columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
+    this.#times[this.#count++] = at
     return undefined
   }
 

@@ -1,0 +1,122 @@
+// The body of a list as groups of entries: held whole while it is small, streamed when it is not (law 4). The audit log and the history both come through here.
+import { createHash, type Hash } from 'node:crypto'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
+import type { Quarantined } from '../model/source.ts'
+import type { Answer } from './client.ts'
+import type { Group, Splitter, SplitterOptions } from './splitter.ts'
+import { openSplitter } from './splitter.ts'
+
+const QUARANTINE_BYTES = 1024 * 1024
+
+/** What passed of a body, for the case that it stays unreadable: its first MiB, length and hash. */
+export class BodySample {
+  #hash: Hash | undefined
+  readonly #head: Uint8Array[] = []
+  #headBytes = 0
+  #totalBytes = 0
+
+  add(chunk: Uint8Array): void {
+    this.#hash ??= createHash('sha256')
+    this.#hash.update(chunk)
+    this.#totalBytes += chunk.length
+    const room = QUARANTINE_BYTES - this.#headBytes
+    if (room <= 0) return
+    const piece = chunk.subarray(0, room)
+    this.#head.push(piece)
+    this.#headBytes += piece.length
+  }
+
+  get isEmpty(): boolean {
+    return this.#totalBytes === 0
+  }
+
+  quarantined(): Quarantined {
+    const bytes = Buffer.concat(this.#head)
+    return {
+      reason: 'unreadable_page',
+      bytes,
+      totalBytes: this.#totalBytes,
+      sha256: (this.#hash ?? createHash('sha256')).digest('hex'),
+    }
+  }
+}
+
+/**
+ * A body up to 4 MB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
+ * are complete (law 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
+ */
+export async function* readGroups(
+  answer: Answer,
+  options: SplitterOptions,
+  sample: BodySample | undefined,
+): AsyncGenerator<Group> {
+  yield* new GroupReader(options).read(answer, sample)
+}
+
+/**
+ * The same, but of a body that breaks off or is no JSON from some byte on, the whole elements before it come out too, and
+ * only then it throws: for answers that have no pages, so that asking again may break at the same place.
+ */
+export async function* readWholeElements(answer: Answer, options: SplitterOptions): AsyncGenerator<Group> {
+  const reader = new GroupReader(options)
+  try {
+    yield* reader.read(answer, undefined)
+  } catch (error) {
+    yield* reader.rest()
+    throw error
+  }
+}
+
+class GroupReader {
+  readonly #splitter: Splitter
+  #held: Uint8Array[] | undefined = []
+  #heldBytes = 0
+
+  constructor(options: SplitterOptions) {
+    this.#splitter = openSplitter(options)
+  }
+
+  async *read(answer: Answer, sample: BodySample | undefined): AsyncGenerator<Group> {
+    const splitter = this.#splitter
+    for await (const chunk of answer.body) {
+      sample?.add(chunk)
+      if (this.#held) {
+        this.#held.push(chunk)
+        this.#heldBytes += chunk.length
+        if (this.#heldBytes <= WHOLE_BODY_BYTES) continue
+        const held = this.#held
+        this.#held = undefined
+        for (const piece of held) splitter.push(piece)
+      } else {
+        splitter.push(chunk)
+      }
+      yield* this.#groups()
+    }
+    this.#pushHeld()
+    // Throws before anything of a held page is out.
+    splitter.end()
+    yield* this.#groups()
+  }
+
+  /** What is whole of a body that has failed. */
+  *rest(): Generator<Group> {
+    try {
+      this.#pushHeld()
+      this.#splitter.end()
+    } catch {
+      // It has failed already, and the first reason is the one to tell.
+    }
+    yield* this.#groups()
+  }
+
+  #pushHeld(): void {
+    const held = this.#held
+    this.#held = undefined
+    if (held)
+      this.#splitter.push(held.length === 1 && held[0] ? held[0] : Buffer.concat(held, this.#heldBytes))
+  }
+
+  *#groups(): Generator<Group> {
+    for (let group = this.#splitter.take(); group; group = this.#splitter.take()) yield group
+  }
+}

@@ -1,0 +1,196 @@
+// What the history readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
+import { ConnectorError } from '../model/errors.ts'
+import type { Cursor, SourceName } from '../model/source.ts'
+
+export const SECOND_MS = 1_000
+export const MINUTE_MS = 60_000
+export const HOUR_MS = 3_600_000
+export const DAY_MS = 86_400_000
+
+/** The start of the UTC day that an instant lies in, epoch ms. */
+export const dayOf = (at: number): number => Math.floor(at / DAY_MS) * DAY_MS
+
+/** A stretch of time that is read window by window. Instants are epoch ms. */
+export interface Walk {
+  readonly from: number
+  readonly to: number
+  /** all before is read */
+  at: number
+  readonly begunAt: number
+  /** how often in a row the window at `at` could not be read, in any width */
+  failures: number
+  /** the same in the smallest width that there is */
+  stuck: number
+  /** how often it was asked whether the API can tell anything at all */
+  doubts: number
+}
+
+/** How wide a window may be: halved by failures, grown by answers. */
+export interface Width {
+  ms: number
+  /** a window so wide failed; null: none, or long ago */
+  failedMs: number | null
+  /** answers since then */
+  good: number
+}
+
+/** Windows that stayed unreadable and were passed: tried again later. */
+export interface Trouble {
+  from: number
+  to: number
+  readonly sinceAt: number
+  tries: number
+  dueAt: number
+}
+
+export interface HistoryCursor {
+  readonly v: 1
+  /** the UTC day that reading begins with */
+  startAt: number
+  /** nothing before this instant (µs) is shipped */
+  startUs: number
+  unit: 's' | 'ms'
+  /** an answer proved the unit */
+  unitSure: boolean
+  /** epoch ms; before it an empty answer is believed */
+  unitDoubtAt: number
+  /** days before it are read as v1, days from it on as v2 */
+  boundaryAt: number
+  /** days before it have v1 rows in the journal; null: none has */
+  v1To: number | null
+  /** days from it on have v2 events in the journal; null: none has */
+  v2From: number | null
+  /** v1 rows without a readable time were met: windows of v1 are UTC days from then on */
+  timeless: boolean
+  /** the first UTC day that is not known to be over and read to its end */
+  openDay: number
+  /** live reading has read all before this instant once; null: it has not come to an end yet */
+  polledTo: number | null
+  live: Walk | null
+  sweep: Walk | null
+  /** what is to be read for the first time, oldest first */
+  todo: Walk[]
+  /** UTC day (its start, epoch ms, as text) to when it was last read whole and how long that took, ms */
+  rereads: Record<string, readonly [readAt: number, tookMs: number]>
+  troubles: Trouble[]
+  widths: { live: Width; sweep: Width; backfill: Width }
+  /** epoch ms of the next poll */
+  dueAt: number
+  /** how far the server's clock was behind ours at its last answer, ms */
+  serverBehindMs: number
+  /** the newest own time read so far, µs; dated in the future does not count */
+  headUs: number
+}
+
+export function walkOver(from: number, to: number, now: number): Walk {
+  return { from, to, at: from, begunAt: now, failures: 0, stuck: 0, doubts: 0 }
+}
+
+/** The window at `walk.at` is read, or passed. */
+export function stepTo(walk: Walk, at: number): void {
+  walk.at = at
+  walk.failures = 0
+  walk.stuck = 0
+  walk.doubts = 0
+}
+
+const width = (): Width => ({ ms: DAY_MS, failedMs: null, good: 0 })
+
+/** `startMs`: nothing before is wanted. */
+export function freshCursor(now: number, startMs: number, boundaryAt: number): HistoryCursor {
+  const startAt = dayOf(startMs)
+  const today = dayOf(now)
+  return {
+    v: 1,
+    startAt,
+    // Event times have whole seconds (spec §2.3).
+    startUs: Math.floor(startMs / SECOND_MS) * 1_000_000,
+    unit: 's',
+    unitSure: false,
+    unitDoubtAt: 0,
+    boundaryAt,
+    v1To: null,
+    v2From: null,
+    timeless: false,
+    openDay: today,
+    polledTo: null,
+    live: null,
+    sweep: null,
+    todo: startAt < today ? [walkOver(startAt, today, now)] : [],
+    rereads: {},
+    troubles: [],
+    widths: { live: width(), sweep: width(), backfill: width() },
+    dueAt: now,
+    serverBehindMs: 0,
+    headUs: 0,
+  }
+}
+
+/** All of it is read from the start again, under what was learned meanwhile. */
+export function beginAgain(cursor: HistoryCursor, now: number): void {
+  const { startAt, startUs, boundaryAt, unit, unitSure, timeless, v1To, v2From, unitDoubtAt } = cursor
+  const learned = { startAt, startUs, unit, unitSure, timeless, v1To, v2From, unitDoubtAt }
+  Object.assign(cursor, freshCursor(now, startAt, boundaryAt), learned)
+}
+
+/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
+export function openCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
+  const opened = parsed(cursor)
+  if (isCursor(opened)) return opened
+  const version = opened?.['v'] === 1 ? 'damaged' : 'not of version 1, the only one that can be read here'
+  throw new ConnectorError(
+    'journal_corrupt',
+    `The journal's cursor for ${source} of workspace ${workspace} is ${version}: ` +
+      'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal begins again at the configured start',
+  )
+}
+
+export function closeCursor(cursor: HistoryCursor): Cursor {
+  return JSON.stringify(cursor)
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Undefined where it is no JSON: the parser's own message would quote it. */
+function parsed(cursor: Cursor): Fields | undefined {
+  try {
+    return fieldsOf(JSON.parse(cursor))
+  } catch {
+    return undefined
+  }
+}
+
+const fieldsOf = (value: unknown): Fields | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
+
+const numbers = (value: unknown, ...names: string[]): boolean => {
+  const fields = fieldsOf(value)
+  return fields !== undefined && names.every((name) => Number.isFinite(fields[name]))
+}
+
+const orNull = (value: unknown, check: (value: unknown) => boolean) => value === null || check(value)
+const isWalk = (value: unknown) =>
+  numbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'stuck', 'doubts')
+const isTrouble = (value: unknown) => numbers(value, 'from', 'to', 'sinceAt', 'tries', 'dueAt')
+const isListOf = (value: unknown, check: (value: unknown) => boolean) =>
+  Array.isArray(value) && value.every(check)
+
+function isCursor(fields: Fields | undefined): fields is Fields & HistoryCursor {
+  if (fields?.['v'] !== 1) return false
+  const widths = fieldsOf(fields['widths'])
+  const whole = ['startAt', 'startUs', 'unitDoubtAt', 'boundaryAt', 'openDay', 'dueAt', 'serverBehindMs']
+  return (
+    numbers(fields, ...whole, 'headUs') &&
+    (fields['unit'] === 's' || fields['unit'] === 'ms') &&
+    typeof fields['unitSure'] === 'boolean' &&
+    typeof fields['timeless'] === 'boolean' &&
+    ['v1To', 'v2From', 'polledTo'].every((name) => orNull(fields[name], Number.isFinite)) &&
+    orNull(fields['live'], isWalk) &&
+    orNull(fields['sweep'], isWalk) &&
+    isListOf(fields['todo'], isWalk) &&
+    isListOf(fields['troubles'], isTrouble) &&
+    fieldsOf(fields['rereads']) !== undefined &&
+    Object.values(fields['rereads'] as object).every((read) => isListOf(read, Number.isFinite)) &&
+    ['live', 'sweep', 'backfill'].every((name) => numbers(widths?.[name], 'ms', 'good'))
+  )
+}

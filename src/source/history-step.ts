@@ -1,0 +1,84 @@
+// What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
+import type { Clock } from '../model/clock.ts'
+import { Entries } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Appended } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Lane, Origin, Part } from '../model/source.ts'
+import type { SourceWatch } from '../model/watch.ts'
+import type { Start } from './audit-step.ts'
+import type { Client } from './client.ts'
+import type { HistoryCursor, Walk, Width } from './history-cursor.ts'
+import { closeCursor } from './history-cursor.ts'
+import type { Group } from './splitter.ts'
+
+export type HistoryKind = 'usage' | 'query'
+export type HistoryVersion = 'v1' | 'v2'
+
+export interface HistoryOptions {
+  /** its source is `history.usage` or `history.query` */
+  readonly origin: Origin
+  readonly client: Client
+  readonly clock: Clock
+  readonly watch: SourceWatch
+  readonly log: Log
+  readonly kind: HistoryKind
+  readonly version: HistoryVersion
+  /** of v2: days before this UTC midnight (epoch ms) are read as v1; undefined: none */
+  readonly v1Until: number | undefined
+  readonly intervalMs: number
+  readonly start: Start
+  /** the trailing span whose days are read again; 0: none */
+  readonly rereadMs: number
+  /** read what is there now, without re-reads or interval, and be done */
+  readonly once: boolean
+  readonly maxEntryBytes: number
+  readonly maxDepth: number
+}
+
+/** What every step of a reader works with: the options, and a cursor that it may change. */
+export interface Step {
+  readonly options: HistoryOptions
+  readonly cursor: HistoryCursor
+  readonly signal: AbortSignal
+}
+
+/** One window's worth of one of the things that want to be read. */
+export interface Task {
+  readonly kind: 'live' | 'sweep' | 'backfill' | 'trouble'
+  readonly lane: Lane
+  readonly walk: Walk
+  readonly width: Width
+}
+
+/** How a step hands parts out, learns what became of them, and gives what it found. */
+export type Steps<T = void> = AsyncGenerator<Part, T, Appended>
+
+/** A part with the cursor as it stands now: the last of its answer. */
+export function lastPart(step: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
+  return { ...midPart(group, undefined), cursor: closeCursor(step.cursor), ...more }
+}
+
+/** A part of an answer that is not whole yet. `headAt`: new entries before this instant (µs) are late. */
+export function midPart(group: Group | undefined, headAt: number | undefined): Part {
+  return {
+    entries: group?.entries ?? Entries.none,
+    quarantined: group?.quarantined ?? [],
+    findings: [],
+    headAt,
+    cursor: undefined,
+    gaps: 0,
+    fault: undefined,
+  }
+}
+
+/** The same error with what is done about it. */
+export function toldAs(error: ConnectorError, next: string): ConnectorError {
+  const { code, message, retryAfterMs } = error
+  return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
+}
+
+/** `2026-11-21` */
+export const dayText = (at: number): string => new Date(at).toISOString().slice(0, 10)
+/** `2026-11-21T10:00:00Z` */
+export const instantText = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`

@@ -1,0 +1,235 @@
+// One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
+import type { Entries } from '../model/entries.ts'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
+import type { Lane } from '../model/source.ts'
+import { readWholeElements } from './answer-groups.ts'
+import { atOrAfter } from './audit-page.ts'
+import type { BodyLimits } from './body.ts'
+import type { HistoryCursor } from './history-cursor.ts'
+import { DAY_MS, dayOf, MINUTE_MS, SECOND_MS } from './history-cursor.ts'
+import { RowNaming } from './history-rows.ts'
+import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
+import { lastPart, midPart } from './history-step.ts'
+import { noteVersion, versionAt } from './history-version.ts'
+import { NARROWEST_MS } from './history-width.ts'
+import type { Group, SplitterOptions } from './splitter.ts'
+
+/** A window that takes longer, as far as we wait for the server, is asked for in halves. */
+const LONGEST_MS = 10 * MINUTE_MS
+/** An answer up to this, and so quick, lets the next window be wider than a day. */
+const LIGHT_BYTES = 1024 * 1024
+const LIGHT_MS = 10_000
+const CLOCKS_APART_MS = 30 * DAY_MS
+/** Entries dated further in the future than this are shipped, but do not lead. */
+const FUTURE_MS = 600_000
+
+export interface Window {
+  /** epoch ms, whole seconds but for the end of the open day */
+  readonly from: number
+  readonly to: number
+  readonly version: HistoryVersion
+  /** v1 rows may have no time: the window is a UTC day, the open one as far as it goes */
+  readonly isDay: boolean
+  /** in halves it could be read too */
+  readonly divisible: boolean
+}
+
+/** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. */
+export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
+  const { boundaryAt, timeless, troubles } = cursor
+  for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
+  const { at } = walk
+  if (at >= walk.to) return undefined
+  // Of the open day the beginning will do: its ordinals are those of the whole.
+  if (timeless && versionAt(cursor, at) === 'v1')
+    return dayWindow(at, dayOf(walk.to) === dayOf(at) ? walk.to : undefined)
+  const day = dayOf(at)
+  const days = kind === 'backfill' ? Math.floor(width.ms / DAY_MS) * DAY_MS : DAY_MS
+  const to = at === day && width.ms >= DAY_MS ? at + days : Math.min(at + width.ms, day + DAY_MS)
+  const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
+  return windowOver(cursor, at, Math.min(to, walk.to, ...ahead))
+}
+
+/** The window [from, to), which may not cross the boundary between versions. */
+export function windowOver(cursor: HistoryCursor, from: number, to: number): Window {
+  const version = versionAt(cursor, from)
+  if (version === 'v1' && cursor.timeless) return dayWindow(from, undefined)
+  return { from, to, version, isDay: false, divisible: to - from > NARROWEST_MS }
+}
+
+function dayWindow(at: number, openTo: number | undefined): Window {
+  const from = dayOf(at)
+  return { from, to: openTo ?? from + DAY_MS, version: 'v1', isDay: true, divisible: false }
+}
+
+export interface Reading {
+  /** the last group, not handed out yet */
+  readonly pending: Group | undefined
+  /** entries and malformed elements */
+  readonly elements: number
+  /** v1 rows without a readable time that were not shipped, since the window is no day */
+  readonly leftOut: number
+  readonly light: boolean
+  /** the answer had begun when it failed */
+  readonly answered: boolean
+  /** the window could not be read to its end; what is not about the window is thrown instead */
+  readonly error: ConnectorError | undefined
+}
+
+/** About the window: another one may be read. What else goes wrong says nothing about this one. */
+const aboutWindow: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'too_large',
+  'timeout',
+  'bad_reply',
+  'server_error',
+])
+
+export function isAboutWindow(error: unknown, answered: boolean): error is ConnectorError {
+  if (!(error instanceof ConnectorError)) return false
+  // Cut off in the middle may be a proxy's limit of time; a login page in its place says nothing.
+  if (error.code === 'unreachable' || error.code === 'bad_reply') return answered
+  return aboutWindow.has(error.code)
+}
+
+/** Reads one window and hands out all but its last group. `headAt`: as of a part. */
+export async function* readWindow(
+  step: Step,
+  window: Window,
+  lane: Lane,
+  headAt: number | undefined,
+): Steps<Reading> {
+  const { cursor, options } = step
+  const startedAt = options.clock.elapsed()
+  const naming = window.version === 'v1' ? new RowNaming(window.isDay ? window.from : undefined) : undefined
+  const seen = { elements: 0, bytes: 0, answered: false, untold: false }
+  let pending: Group | undefined
+  let error: ConnectorError | undefined
+  try {
+    const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
+    for await (const whole of groups) {
+      const group = shippable(cursor, window, whole)
+      seen.elements += whole.entries.count + whole.quarantined.length
+      seen.bytes += whole.entries.bytes.length
+      noteHead(step, group)
+      if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
+      if (pending) {
+        // Says before anything is kept of this window as which version it was read.
+        if (seen.untold) yield lastPart(step, undefined)
+        seen.untold = false
+        yield midPart(pending, headAt)
+      }
+      pending = group
+    }
+  } catch (caught) {
+    if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
+    error = caught
+  }
+  const light = seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS
+  return {
+    pending,
+    elements: seen.elements,
+    leftOut: naming?.leftOut ?? 0,
+    light,
+    answered: seen.answered,
+    error,
+  }
+}
+
+/** Asks for a window in `unit` and gives its groups. Spec §4.2 and §9: paths and shapes of both versions. */
+export function ask(
+  { options, cursor, signal }: Step,
+  window: Window,
+  unit: HistoryCursor['unit'],
+  lane: Lane,
+  naming: RowNaming | undefined,
+  answered: () => void,
+): AsyncGenerator<Group> {
+  const { client, kind } = options
+  // Either end may be inclusive or not: a second more on both sides, and dedup. Not around a day whose ordinals count.
+  const margin = window.isDay ? 0 : 1
+  const start = Math.max(0, Math.floor(window.from / SECOND_MS) - margin)
+  const end = Math.ceil(window.to / SECOND_MS) + margin
+  const zeros = unit === 'ms' ? '000' : ''
+  const path = `/api/${window.version}/history/${kind}?start_time=${start}${zeros}&end_time=${end}${zeros}`
+  const request = { method: 'GET' as const, path, limits: limitsOf(window) }
+  return client.send(request, lane, signal, (answer) => {
+    answered()
+    const behindMs = answer.serverAt === undefined ? 0 : answer.sentAt - answer.serverAt - SECOND_MS
+    // Further off than this it is the server's clock that is wrong, or a cache that answers.
+    cursor.serverBehindMs = behindMs > 0 && behindMs < CLOCKS_APART_MS ? behindMs : 0
+    return readWholeElements(answer, splitterOptions(window.version, options, naming))
+  })
+}
+
+function limitsOf({ divisible }: Window): BodyLimits {
+  const limits = {
+    capBytes: 2 * 1024 ** 3,
+    totalMs: 60_000,
+    wholeBytes: WHOLE_BODY_BYTES,
+    idleMs: 30_000,
+    minBytesPerSecond: 32 * 1024,
+  }
+  // What cannot be asked for in halves may be as large as it is; the pace holds all the same.
+  return divisible ? { ...limits, longestMs: LONGEST_MS } : { ...limits, capBytes: 64 * 1024 ** 3 }
+}
+
+function splitterOptions(
+  version: HistoryVersion,
+  { maxDepth, maxEntryBytes }: Step['options'],
+  naming: RowNaming | undefined,
+): SplitterOptions {
+  const limits = { maxDepth, maxEntryBytes }
+  // The type is a product area (spec §2.3); of v1 rows it is what stands in its place (spec §2.4).
+  return version === 'v2'
+    ? {
+        ...limits,
+        arrayKey: 'events',
+        idKey: 'unique_usage_id',
+        timeKey: 'utc_time',
+        typeKey: 'product_surface_area',
+      }
+    : { ...limits, idKey: undefined, timeKey: 'timestamp', typeKey: 'Task', ...(naming && { naming }) }
+}
+
+/** Nothing before the start; nothing of a day that is read as the other version, as a window's edges may bring it. */
+function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Window, group: Group): Group {
+  // A row without a time is dated with its day, which may begin before the start does.
+  const least = window.isDay ? startAt * 1000 : startUs
+  const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
+  const late = atOrAfter(group.entries, from)
+  const entries = window.version === 'v1' ? before(late, boundaryAt * 1000) : late
+  return entries === group.entries ? group : { ...group, entries }
+}
+
+function before(entries: Entries, untilUs: number): Entries {
+  const kept: number[] = []
+  for (let i = 0; i < entries.count; i++) if (entries.at(i) < untilUs) kept.push(i)
+  return kept.length === entries.count ? entries : entries.pick(kept)
+}
+
+function noteHead({ cursor, options }: Step, { entries }: Group): void {
+  const horizonUs = (options.clock.now() + FUTURE_MS) * 1000
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.at(i)
+    if (at > cursor.headUs && at <= horizonUs) cursor.headUs = at
+  }
+}
+
+/** v2 is not everywhere yet (spec §9): its absence is told with the way out, and never taken for a reason to read v1. */
+function withAdvice(error: unknown, version: HistoryVersion): unknown {
+  if (!(error instanceof ConnectorError) || version === 'v1') return error
+  const { code, message } = error
+  if (code !== 'not_found' && code !== 'forbidden' && code !== 'misconfigured') return error
+  return new ConnectorError(
+    code,
+    `${message}. Either version 2 of the history API is not there for this workspace yet: set history.version: v1; or the key lacks the permission for the history: grant it. See docs/sources/history.md`,
+    { cause: error },
+  )
+}
+
+/** New entries of `kind` before this instant (µs) are late: live reading had been there. */
+export function headAtOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
+  return polledTo === null || kind === 'backfill' || kind === 'trouble' ? undefined : polledTo * 1000
+}
