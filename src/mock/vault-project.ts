@@ -50,6 +50,9 @@ export interface Project {
   readonly workspaceShares: WorkspaceShare[]
   /** the deleted ones too */
   readonly files: VaultFile[]
+  /** of those that are not deleted */
+  filesCount: number
+  sizeBytes: number
   readonly reviews: ReviewTable[]
   /** when it leaves the listing, once somebody deleted it */
   goneUs: number | undefined
@@ -95,7 +98,6 @@ function sharingOf(project: Project, { workspaceId, userId }: Identities) {
 
 /** As the listing shows it. */
 export function renderProject(project: Project, identities: Identities): Buffer {
-  const files = liveFiles(project)
   const shown = {
     id: project.id,
     name: project.name,
@@ -103,9 +105,9 @@ export function renderProject(project: Project, identities: Identities): Buffer 
     created_at: stampOf(project.createdUs),
     updated_at: stampOf(project.updatedUs),
     project_updated_at: stampOf(project.contentUs),
-    files_count: files.length,
+    files_count: project.filesCount,
     query_count: project.queries,
-    size_bytes: files.reduce((total, file) => total + file.sizeBytes, 0),
+    size_bytes: project.sizeBytes,
     is_knowledge_base_project: project.knowledgeBase,
     sharing: sharingOf(project, identities),
   }

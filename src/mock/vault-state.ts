@@ -136,6 +136,8 @@ export class VaultState {
       userShares: [],
       workspaceShares: [],
       files: [],
+      filesCount: 0,
+      sizeBytes: 0,
       reviews: [],
       goneUs: undefined,
       spelling,
@@ -177,6 +179,8 @@ export class VaultState {
     }))
     for (const file of made) {
       project.files.push(file)
+      project.filesCount++
+      project.sizeBytes += file.sizeBytes
       this.#files.set(file.id, { project, file })
     }
     this.#contentChanged(deed, project)
@@ -190,7 +194,11 @@ export class VaultState {
 
   /** Those already deleted stay as they are. */
   deleteFiles(deed: Deed, project: Project, files: readonly VaultFile[]): void {
-    for (const file of files) file.deletedUs ??= deed.atUs
+    for (const file of files.filter(({ deletedUs }) => deletedUs === undefined)) {
+      file.deletedUs = deed.atUs
+      project.filesCount--
+      project.sizeBytes -= file.sizeBytes
+    }
     this.#contentChanged(deed, project)
   }
 

@@ -1,0 +1,255 @@
+// The vault's state: moved by the traffic's entries, the same whatever the polling, changed by hand with an entry each.
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { projectName, PROJECTS } from '../../../src/mock/resources.ts'
+import { movingTypes } from '../../../src/mock/vault-people.ts'
+import type { MockEntry } from '../../../src/mock/entry.ts'
+import type { Mock } from '../../../src/mock/mock.ts'
+import { START } from './world.ts'
+import { vaultWorld } from './vault-world.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+
+type Parsed = Record<string, unknown> & { data: Record<string, unknown> }
+const parsed = ({ raw }: MockEntry) => JSON.parse(Buffer.from(raw).toString()) as Parsed
+const bytes = (mock: Mock) => mock.projects().map(({ raw }) => Buffer.from(raw).toString())
+const busy = { entriesPerHour: 400, since: START - 7 * DAY, exotic: 0 }
+
+describe('the vault', () => {
+  it('is the same for a seed whatever the polling', () => {
+    const traffic = { entriesPerHour: 200, since: START - DAY }
+    const whole = vaultWorld({ seed: 3, traffic })
+    whole.clock.pass(DAY)
+    const expected = bytes(whole.mock)
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 4 * HOUR }), { maxLength: 20 }), (steps) => {
+        const { clock, mock } = vaultWorld({ seed: 3, traffic })
+        for (const step of steps) {
+          clock.set(Math.min(START + DAY, clock.now() + step))
+          mock.projects()
+        }
+        clock.set(START + DAY)
+        expect(bytes(mock)).toEqual(expected)
+        expect(mock.projectChanges()).toEqual(whole.mock.projectChanges())
+      }),
+      { numRuns: 10 },
+    )
+  })
+
+  it('changes with an entry of the same user at the same microsecond, and each such entry changes it', () => {
+    const { mock } = vaultWorld({ traffic: busy })
+    const since = busy.since * 1000
+    const changes = mock.projectChanges().filter(({ atUs, kind }) => atUs >= since && kind !== 'deleted')
+    expect(new Set(changes.map(({ kind }) => kind)).size).toBe(9)
+    const moving = mock.entries().filter(({ type }) => movingTypes.includes(type))
+    const placeOf = (atUs: number, user: string) => `${atUs} ${user}`
+    const entries = new Set(moving.map((entry) => placeOf(entry.atUs, parsed(entry)['user'] as string)))
+    for (const { atUs, user } of changes) expect(entries).toContain(placeOf(atUs, user))
+    // A retry shows in no listing; an API call for what is not there changes nothing.
+    const silent = ['user:retry_vault_files', 'api:vault_delete_project']
+    const changed = new Set(changes.map(({ atUs, user }) => placeOf(atUs, user)))
+    for (const entry of moving.filter(({ type }) => !silent.includes(type)))
+      expect(changed).toContain(placeOf(entry.atUs, parsed(entry)['user'] as string))
+  })
+
+  it('is named by its entries: the project that they changed', () => {
+    const { mock } = vaultWorld({ traffic: busy })
+    // Now and then two entries share a stamp.
+    const projects = Map.groupBy(mock.projectChanges(), ({ atUs, user }) => `${atUs} ${user}`)
+    const moving = mock.entries().filter(({ type }) => movingTypes.includes(type))
+    let told = 0
+    for (const entry of moving) {
+      const { data, user } = parsed(entry)
+      const changed = projects.get(`${entry.atUs} ${user as string}`)
+      if (!changed || data['project_id'] === undefined) continue
+      expect(changed.map(({ project }) => project)).toContain(data['project_id'])
+      told++
+    }
+    expect(told).toBeGreaterThan(200)
+  })
+
+  it('leaves all other entries as they are, whatever projects there are', () => {
+    const entriesOf = (projects: number) => {
+      const { mock } = vaultWorld({ projects, traffic: { entriesPerHour: 200, since: START - 3 * DAY } })
+      return mock
+        .entries()
+        .map((entry) => [
+          entry.id,
+          movingTypes.includes(entry.type) ? entry.type : Buffer.from(entry.raw).toString(),
+        ])
+    }
+    expect(entriesOf(0)).toEqual(entriesOf(48))
+  })
+
+  it('has the projects that history events name, and its people never delete or rename those', () => {
+    const { mock } = vaultWorld({ traffic: { ...busy, since: START - 14 * DAY } })
+    const names = mock.projects().map(({ name }) => name)
+    for (let n = 0; n < PROJECTS; n++) expect(names).toContain(projectName(n))
+    const kinds = mock.projectChanges().map(({ kind }) => kind)
+    for (const kind of ['created', 'deleted', 'renamed'] as const)
+      expect(kinds.filter((each) => each === kind).length).toBeGreaterThan(5)
+    // Neither dies out nor grows without end.
+    expect(names.length).toBeGreaterThan(PROJECTS)
+    expect(names.length).toBeLessThan(PROJECTS + 40)
+  })
+
+  it('differs between workspaces and seeds', () => {
+    const idsOf = (seed: number) =>
+      vaultWorld({ seed })
+        .mock.projects()
+        .map(({ id }) => id)
+    const first = new Set(idsOf(1))
+    expect(idsOf(2).some((id) => first.has(id))).toBe(false)
+    const { mock } = vaultWorld({ workspaces: [{ name: 'acme' }, { name: 'beta', projects: 3 }] })
+    expect(mock.projects('beta')).toHaveLength(3)
+    expect(mock.projects('beta').some(({ id }) => mock.projects('acme').some((own) => own.id === id))).toBe(
+      false,
+    )
+  })
+})
+
+describe('changes by hand', () => {
+  it('leave the audit entry of a person, and are told in the log', () => {
+    const { clock, mock } = vaultWorld({ projects: 0 })
+    const { project } = mock.changeProject({ do: 'create', name: 'One', by: 'ada@acme.example' })
+    const other = { user: 'ben@acme.example' }
+    mock.changeProject({ do: 'rename', project, name: 'Two' })
+    mock.changeProject({ do: 'knowledge_base', project, value: true })
+    mock.changeProject({ do: 'share', project, with: other })
+    mock.changeProject({ do: 'share', project, with: other, permission: 'EDIT' })
+    mock.changeProject({ do: 'share', project, with: { workspace: 9001 } })
+    mock.changeProject({ do: 'unshare', project, with: other })
+    const { files = [] } = mock.changeProject({ do: 'upload', project })
+    mock.changeProject({ do: 'delete_files', project, files })
+    mock.changeProject({ do: 'query', project })
+    mock.changeProject({ do: 'delete', project })
+    clock.pass(HOUR)
+    expect(mock.projects()).toEqual([])
+    expect(mock.projectChanges().map(({ kind }) => kind)).toEqual([
+      'created',
+      'renamed',
+      'knowledge_base',
+      'shared',
+      'share_changed',
+      'shared',
+      'unshared',
+      'files',
+      'files',
+      'queries',
+      'deletion',
+      'deleted',
+    ])
+    const entries = mock.entries()
+    expect(entries.map(({ type }) => type.replace('user:', ''))).toEqual([
+      'create_vault_folder',
+      'update_vault_folder_metadata',
+      'update_vault_folder_metadata',
+      'create_vault_folder_sharing_permissions',
+      'update_vault_folder_sharing_permissions',
+      'create_vault_folder_sharing_permissions',
+      'delete_vault_folder_sharing_permissions',
+      'upload_vault_files',
+      'delete_vault_files',
+      'semantic_search_with_vault_folder',
+      'delete_vault_folder',
+    ])
+    for (const entry of entries) expect(parsed(entry).data['project_id']).toBe(project)
+    expect(parsed(entries[0] as MockEntry)['user']).toBe('ada@acme.example')
+  })
+
+  it('of what is not there are refused', () => {
+    const { mock } = vaultWorld({ projects: 1 })
+    const [{ id: project } = { id: '' }] = mock.projects()
+    mock.changeProject({ do: 'delete', project })
+    expect(mock.projects()).toMatchObject([{ id: project, deleting: true }])
+    expect(() => mock.changeProject({ do: 'rename', project, name: 'x' })).toThrow(/being deleted/)
+    expect(() => mock.changeProject({ do: 'query', project: 'none' })).toThrow(/no project none/)
+  })
+})
+
+describe('the listing, as its switches say', () => {
+  it('answers 201, or 200', async () => {
+    const { mock, list } = vaultWorld()
+    expect((await list()).status).toBe(201)
+    mock.setSwitches({ vault_status: '200' })
+    expect((await list()).status).toBe(200)
+  })
+
+  it('refuses an empty range of time, or answers nothing', async () => {
+    const { mock, call, list } = vaultWorld()
+    const query = '?created_after=1700000000&created_before=1700000000'
+    expect((await call('GET', `/workspace/projects${query}`)).status).toBe(400)
+    mock.setSwitches({ created_range: 'empty' })
+    expect((await list(query)).projects).toEqual([])
+  })
+
+  it('serves at most so many a page as its cap', async () => {
+    const { list } = vaultWorld({ switches: { per_page_cap: 7 } })
+    const { pagination, ids } = await list('?per_page=50')
+    expect([ids.length, pagination.per_page, pagination.total, pagination.total_pages]).toEqual([7, 7, 48, 7])
+  })
+
+  it('sorts by the date it is told', async () => {
+    const { clock, mock, list } = vaultWorld()
+    const oldest = (await list('?per_page=100')).ids.at(-1) ?? ''
+    clock.pass(1000)
+    mock.changeProject({ do: 'share', project: oldest, with: { user: 'new@acme.example' } })
+    expect((await list('?per_page=100')).ids.at(-1)).toBe(oldest)
+    mock.setSwitches({ project_date: 'updated_at' })
+    expect((await list()).ids[0]).toBe(oldest)
+  })
+})
+
+describe('a faulty listing', () => {
+  it('shifts between pages: what was made, moved or deleted is in the ground truth with its entry', async () => {
+    const { clock, mock, list } = vaultWorld({ faults: { shifting_list: 1 } })
+    const before = mock.projectChanges().length
+    for (let page = 1; page <= 12; page++) {
+      clock.pass(1000)
+      await list(`?page=${1 + (page % 3)}`)
+    }
+    const kinds = mock
+      .projectChanges()
+      .slice(before)
+      .map(({ kind }) => kind)
+    for (const kind of ['created', 'files', 'deleted'] as const) expect(kinds).toContain(kind)
+    expect(mock.entries()).toHaveLength(12)
+  })
+
+  it('shifts so that a reader of pages misses one that is there all the time', async () => {
+    const missed = async (nth: number[]) => {
+      const { clock, mock, list } = vaultWorld({ faults: { shifting_list: { nth } } })
+      const there = mock.projects().map(({ id }) => id)
+      const read = new Set<string>()
+      for (let page = 1; page <= 3; page++) {
+        clock.pass(1000)
+        for (const id of (await list(`?page=${page}`)).ids) read.add(id)
+      }
+      const still = new Set(mock.projects().map(({ id }) => id))
+      return there.filter((id) => still.has(id) && !read.has(id))
+    }
+    expect(await missed([])).toEqual([])
+    expect((await Promise.all([[2], [3], [2, 3]].map(missed))).flat()).not.toEqual([])
+  })
+
+  it('skips one that is there, and its totals agree', async () => {
+    const { mock, list } = vaultWorld({ faults: { list_skips: { nth: [1] } } })
+    const first = await list('?per_page=100')
+    expect([first.ids.length, first.pagination.total]).toEqual([47, 47])
+    expect((await list('?per_page=100')).ids).toHaveLength(48)
+    expect(mock.projectChanges().filter(({ kind }) => kind === 'deleted')).toEqual([])
+  })
+
+  it('knows the faults of pages', async () => {
+    const faults = { repeated_page: { nth: [2] }, duplicated: { nth: [3] }, empty_page: { nth: [4] } }
+    const { list } = vaultWorld({ faults: { ...faults, shuffled_page: { nth: [5] } } })
+    const first = await list()
+    expect((await list('?page=2')).ids).toEqual(first.ids)
+    expect((await list()).ids).toHaveLength(25)
+    expect((await list()).ids).toEqual([])
+    const shuffled = (await list()).ids
+    expect(shuffled).not.toEqual(first.ids)
+    expect([...shuffled].sort()).toEqual([...first.ids].sort())
+  })
+})
