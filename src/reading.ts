@@ -6,9 +6,12 @@ import type { Source, SourceName } from './model/source.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
 import type { Network, Shared } from './outside.ts'
+import { openProbe, type Probe } from './probing.ts'
 import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
+import { HistorySource } from './source/history.ts'
+import type { HistoryKind } from './source/history.ts'
 import { paceOf } from './source/tiers.ts'
 
 export interface Reader extends Collector {
@@ -20,6 +23,7 @@ export interface Reader extends Collector {
 export interface Reading {
   readonly workspace: string
   readonly readers: readonly Reader[]
+  readonly canary: Probe<Reader>['canary'] | undefined
   budgets(): readonly BudgetStatus[]
   close(): Promise<void>
 }
@@ -40,9 +44,13 @@ export function openReading(shared: Shared, workspace: WorkspaceConfig): Reading
   const access = new Access(shared, workspace, outside.network())
   const readers: Reader[] = []
   if (workspace.audit) readers.push(auditReader(access, workspace.audit))
+  if (workspace.history?.usage) readers.push(historyReader(access, workspace.history, 'usage'))
+  if (workspace.history?.query) readers.push(historyReader(access, workspace.history, 'query'))
+  const probe = openProbe(shared, workspace, readers, (source, watch) => access.client(source, watch))
   return {
     workspace: workspace.name,
-    readers,
+    readers: probe?.readers ?? readers,
+    canary: probe?.canary,
     budgets: () => access.budgets(),
     close: () => access.close(),
   }
@@ -144,4 +152,27 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
     })
   })
+}
+
+function historyReader(
+  access: Access,
+  history: NonNullable<WorkspaceConfig['history']>,
+  kind: HistoryKind,
+): Reader {
+  return access.reader(
+    `history.${kind}`,
+    history.interval,
+    () => true,
+    (common) => {
+      return new HistorySource({
+        ...common,
+        kind,
+        version: history.version,
+        v1Until: history.v1_until,
+        intervalMs: history.interval,
+        start: history.start,
+        rereadMs: history.reread,
+      })
+    },
+  )
 }

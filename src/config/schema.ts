@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { duration } from '../model/units.ts'
 import { isRecord, listen, sizeFrom } from './fields.ts'
+import { rereadFault } from './history.ts'
 import { sink } from './sink.ts'
 import { sourcesOf, workspace, type WorkspaceConfig } from './workspace.ts'
 
@@ -79,6 +80,15 @@ function someSource(workspaces: readonly unknown[], issue: Issue): void {
     issue(['workspaces'], 'no workspace has a source switched on: want audit: {} in one of them at least')
 }
 
+function rereadWithinKeys(workspaces: readonly unknown[], journal: unknown, issue: Issue): void {
+  for (const [index, part] of workspaces.entries()) {
+    const history = isRecord(part) ? part['history'] : undefined
+    if (!isRecord(history) || !isRecord(journal)) continue
+    const fault = rereadFault(history['reread'], journal['keep_keys'])
+    if (fault !== undefined) issue(['workspaces', index, 'history', 'reread'], fault)
+  }
+}
+
 export const configSchema = z
   .strictObject({
     journal: journal().prefault({}).describe('Where what was read is kept until every sink has it.'),
@@ -95,6 +105,7 @@ export const configSchema = z
         if (Array.isArray(value[group])) uniqueNames(group, value[group] as unknown[], issue)
       const workspaces: unknown = value['workspaces']
       if (Array.isArray(workspaces) && workspaces.length > 0) someSource(workspaces as unknown[], issue)
+      if (Array.isArray(workspaces)) rereadWithinKeys(workspaces as unknown[], value['journal'], issue)
     },
     { when: () => true },
   )

@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import { duration, secret } from '../model/units.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
-import { canary, history, vault } from './later.ts'
+import { history } from './history.ts'
+import { canary, vault } from './later.ts'
 
 const audit = () =>
   z.strictObject({
@@ -53,7 +54,7 @@ export const workspace = z
     base_url: baseUrl().describe("Address of the workspace's API, such as https://api.example.com."),
     api_key: apiKey().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
     audit: audit().optional().describe('The audit log. Present is on; {} takes the defaults.'),
-    history: history().optional().describe('Usage and query history. Not in this version yet.'),
+    history: history().optional().describe('Usage and query history. Present is on; {} takes the defaults.'),
     vault: vault().optional().describe('The vault inventory. Not in this version yet.'),
     canary: canary().optional().describe('An end-to-end probe. Not in this version yet.'),
     rate_limits: rateLimits().prefault({}).describe('Requests a minute for this key; the documented limits.'),
