@@ -1,4 +1,4 @@
-// Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers), image (needs a container engine).
+// Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers), image (needs a container engine), browser (a Chromium).
 import { defineConfig } from 'vitest/config'
 
 const suite = (name: string, folders: string[], testTimeout: number) => ({
@@ -14,11 +14,12 @@ const suite = (name: string, folders: string[], testTimeout: number) => ({
 export default defineConfig({
   test: {
     projects: [
-      suite('unit', ['unit', 'contract'], 20_000),
+      suite('unit', ['unit', 'contract', 'conformance'], 20_000),
       suite('simulation', ['simulation'], 900_000),
       suite('e2e', ['e2e'], 600_000),
       suite('integration', ['integration'], 300_000),
       suite('image', ['image'], 120_000),
+      suite('browser', ['browser'], 60_000),
     ],
   },
 })

@@ -9,6 +9,8 @@ import { style } from './style.ts'
 import { escapeHtml, isTrouble, unbroken } from './text.ts'
 import { tilesHtml } from './tiles.ts'
 
+/** A sentence of several troubles is set smaller. */
+const LONG_SENTENCE = 110
 /** Without a script the browser loads the page anew, and begins at its top: not too often. */
 const RELOAD_SECONDS = 15
 
@@ -58,11 +60,12 @@ const footer = `<footer><p>New and Delivered count since the start. For machines
 /** `config`: the configuration as text, its secrets masked. Everything else comes from the report, escaped here. */
 export function renderPage(report: StatusReport, config?: string): string {
   const now = Date.parse(report.reported_at)
+  const classes = `${report.ok ? 'good' : 'bad'}${report.sentence.length > LONG_SENTENCE ? ' long' : ''}`
   return `<!doctype html>
 <html lang="en">${headHtml(report)}
 <body><a class="skip" href="#main">To the status</a>
 ${bannerHtml(report, now)}
-<main id="main" data-live tabindex="-1"><h1 class="${report.ok ? 'good' : 'bad'}">${escapeHtml(unbroken(report.sentence))}</h1>
+<main id="main" data-live tabindex="-1"><h1 class="${classes}">${escapeHtml(unbroken(report.sentence))}</h1>
 ${tilesHtml(report)}
 ${readingHtml(report.workspaces, now)}
 ${deliveringHtml(report.sinks, now)}

@@ -41,7 +41,7 @@ function backlog({ progress, lag_seconds, name }: SourceStatus) {
   const bar = progressHtml(`${name}: how far the backlog is read`, progress)
   return {
     kind: 'progress',
-    html: `${bar} <span>${percent(progress)} of the backlog's time read</span>`,
+    html: `${bar} <span>${percent(progress)} of the backlog read, by time</span>`,
   } as const
 }
 

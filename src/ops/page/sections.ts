@@ -9,8 +9,10 @@ interface Matter {
   readonly key: string
   /** HTML */
   readonly what: string
-  /** plain text: what to type or to read */
-  readonly then: string
+  /** plain text: what to do about it */
+  readonly advice?: string
+  /** what to type */
+  readonly command?: string
 }
 
 function matters({ sinks, journal }: StatusReport): Matter[] {
@@ -20,42 +22,43 @@ function matters({ sinks, journal }: StatusReport): Matter[] {
     .map(({ name, dead_letters }) => ({
       key: `letters ${name}`,
       what: `<b>${countText(dead_letters, 'dead letters')}</b> at ${verbatim(name)}: refused for good`,
-      then: `auditferry dead-letters list --sink ${name}`,
+      command: `auditferry dead-letters list --sink ${name}`,
     }))
   const rest: (Matter & { readonly count: number })[] = [
     {
       key: 'quarantined',
       count: quarantined,
-      what: `<b>${countText(quarantined, 'elements')}</b> quarantined: malformed, kept as they came, not delivered`,
-      then: 'auditferry quarantine list',
+      what: `<b>${countText(quarantined, 'elements')}</b> quarantined: malformed, kept byte for byte, not delivered`,
+      command: 'auditferry quarantine list',
     },
     {
       key: 'gaps',
       count: gaps,
       what: `<b>${countText(gaps, 'possible gaps')}</b>: entries that may have been missed for good`,
-      then: "compare that day's number of entries with the API's own view",
+      advice: "compare that day's number of entries with the API's own view",
     },
     {
       key: 'findings',
       count: findings,
       what: `<b>${countText(findings, 'findings')}</b>: somebody else fetched the log under the key's user`,
-      then: 'name a known tool in expected_user_agents, or rotate the key',
+      advice: 'name a known tool in expected_user_agents, or rotate the key',
     },
     {
       key: 'strangers',
       count: strangers.length,
       what: `<b>Left the configuration</b>: ${verbatim(strangers.join(', '))}`,
-      then: 'nothing is held back for it; what it was owed goes with the settled entries',
+      advice: 'nothing is held back for it; what it was owed goes with the settled entries',
     },
   ]
   return [...letters, ...rest.filter(({ count }) => count > 0)]
 }
 
 export function mattersHtml(report: StatusReport): string {
-  const items = matters(report).map(
-    ({ key, what, then }) =>
-      `<li data-key="${escapeHtml(key)}">${what}<br><code>${escapeHtml(then)}</code></li>`,
-  )
+  const items = matters(report).map(({ key, what, advice, command }) => {
+    const then =
+      command === undefined ? soft(escapeHtml(advice ?? '')) : `<code>${escapeHtml(command)}</code>`
+    return `<li data-key="${escapeHtml(key)}">${what}<br>${then}</li>`
+  })
   const inner =
     items.length > 0
       ? `<ul class="matters">${items.join('\n')}</ul>`

@@ -27,6 +27,7 @@ button[aria-pressed=true]{background:var(--ink);border-color:var(--ink);color:va
 h1{font-size:clamp(1.35rem,1rem + 2vw,2rem);line-height:1.25;font-weight:600;letter-spacing:-.01em;margin:1.5rem 0 1.75rem;text-wrap:balance;
 padding:.15rem 0 .15rem 1rem;border-left:.3rem solid var(--good);overflow-wrap:anywhere}
 h1.bad{border-color:var(--bad)}
+h1.long{font-size:clamp(1.15rem,1rem + .8vw,1.4rem)}
 h2{font-size:1.05rem;font-weight:600;margin:0 0 .6rem}
 h3{font-size:1rem;font-weight:600;margin:0;overflow-wrap:anywhere}
 section{background:var(--card);border:1px solid var(--line);border-radius:.75rem;padding:1.1rem 1.4rem;margin:0 0 1rem}
@@ -48,8 +49,7 @@ const tiles = `
 .spark path{vector-effect:non-scaling-stroke;stroke-linejoin:round}
 .spark .base{fill:none;stroke:var(--line)}
 .spark .area{fill:var(--busy);fill-opacity:.14;stroke:none}
-.spark .line{fill:none;stroke:var(--busy);stroke-width:1.5}
-.tile meter{display:block;width:100%;height:.7rem;margin:2.05rem 0 0}`
+.spark .line{fill:none;stroke:var(--busy);stroke-width:1.5}`
 
 const rows = `
 details>summary{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;cursor:pointer;list-style:none;padding:.35rem 0}
@@ -64,6 +64,7 @@ tbody th{text-align:left;font-weight:600;overflow-wrap:anywhere}
 tbody th .soft{font-weight:400;font-size:.9rem}
 td,tbody th{padding:.5rem 1.1rem .5rem 0;border-top:1px solid var(--line);vertical-align:baseline}
 tr>:last-child{padding-right:0}
+tbody>tr:last-child>*{padding-bottom:0}
 th.number,td.number{text-align:right}
 .state{white-space:nowrap}
 .state::before{content:"";display:inline-block;width:.62em;height:.62em;margin-right:.5em;background:currentColor;forced-color-adjust:none}
@@ -78,20 +79,13 @@ th.number,td.number{text-align:right}
 .matters{list-style:none;margin:0;padding:0}
 .matters li{padding:.45rem 0}
 .matters b{color:var(--warn)}
-.matters code{color:var(--soft)}
 pre{margin:.6rem 0 .2rem;padding:.9rem 1.1rem;border-radius:.5rem;background:var(--back);border:1px solid var(--line);overflow:auto;max-height:32rem}
 pre code{overflow-wrap:normal}`
 
 const bars = `
-meter,progress{-webkit-appearance:none;appearance:none;border:0;border-radius:.35rem;background:var(--track);overflow:hidden;vertical-align:.05em;height:.55rem;width:3.2rem}
-progress{width:9rem;max-width:60%;margin-right:.5rem}
-meter::-webkit-meter-inner-element{display:block;height:100%}
-meter::-webkit-meter-bar{display:block;height:100%;border:0;border-radius:.35rem;background:var(--track)}
-meter::-webkit-meter-optimum-value{background:currentColor;border-radius:.35rem}
-meter::-moz-meter-bar{background:currentColor}
-progress::-webkit-progress-bar{background:var(--track);border-radius:.35rem}
-progress::-webkit-progress-value{background:var(--busy);border-radius:.35rem}
-progress::-moz-progress-bar{background:var(--busy)}`
+.bar{display:inline-block;width:3.2rem;height:.55rem;border-radius:.3rem;background:var(--track);fill:currentColor;vertical-align:.02em;forced-color-adjust:none}
+.bar.progressbar{width:9rem;max-width:60%;margin-right:.4rem}
+.tile .bar{display:block;width:100%;height:.7rem;margin:2.05rem 0 0}`
 
 const narrow = `
 @media (max-width:62rem){

@@ -58,15 +58,20 @@ export const isTrouble = (state: SourceState | SinkState): boolean =>
 export const stateHtml = (state: SourceState | SinkState): string =>
   `<span class="state ${tones[state]}">${state}</span>`
 
-/** A bar with its number beside it. `max` above 0; what is over it fills the bar. */
-export function meterHtml(label: string, value: number, max: number): string {
-  const share = Math.min(1, value / max)
-  const tone = share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'good'
-  return `<meter class="${tone}" aria-label="${escapeHtml(label)}" min="0" max="${max}" value="${Math.min(value, max)}"></meter>`
+/** Its own drawing: what browsers make of `meter` cannot be styled alike. The number stands in words beside it. */
+function barHtml(role: 'meter' | 'progressbar', tone: string, label: string, share: number): string {
+  const width = Math.floor(Math.min(1, Math.max(0, share)) * 1000) / 10
+  const aria = `role="${role}" aria-label="${escapeHtml(label)}" aria-valuemin="0" aria-valuemax="100" aria-valuenow="${width}"`
+  return `<svg class="bar ${role} ${tone}" ${aria} viewBox="0 0 100 1" preserveAspectRatio="none"><rect width="${width}" height="1"/></svg>`
 }
 
-export function progressHtml(label: string, ratio: number): string {
-  return `<progress aria-label="${escapeHtml(label)}" max="100" value="${Math.floor(ratio * 100)}"></progress>`
+/** `max` above 0; what is over it fills the bar. */
+export function meterHtml(label: string, value: number, max: number): string {
+  const share = value / max
+  return barHtml('meter', share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'good', label, share)
 }
+
+export const progressHtml = (label: string, ratio: number): string =>
+  barHtml('progressbar', 'busy', label, ratio)
 
 export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}\u00a0%`

@@ -27,7 +27,8 @@ function flowTile(title: string, values: readonly number[], stepSeconds: number)
     title,
     figure: countHtml(sum(values)),
     words: `${span}, ${most}`,
-    picture: sparkline(values, steps),
+    // The step that is still running would always look like a fall.
+    picture: sparkline(values.length > 1 ? values.slice(0, -1) : values, steps),
   }
 }
 
@@ -38,7 +39,7 @@ export function tilesHtml({ history, journal }: StatusReport): string {
   const span = owed.length < HOUR_SECONDS / step_seconds ? 'since the start' : 'in the last hour'
   const tiles: Tile[] = [
     flowTile('Entries read', read, step_seconds),
-    flowTile('Entries delivered', delivered, step_seconds),
+    flowTile('Deliveries, all sinks', delivered, step_seconds),
     {
       title: 'Entries owed',
       figure: countHtml(journal.entries),

@@ -1,0 +1,128 @@
+// A board with a day behind it, served by the real listener: what browser tests and screenshots look at. The same at each run.
+import type { Clock } from '../../src/model/clock.ts'
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { JournalStats } from '../../src/model/journal.ts'
+import { openBoard } from '../../src/ops/board.ts'
+import { openHttp } from '../../src/ops/http.ts'
+import { openMetrics } from '../../src/ops/metrics.ts'
+
+const startAt = Date.parse('2026-11-20T08:12:00Z')
+const MIB = 2 ** 20
+
+/** A sequence that looks like chance and is none. */
+function chance(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+const config = `workspaces:
+  - name: acme
+    base_url: https://api.example.com
+    api_key: "***"
+    audit:
+      activity: high
+      interval: 30s
+sinks:
+  - name: siem
+    type: splunk_hec
+    url: https://splunk.example.com:8088
+    token: "***"
+`
+
+const sources = ['audit', 'history.usage', 'vault.projects'] as const
+const none = { known: 0, late: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+
+function steppedClock(): Clock & { pass(ms: number): void } {
+  let passed = 0
+  return {
+    now: () => startAt + passed,
+    elapsed: () => passed,
+    sleep: () => Promise.reject(new Error('nothing sleeps here')),
+    pass: (ms) => void (passed += ms),
+  }
+}
+
+export async function openStand() {
+  const clock = steppedClock()
+  const metrics = openMetrics({ version: '1.0.0', processMetrics: false })
+  const owed = { siem: 0, archive: 0 }
+  const more: Partial<JournalStats> = {}
+  const position = (sink: 'siem' | 'archive') => ({
+    ...{ sink, position: 1, owedEntries: owed[sink], deadLetters: 0 },
+    oldestOwedAt: owed[sink] > 0 ? clock.now() - owed[sink] * 400 : undefined,
+  })
+  const journalStats = (): JournalStats => ({
+    entries: Math.max(owed.siem, owed.archive),
+    bytes: 3 * MIB + Math.max(owed.siem, owed.archive) * 40_000,
+    ...{ capacityBytes: 256 * MIB, full: false, strangers: [], quarantined: 0, gaps: 0, findings: 0 },
+    sinks: [position('siem'), position('archive')],
+    ...more,
+  })
+  const budget = () => [
+    { area: 'audit', used: 6, limit: 60 },
+    { area: 'history', used: 2, limit: 60 },
+    { area: 'vault', used: 1, limit: 10 },
+  ]
+  const board = openBoard({ clock, metrics, journalStats, version: '1.0.0', budget })
+  const readers = sources.map((source) => board.source({ workspace: 'acme', source }))
+  const siem = board.sink('siem', 'splunk_hec', 'stored')
+  const archive = board.sink('archive', 'file', 'stored')
+  const random = chance(7)
+
+  /** Half a minute of an ordinary day: read, then delivered, the SIEM a little later. */
+  const live = (minute: number) => {
+    clock.pass(15_000)
+    const wave = 1 + Math.sin(minute / 9) * 0.5
+    const added = Math.round(180 * wave * (0.5 + random()))
+    for (const reader of readers) {
+      reader.success()
+      reader.head(clock.now() * 1000)
+      reader.cursor(clock.now() * 1000)
+      reader.caughtUp()
+      reader.state('idle')
+    }
+    readers[0]?.appended({ added, ...none })
+    const late = Math.round(added * random() * 0.4)
+    siem.settled({ accepted: added + owed.siem - late, deadLettered: 0, filtered: 0 })
+    archive.settled({ accepted: added, deadLettered: 0, filtered: 0 })
+    owed.siem = late
+    clock.pass(15_000)
+    for (const sink of [siem, archive]) {
+      sink.success()
+      sink.state('idle')
+    }
+  }
+  const hour = () => {
+    for (let i = 0; i < 130; i++) live(i / 2)
+    owed.siem = 0
+    clock.pass(14_000)
+  }
+  const http = await openHttp({
+    ...{ listen: '127.0.0.1:0', board, metrics, config: () => config },
+    ...{ live: () => true, ready: () => true },
+  })
+  const url = `http://127.0.0.1:${http.address.port}/`
+  return { url, clock, board, readers, siem, archive, owed, more, hour, close: () => http.close() }
+}
+
+export type Stand = Awaited<ReturnType<typeof openStand>>
+
+/** A night that went wrong: each part of the page has something to say. */
+export function trouble({ siem, readers, more, owed, clock }: Stand, words = ''): void {
+  const [audit, usage] = readers
+  siem.state(
+    'failing',
+    new ConnectorError('unreachable', `splunk.example.com:8088 refused the connection ${words}`),
+  )
+  usage?.state(
+    'held',
+    new ConnectorError('unauthorized', 'the API answered 401: put a valid key into the file'),
+  )
+  audit?.head((clock.now() + 7_200_000) * 1000)
+  audit?.cursor((clock.now() + 1_800_000) * 1000)
+  owed.siem = 4200
+  Object.assign(more, { quarantined: 1, gaps: 2, findings: 3, strangers: ['old-siem'] })
+}
