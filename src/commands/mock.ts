@@ -2,6 +2,8 @@
 import { once } from 'node:events'
 import { readTextFile } from '../config/files.ts'
 import { reasonOf } from '../config/references.ts'
+import { readKey } from '../mock/key-words.ts'
+import type { KeyOptions } from '../mock/keys.ts'
 import { listenMock, type Listening } from '../mock/listen.ts'
 import { openMock, type Mock, type MockOptions } from '../mock/mock.ts'
 import { readFault, readSwitch, type Faults, type Switches } from '../mock/switches.ts'
@@ -20,6 +22,8 @@ export interface MockCommandOptions {
   readonly switch: readonly string[]
   readonly fault: readonly string[]
   readonly apiKeyFile?: string
+  readonly key: readonly string[]
+  readonly control: boolean
 }
 
 const WORKSPACE = 'acme'
@@ -34,13 +38,19 @@ function keyOf(file: string | undefined): string {
   }
 }
 
+/** Those of --key; the one of a file or of our own stands beside them only where it was asked for, or nothing else was. */
+function keysOf({ apiKeyFile, key }: MockCommandOptions): KeyOptions[] {
+  const named = key.map((text) => readKey(text, `${WORKSPACE}.example`))
+  return key.length > 0 && apiKeyFile === undefined ? named : [{ key: keyOf(apiKeyFile) }, ...named]
+}
+
 function mockOptions(options: MockCommandOptions): MockOptions {
   const { rateLimit, seed, entriesPerHour, backlog } = options
   const all = { audit: rateLimit, history: rateLimit, vault: rateLimit, assistant: rateLimit }
   return {
     clock: systemClock,
     seed,
-    workspaces: [{ name: WORKSPACE, keys: [{ key: keyOf(options.apiKeyFile) }] }],
+    workspaces: [{ name: WORKSPACE, keys: keysOf(options) }],
     traffic: { entriesPerHour, backlog },
     switches: Object.assign({}, ...options.switch.map(readSwitch)) as Partial<Switches>,
     faults: Object.assign({}, ...options.fault.map(readFault)) as Faults,
@@ -48,14 +58,23 @@ function mockOptions(options: MockCommandOptions): MockOptions {
   }
 }
 
-async function listen(mock: Mock, { port, host }: MockCommandOptions): Promise<Listening> {
+async function listen(mock: Mock, { port, host, control }: MockCommandOptions): Promise<Listening> {
   try {
-    return await listenMock(mock, { port, host })
+    return await listenMock(mock, { port, host, control })
   } catch (cause) {
     const code = errnoOf(cause)
     const message = `mock API: cannot listen on ${host}, port ${port} (${code}): choose others with --host and --port`
     throw new ConnectorError('misconfigured', message, { cause })
   }
+}
+
+/** Secrets that somebody chose are not printed. */
+function whatKeys({ apiKeyFile, key }: MockCommandOptions): string {
+  const named = key.map((text) => text.slice(0, text.indexOf(':')))
+  const first = apiKeyFile === undefined ? `API key ${KEY}` : `API key from ${apiKeyFile}`
+  if (named.length === 0) return first
+  const keys = `API keys ${named.join(', ')}`
+  return apiKeyFile === undefined ? keys : `${first} and ${keys}`
 }
 
 /** Serves until the world's signal. */
@@ -69,7 +88,7 @@ export async function mock(world: World, options: MockCommandOptions): Promise<n
     return exitCodes.usage
   }
   const listening = await listen(openMock(wanted), options)
-  const key = options.apiKeyFile === undefined ? `API key ${KEY}` : `API key from ${options.apiKeyFile}`
+  const key = whatKeys(options)
   world.stdout(
     `mock API at ${listening.url}, workspace ${WORKSPACE}, ${key}, seed ${options.seed}; Ctrl-C ends it\n`,
   )

@@ -50,6 +50,13 @@ const mockOptions = (command: Command) =>
       [],
     )
     .option('--api-key-file <file>', 'the one key that is right (default: a key that is printed)')
+    .option(
+      '--key <name:secret:permissions>',
+      'a key with a user and permissions of its own, such as audit,history.usage (default: all); may stand several times',
+      each,
+      [],
+    )
+    .option('--control', 'take POST /mock/rotate-key {"old": …, "new": …} too', false)
 
 const chosen = (command: Command) =>
   withConfig(command)

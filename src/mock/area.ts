@@ -1,7 +1,7 @@
 // What an area of the API is to the mock's router: siblings, each with its paths, none knowing another.
 import type { Area, Key } from './keys.ts'
 import type { Reply } from './replies.ts'
-import type { Found } from './route-table.ts'
+import type { RouteTable } from './route-table.ts'
 import type { FaultName, Switches } from './switches.ts'
 import type { NewEntry, Workspace } from './workspace.ts'
 
@@ -32,7 +32,7 @@ export interface Call {
 export interface AreaRoutes {
   readonly area: Area
   /** Undefined when the path is not of this area: see `routeTable`. */
-  find(method: string, path: string): Found | undefined
+  readonly find: RouteTable
   answer(call: Call): Reply
 }
 

@@ -7,12 +7,15 @@ import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
 import { aborted, isStreamed, pour } from './answer.ts'
 import type { Answer } from './answer.ts'
+import { controlled } from './control.ts'
 import type { Mock } from './mock.ts'
 
 export interface ListenOptions {
   /** 0 for any that is free */
   readonly port: number
   readonly host: string
+  /** Are the mock's own paths there too? See control.ts; off unless told. */
+  readonly control?: boolean
 }
 
 export interface Listening {
@@ -67,11 +70,21 @@ async function sendPiecewise(response: ServerResponse, answer: Answer, mock: Moc
   }
 }
 
-async function serve(mock: Mock, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function serve(
+  mock: Mock,
+  control: boolean,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   const { method = 'GET', url = '/' } = request
   const headers = headersOf(request)
+  const own = control ? await controlled(mock, method, url, upload(request)) : undefined
+  if (own) {
+    response.writeHead(own.status).end()
+    return
+  }
   const body = hasBody(headers) ? { body: upload(request) } : {}
   const answer = await mock.answer({ method, url, headers, ...body }, gone.signal)
   // What an answer did not wait for is heard and dropped, or the connection's end would overtake the answer.
@@ -88,9 +101,10 @@ async function serve(mock: Mock, request: IncomingMessage, response: ServerRespo
 }
 
 /** Rejects when the address cannot be had. */
-export async function listenMock(mock: Mock, { port, host }: ListenOptions): Promise<Listening> {
+export async function listenMock(mock: Mock, options: ListenOptions): Promise<Listening> {
+  const { port, host, control = false } = options
   const server = createServer((request, response) => {
-    serve(mock, request, response).catch((error: unknown) => {
+    serve(mock, control, request, response).catch((error: unknown) => {
       response.destroy()
       // A caller that left is nothing; anything else is a bug and must be seen.
       if (!(error instanceof ConnectorError)) server.emit('error', error)

@@ -26,10 +26,16 @@ function decoded(text: string): string {
   }
 }
 
+export interface RouteTable {
+  (method: string, path: string): Found | undefined
+  /** their names, each once */
+  readonly endpoints: readonly string[]
+}
+
 /** `GET /path/{param}` to an endpoint's name. The first that fits wins. */
-export function routeTable(routes: Readonly<Record<string, string>>) {
+export function routeTable(routes: Readonly<Record<string, string>>): RouteTable {
   const lines = Object.entries(routes).map(lineOf)
-  return (method: string, path: string): Found | undefined => {
+  const find = (method: string, path: string): Found | undefined => {
     for (const line of lines) {
       if (line.method !== method) continue
       const match = line.pattern.exec(path)
@@ -39,4 +45,5 @@ export function routeTable(routes: Readonly<Record<string, string>>) {
     }
     return undefined
   }
+  return Object.assign(find, { endpoints: [...new Set(Object.values(routes))] })
 }

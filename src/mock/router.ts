@@ -15,7 +15,7 @@ import { vaultArea } from './vault.ts'
 import type { Workspace } from './workspace.ts'
 
 /** Siblings: a further area is one more line here. */
-const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
+export const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
 
 export interface RouterDeps {
   readonly seed: number

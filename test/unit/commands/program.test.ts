@@ -111,6 +111,8 @@ test.each([
   [['mock', '--seed', '-1'], 'Want a whole number.'],
   [['mock', '--switch', 'from=sideways'], 'error: switch from: want one of exclusive, inclusive'],
   [['mock', '--fault', 'late=2'], 'error: fault late: want a rate from 0 to 1'],
+  [['mock', '--key', 'secret'], 'error: key: want name:secret or name:secret:permission,permission'],
+  [['mock', '--key', 'a:b:all'], 'error: key a: no such permission as all; there are audit, '],
   [[], 'Usage: auditferry'],
 ])('%j is wrong usage and exits 2', (args, words) => {
   const { code, stdout, stderr } = run(args)
@@ -182,6 +184,22 @@ describe('mock', () => {
       fetch(`${url}/api/v1/logs/audit/earliest`, { headers: { authorization: `Bearer ${key}` } })
     expect((await ask('planted-key')).status).not.toBe(401)
     expect((await ask('acme-key')).status).toBe(401)
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  })
+
+  test('keys of their own permissions are named, and their secrets are not printed', async () => {
+    const keys = ['--key', 'siem:planted-1', '--key', 'usage:planted-2:history.usage']
+    const child = spawn(process.execPath, [main, 'mock', '--port', '0', ...keys])
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    expect(line.toString()).toContain('API keys siem, usage,')
+    expect(line.toString()).not.toContain('planted')
+    const url = /mock API at (\S+),/.exec(line.toString())?.[1] ?? expect.fail()
+    const ask = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}` }
+      return (await fetch(`${url}/api/v1/logs/audit/earliest`, { headers })).status
+    }
+    expect([await ask('planted-1'), await ask('planted-2'), await ask('acme-key')]).toEqual([200, 403, 401])
     child.kill('SIGTERM')
     await once(child, 'exit')
   })
