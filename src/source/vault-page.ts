@@ -1,0 +1,142 @@
+// One page of the workspace's project listing: held whole, checked, and cut into projects as bytes (spec §4.3, §2.5).
+import { createHash } from 'node:crypto'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Quarantined } from '../model/source.ts'
+import { Splitter } from './body-splitter.ts'
+import type { EntryLimits } from './body-splitter.ts'
+import type { Answer } from './client.ts'
+import { memberValue, valueText } from './json-elements.ts'
+import { openSplitter } from './splitter.ts'
+
+/** The envelope: the body, `response`, `content`, `projects`. */
+const ENVELOPE_DEPTH = 4
+const HEAD_BYTES = 1024 * 1024
+const LONGEST_PAGINATION_BYTES = 4096
+const MAX_ID_BYTES = 1024
+
+export interface PageLimits {
+  readonly maxEntryBytes: number
+  readonly maxDepth: number
+}
+
+/** An element that is no project as it should be. */
+export interface Malformed {
+  /** undefined: it has none that can be read, so nobody knows which project it is */
+  readonly id: string | undefined
+  readonly quarantined: Quarantined
+}
+
+export interface VaultPage {
+  /** objects with an `id`; CR and LF between their tokens are gone */
+  readonly projects: readonly { readonly id: string; readonly raw: Uint8Array }[]
+  readonly malformed: readonly Malformed[]
+  /** what the pagination block says, where it is there and makes sense */
+  readonly total: number | undefined
+  readonly totalPages: number | undefined
+}
+
+/** The body, or undefined where it is larger than may be held: then `head` has its beginning. */
+export interface HeldBody {
+  readonly body: Uint8Array | undefined
+  readonly head: Uint8Array
+  readonly totalBytes: number
+  readonly sha256: string
+}
+
+/** `whole`: read on past what may be held, for its length and hash. */
+export async function holdBody(answer: Answer, whole: boolean): Promise<HeldBody> {
+  const hash = createHash('sha256')
+  const chunks: Uint8Array[] = []
+  let totalBytes = 0
+  for await (const chunk of answer.body) {
+    totalBytes += chunk.length
+    if (whole) hash.update(chunk)
+    if (totalBytes - chunk.length < WHOLE_BODY_BYTES) chunks.push(chunk)
+    else if (!whole) break
+  }
+  const held = Buffer.concat(chunks)
+  const head = held.subarray(0, HEAD_BYTES)
+  return {
+    body: totalBytes <= WHOLE_BODY_BYTES ? held : undefined,
+    head,
+    totalBytes,
+    sha256: whole ? hash.digest('hex') : '',
+  }
+}
+
+/** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape. */
+export function cutPage(body: Uint8Array, limits: PageLimits): VaultPage {
+  checkJson(body, limits)
+  const content = inside(inside(body, 'response'), 'content')
+  const listed = inside(content, 'projects')
+  if (!content || !listed)
+    throw new ConnectorError(
+      'bad_reply',
+      'the project listing is JSON of another shape: response.content.projects was expected',
+    )
+  const splitter = openSplitter(entryLimits(limits))
+  splitter.push(listed)
+  splitter.end()
+  const projects: { id: string; raw: Uint8Array }[] = []
+  const malformed: Malformed[] = []
+  for (let group = splitter.take(); group; group = splitter.take()) {
+    const { entries, quarantined } = group
+    for (let i = 0; i < entries.count; i++) projects.push({ id: entries.id(i), raw: entries.raw(i) })
+    for (const element of quarantined) {
+      const id = idOf(element.bytes)
+      if (id !== undefined && element.reason === 'no_time') projects.push({ id, raw: oneLine(element.bytes) })
+      else malformed.push({ id, quarantined: element })
+    }
+  }
+  return { projects, malformed, ...paginationOf(content) }
+}
+
+/** A page of one project that is too large to be held: all that can be said of it. */
+export function oversized({ head, totalBytes, sha256 }: HeldBody): Malformed {
+  const list = inside(inside(inside(head, 'response'), 'content'), 'projects')
+  const open = list?.indexOf(123) ?? -1
+  return {
+    id: list && open >= 0 ? idOf(list.subarray(open)) : undefined,
+    quarantined: { reason: 'too_large', bytes: head, totalBytes, sha256 },
+  }
+}
+
+function entryLimits({ maxDepth, maxEntryBytes }: PageLimits): EntryLimits {
+  // A project without a good created_at is one all the same: see above.
+  return { idKey: 'id', timeKey: 'created_at', typeKey: 'type', maxDepth, maxEntryBytes }
+}
+
+/** The whole body is one value: only its grammar counts here. */
+function checkJson(body: Uint8Array, { maxDepth }: PageLimits): void {
+  const limits = { maxDepth: maxDepth + ENVELOPE_DEPTH, maxEntryBytes: Infinity }
+  const splitter = new Splitter({ kind: 'value', key: undefined }, entryLimits(limits))
+  splitter.push(body)
+  splitter.end()
+}
+
+const inside = (raw: Uint8Array | undefined, key: string) => (raw ? memberValue(raw, key) : undefined)
+
+function idOf(raw: Uint8Array): string | undefined {
+  const value = memberValue(raw, 'id')
+  if (value?.[0] !== 34 || value.length > MAX_ID_BYTES) return undefined
+  const id = valueText(value)
+  return id === '' ? undefined : id
+}
+
+/** In valid JSON these two stand between tokens only. */
+function oneLine(raw: Uint8Array): Uint8Array {
+  return raw.includes(10) || raw.includes(13) ? raw.filter((byte) => byte !== 10 && byte !== 13) : raw
+}
+
+function paginationOf(content: Uint8Array): Pick<VaultPage, 'total' | 'totalPages'> {
+  const block = memberValue(content, 'pagination')
+  if (!block || block.length > LONGEST_PAGINATION_BYTES) return { total: undefined, totalPages: undefined }
+  return { total: countAt(block, 'total'), totalPages: countAt(block, 'total_pages') }
+}
+
+/** A count is far below what a float would round. */
+function countAt(block: Uint8Array, key: string): number | undefined {
+  const text = valueText(memberValue(block, key))
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
+}

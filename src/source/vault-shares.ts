@@ -1,0 +1,185 @@
+// With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
+import { hash } from 'node:crypto'
+import { eachMember } from '../model/json-members.ts'
+import { eachElement, keyText, memberValue, valueText } from './json-elements.ts'
+import type { Principal, VaultCursor } from './vault-cursor.ts'
+
+/** Of a project with more shares than this only the fact of a change is told, since what is known of each is kept in the cursor. */
+export const MOST_SHARES = 20_000
+/** Texts come from outside, and are kept: what is longer is cut, and its hash put behind. */
+const LONGEST_TEXT = 320
+const OPEN_ARRAY = 91
+
+export interface Share {
+  readonly principal: Principal
+  readonly level: string
+  readonly raw: Uint8Array
+  /** as the API wrote it */
+  readonly createdAt: string | undefined
+}
+
+export type ShareChange =
+  | { readonly kind: 'added'; readonly share: Share }
+  | { readonly kind: 'changed'; readonly share: Share; readonly before: string }
+  | { readonly kind: 'removed'; readonly principal: Principal; readonly before: string }
+
+/** 64 bits: enough to tell contents apart, few enough to keep for each project. */
+export function digestOf(key: string, value?: Uint8Array): string {
+  const bytes = value ? Buffer.concat([Buffer.from(`${key}\0`), value]) : Buffer.from(key)
+  return hash('sha256', bytes, 'base64url').slice(0, 11)
+}
+
+/** The same for the same members and shares, in whatever order they come. */
+export function sharingDigest(raw: Uint8Array | undefined): string {
+  if (raw === undefined) return 'none'
+  const digests: string[] = []
+  eachShare(raw, {
+    share: (kind, element) => digests.push(digestOf(kind, element)),
+    other: (key, value) => digests.push(digestOf(key, value)),
+  })
+  return digestOf(digests.sort().join())
+}
+
+/** Undefined: more than can be told one by one. */
+export function readShares(projectId: string, raw: Uint8Array | undefined): readonly Share[] | undefined {
+  const shares: Share[] = []
+  if (raw === undefined) return shares
+  eachShare(raw, {
+    share: (kind, element) => {
+      if (shares.length <= MOST_SHARES) shares.push(shareOf(projectId, kind, element))
+    },
+  })
+  return shares.length > MOST_SHARES ? undefined : shares
+}
+
+interface ShareVisitor {
+  share(kind: Principal['kind'], element: Uint8Array): void
+  /** what else stands in `sharing` */
+  other?(key: string, value: Uint8Array): void
+}
+
+function eachShare(raw: Uint8Array, visitor: ShareVisitor): void {
+  eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+    const key = keyText(raw, keyStart, keyEnd) ?? ''
+    const value = raw.subarray(valueStart, valueEnd)
+    const kind = key === 'user_shares' ? 'user' : key === 'workspace_shares' ? 'workspace' : undefined
+    if (kind === undefined || value[0] !== OPEN_ARRAY) visitor.other?.(key, value)
+    else eachElement(value, (element) => visitor.share(kind, element))
+  })
+}
+
+function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): Share {
+  const text = (key: string) => bounded(valueText(memberValue(raw, key)) ?? '')
+  const email = kind === 'user' ? text('dest_user_email') : ''
+  const workspace = text('dest_workspace_id')
+  const folder = text('vault_folder_id')
+  // A share that does not say for whom it is still is one: told apart by its bytes.
+  const nobody = kind === 'user' ? email : workspace
+  const id = kind === 'user' ? text('dest_user_id') || nobody : ''
+  return {
+    principal: {
+      kind,
+      id: id !== '' || nobody !== '' ? id : `#${digestOf('', raw)}`,
+      workspace,
+      folder: folder === projectId ? '' : folder,
+      email,
+    },
+    level: text('permission_level'),
+    raw,
+    createdAt: valueText(memberValue(raw, 'created_at')),
+  }
+}
+
+function bounded(text: string): string {
+  if (text.length <= LONGEST_TEXT) return text
+  return `${text.slice(0, LONGEST_TEXT)}#${digestOf(text)}`
+}
+
+const keyOf = ({ kind, id, workspace, folder }: Principal): string =>
+  JSON.stringify([kind, id, workspace, folder])
+
+/** Where principals and levels stand in the cursor's tables; what is new is added. */
+export class Tables {
+  readonly #cursor: VaultCursor
+  readonly #principals = new Map<string, number>()
+
+  constructor(cursor: VaultCursor) {
+    this.#cursor = cursor
+    cursor.principals.forEach((principal, index) => this.#principals.set(keyOf(principal), index))
+  }
+
+  principal(principal: Principal): number {
+    const { principals } = this.#cursor
+    const key = keyOf(principal)
+    const known = this.#principals.get(key)
+    if (known !== undefined) {
+      // An address may change, the user stays the same.
+      if (principal.email !== '') principals[known] = principal
+      return known
+    }
+    this.#principals.set(key, principals.length)
+    return principals.push(principal) - 1
+  }
+
+  level(level: string): number {
+    const { levels } = this.#cursor
+    const known = levels.indexOf(level)
+    return known >= 0 ? known : levels.push(level) - 1
+  }
+
+  principalAt(index: number): Principal {
+    return this.#cursor.principals[index] as Principal
+  }
+
+  levelAt(index: number): string {
+    return this.#cursor.levels[index] ?? ''
+  }
+}
+
+/** What has to be told to get from `known` to `shares`. One principal may have several shares: what is left over of each counts. */
+export function shareChanges(
+  known: readonly number[],
+  shares: readonly Share[],
+  tables: Tables,
+): readonly ShareChange[] {
+  const before = new Map<number, string[]>()
+  for (let i = 0; i < known.length; i += 2) {
+    const principal = known[i] as number
+    const levels = before.get(principal) ?? []
+    levels.push(tables.levelAt(known[i + 1] as number))
+    before.set(principal, levels)
+  }
+  const fresh: { readonly index: number; readonly share: Share }[] = []
+  for (const share of shares) {
+    const index = tables.principal(share.principal)
+    const levels = before.get(index)
+    const same = levels?.indexOf(share.level) ?? -1
+    if (same >= 0) levels?.splice(same, 1)
+    else fresh.push({ index, share })
+  }
+  const changes: ShareChange[] = fresh.map(({ index, share }) => {
+    const level = before.get(index)?.shift()
+    return level === undefined ? { kind: 'added', share } : { kind: 'changed', share, before: level }
+  })
+  for (const [index, levels] of before)
+    for (const level of levels)
+      changes.push({ kind: 'removed', principal: tables.principalAt(index), before: level })
+  return changes
+}
+
+/** Makes this one change in the known shares. */
+export function applyShare(known: number[], change: ShareChange, tables: Tables): void {
+  const { principal } = change.kind === 'removed' ? change : change.share
+  const index = tables.principal(principal)
+  if (change.kind === 'added') {
+    known.push(index, tables.level(change.share.level))
+    return
+  }
+  const level = tables.level(change.before)
+  for (let i = 0; i < known.length; i += 2) {
+    if (known[i] !== index || known[i + 1] !== level) continue
+    if (change.kind === 'changed') known[i + 1] = tables.level(change.share.level)
+    else known.splice(i, 2)
+    return
+  }
+}

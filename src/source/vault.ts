@@ -1,0 +1,286 @@
+// The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in vault-pass.ts.
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Log } from '../model/log.ts'
+import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
+import { parseInstantText } from '../model/time.ts'
+import { vaultPaths } from '../model/vault-paths.ts'
+import type { SourceWatch } from '../model/watch.ts'
+import type { Answer, Client } from './client.ts'
+import { Comparison, noteUnreadable } from './vault-compare.ts'
+import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
+import type { Pass, VaultCursor } from './vault-cursor.ts'
+import { cutPage, holdBody, oversized } from './vault-page.ts'
+import type { VaultPage } from './vault-page.ts'
+import {
+  beginPass,
+  endPass,
+  judge,
+  notePage,
+  noteSeen,
+  PAGE_SIZES,
+  pagesAhead,
+  passUnderWay,
+} from './vault-pass.ts'
+import type { Verdict } from './vault-pass.ts'
+import { Records } from './vault-records.ts'
+import type { Sighting } from './vault-records.ts'
+
+/** What the cursor and memory can hold. */
+const MOST_PROJECTS = 200_000
+const MOST_SHARES = 2_000_000
+/** Records that wait for the cursor to be written. */
+const WAITING_BYTES = 1024 * 1024
+/** A server without a `Date` header may be behind our clock by this. */
+const CLOCK_DOUBT_US = 600_000_000
+
+export interface VaultOptions {
+  readonly origin: Origin
+  readonly client: Client
+  readonly clock: Clock
+  readonly watch: SourceWatch
+  readonly log: Log
+  /** from the end of a pass to the next one */
+  readonly intervalMs: number
+  /** one pass, a second one where projects are missing, and be done */
+  readonly once: boolean
+  readonly maxEntryBytes: number
+  readonly maxDepth: number
+}
+
+/** A cursor as it is worked on: ahead of its text by what no part has brought into the journal yet. May be lost at any moment. */
+interface Work {
+  text: Cursor | undefined
+  readonly cursor: VaultCursor
+  readonly comparison: Comparison
+  readonly records: Records
+  pagesAhead: number
+}
+
+export class VaultSource implements Source {
+  readonly origin: Origin
+  readonly #options: VaultOptions
+  #work: Work | undefined
+  /** of `once`: passes that this process brought to their end, and whether it is done */
+  #passes = 0
+  #done = false
+  #planned: { readonly text: Cursor | undefined; readonly plan: Plan } | undefined
+
+  constructor(options: VaultOptions) {
+    this.#options = options
+    this.origin = options.origin
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const now = this.#options.clock.now()
+    if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
+    if (this.#work?.text === text && this.#work) return this.#planOf(this.#work.cursor, now)
+    // A cursor may have megabytes: it is not opened anew for each look at the time.
+    if (this.#planned?.text !== text || !this.#planned)
+      this.#planned = { text, plan: this.#planOf(openVaultCursor(text, now, this.origin.workspace), now) }
+    const { plan } = this.#planned
+    return plan.dueAt > now + this.#options.intervalMs ? { ...plan, dueAt: now } : plan
+  }
+
+  #planOf({ pass, last, dueAt }: VaultCursor, now: number): Plan {
+    // What is further off than the interval was planned by a clock that has since been set back, or for another interval.
+    const isDue = pass !== null || dueAt > now + this.#options.intervalMs
+    return { dueAt: isDue ? now : dueAt, lane: 'live', caughtUp: pass === null && last !== null }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void> {
+    const { client, clock } = this.#options
+    const work = this.#open(text)
+    const { cursor } = work
+    const pass = passUnderWay(cursor, clock.now()) ?? beginPass(cursor, clock.now(), PAGE_SIZES[0])
+    const asked = { answered: false }
+    try {
+      for await (const part of client.get(pathOf(pass), 'live', signal, (answer) =>
+        this.#page(work, pass, answer, asked),
+      ))
+        yield part
+    } catch (error) {
+      if (asked.answered || !isEnd(error, pass)) {
+        // Nothing of this page was taken: the pass goes on with it.
+        if (!asked.answered) this.#work = work
+        throw named(error)
+      }
+      yield* this.#finish(work, pass, sightingOf(cursor, pass, undefined, clock))
+    }
+    // Between two passes the text is enough.
+    this.#work = cursor.pass ? work : undefined
+  }
+
+  /** `work` is taken out: it comes back only when all of this read went well. */
+  #open(text: Cursor | undefined): Work {
+    const work = this.#work?.text === text ? this.#work : undefined
+    this.#work = undefined
+    this.#planned = undefined
+    if (work) return work
+    const cursor = openVaultCursor(text, this.#options.clock.now(), this.origin.workspace)
+    return { text, cursor, comparison: new Comparison(cursor), records: new Records(), pagesAhead: 0 }
+  }
+
+  async *#page(work: Work, pass: Pass, answer: Answer, asked: { answered: boolean }): AsyncGenerator<Part> {
+    const { clock } = this.#options
+    const narrower = PAGE_SIZES.find((size) => size < pass.perPage)
+    const held = await holdBody(answer, narrower === undefined)
+    if (!held.body && narrower !== undefined) {
+      // Other pages than so far would be asked for: the pass begins again.
+      beginPass(work.cursor, clock.now(), narrower)
+      return
+    }
+    const page: VaultPage = held.body
+      ? cutPage(held.body, this.#options)
+      : { projects: [], malformed: [oversized(held)], total: undefined, totalPages: undefined }
+    asked.answered = true
+    const sighting = sightingOf(work.cursor, pass, answer, clock)
+    const fresh = yield* this.#projects(work, pass, page, sighting)
+    const isOver = notePage(pass, page, fresh, clock.now())
+    this.#checkBounds(work.cursor)
+    const quarantined = page.malformed.map((element) => element.quarantined)
+    if (isOver) yield* this.#finish(work, pass, sighting, quarantined)
+    else if (this.#isDue(work, quarantined)) yield landed(work, quarantined)
+    else work.pagesAhead++
+  }
+
+  /** Tells what is new of each project. Returns how many this pass had not seen. */
+  async *#projects(
+    work: Work,
+    pass: Pass,
+    page: VaultPage,
+    sighting: Sighting,
+  ): AsyncGenerator<Part, number> {
+    const { cursor, comparison, records } = work
+    const { workspace } = this.origin
+    let fresh = 0
+    for (const project of page.projects) {
+      let copies = 0
+      for (const change of comparison.changes(project, (at) => isNew(cursor, at, sighting))) {
+        const name = cursor.projects.get(project.id)?.name ?? ''
+        const subject = { workspace, projectId: project.id, name, raw: project.raw }
+        records.add(subject, change, sighting, ++cursor.told, ++copies)
+        if (records.full) yield landed(work)
+      }
+      const known = cursor.projects.get(project.id)
+      if (known && noteSeen(pass, known)) fresh++
+    }
+    for (const { id } of page.malformed)
+      if (id !== undefined && noteSeen(pass, noteUnreadable(cursor, id))) fresh++
+    return fresh
+  }
+
+  #isDue({ pagesAhead: ahead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
+    return (
+      quarantined.length > 0 || records.bytes >= WAITING_BYTES || ahead + 1 >= pagesAhead(text?.length ?? 0)
+    )
+  }
+
+  /** The list is over: tells what is proven to be gone, and closes the pass. */
+  async *#finish(
+    work: Work,
+    pass: Pass,
+    sighting: Sighting,
+    quarantined: readonly Quarantined[] = [],
+  ): AsyncGenerator<Part> {
+    const { clock, intervalMs, once, watch } = this.#options
+    const { cursor, records } = work
+    const verdict = judge(cursor, pass)
+    for (const { id, name, content } of verdict.gone) {
+      cursor.projects.delete(id)
+      // Of one that was never readable nothing was told.
+      if (content === '') continue
+      const subject = { workspace: this.origin.workspace, projectId: id, name, raw: undefined }
+      records.add(subject, { type: 'vault:project_deleted' }, sighting, ++cursor.told, 1)
+      if (records.full) yield landed(work)
+    }
+    const isFirst = cursor.last === null
+    endPass(cursor, pass, verdict.missing, clock.now(), intervalMs)
+    dropUnused(cursor)
+    yield landed(work, quarantined)
+    this.#tell(cursor, pass, verdict, isFirst)
+    this.#passes++
+    if (once && (verdict.missing === 0 || this.#passes > 1)) this.#done = true
+    watch.head(sighting.seenUs)
+    watch.cursor(sighting.seenUs)
+    watch.caughtUp()
+  }
+
+  #tell({ projects }: VaultCursor, pass: Pass, { missing, doubt }: Verdict, isFirst: boolean): void {
+    const { log } = this.#options
+    if (isFirst) log.info('The first inventory of the vault is complete', { projects: projects.size })
+    if (doubt === 'short')
+      log.warn(
+        'The list of vault projects shows fewer than its own total says: projects that are missing are not told as deleted until both agree',
+        { shown: pass.seen, total: pass.total, missing, withoutId: pass.nameless },
+      )
+  }
+
+  #checkBounds({ projects }: VaultCursor): void {
+    let shares = 0
+    for (const known of projects.values()) shares += known.shares.length / 2
+    if (projects.size <= MOST_PROJECTS && shares <= MOST_SHARES) return
+    throw new ConnectorError(
+      'misconfigured',
+      `Workspace ${this.origin.workspace} lists more than ${MOST_PROJECTS} projects or ${MOST_SHARES} shares, which is more than the inventory can hold: switch vault.projects off and report it`,
+    )
+  }
+}
+
+/** A part with all that is waiting, and the cursor as it stands: they land together. */
+function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
+  work.text = closeVaultCursor(work.cursor)
+  work.pagesAhead = 0
+  return {
+    entries: work.records.take(),
+    quarantined,
+    findings: [],
+    headAt: undefined,
+    cursor: work.text,
+    gaps: 0,
+    fault: undefined,
+  }
+}
+
+/**
+ * By name, since nothing but a new, renamed or deleted project moves another one's place; by date every upload would. Every
+ * second pass goes backwards: where names are equal and their order is left to chance, what one direction hides the other shows.
+ */
+function pathOf({ n, page, perPage }: Pass): string {
+  const order = n % 2 === 1 ? 'asc' : 'desc'
+  return `${vaultPaths.workspaceProjects}?page=${page}&per_page=${perPage}&sort_by=name&sort_order=${order}`
+}
+
+/**
+ * Behind the last page there may be an error in the place of an empty page (spec §7: 404 for what is not there). Where nobody
+ * says which page is the last, a 404 is taken for the end: were it none, the next pass, which comes from the other end,
+ * would see other projects, and nothing be proven.
+ */
+function isEnd(error: unknown, { page, lastPage }: Pass): boolean {
+  if (page === 1 || !(error instanceof ConnectorError)) return false
+  if (error.code === 'not_found') return lastPage !== false
+  return error.code === 'bad_request' && lastPage === true
+}
+
+function named(error: unknown): unknown {
+  if (!(error instanceof ConnectorError) || error.code !== 'forbidden') return error
+  return new ConnectorError(
+    'forbidden',
+    `${error.message}; the vault inventory needs the permission 'View workspace projects'`,
+    { cause: error },
+  )
+}
+
+function sightingOf({ last }: VaultCursor, pass: Pass, answer: Answer | undefined, clock: Clock): Sighting {
+  const at = answer?.serverAt ?? answer?.sentAt ?? clock.now()
+  const doubtUs = answer?.serverAt === undefined ? CLOCK_DOUBT_US : 0
+  if (pass.startedUs === 0) pass.startedUs = at * 1000 - doubtUs
+  return { seenUs: at * 1000, sinceUs: last?.startedUs ?? Infinity }
+}
+
+/** Made since the last whole look began, as far as it says when it was made; in the first pass all is old. */
+function isNew({ last }: VaultCursor, createdAt: string | undefined, { sinceUs }: Sighting): boolean {
+  if (last === null) return false
+  const createdUs = parseInstantText(createdAt ?? '')
+  return Number.isNaN(createdUs) || createdUs >= sinceUs
+}
