@@ -8,7 +8,7 @@ const PAD = 2
 const round = (value: number): number => Math.round(value * 100) / 100
 
 /**
- * Values oldest first, the newest at the right edge; `steps` is how many the whole width holds, so that a young process has a short line.
+ * Values oldest first, the newest at the right edge; `steps` is how many the whole width holds, so that few values make a short line.
  * None of them below 0. The picture is decoration: what it says stands in words elsewhere.
  */
 export function sparkline(values: readonly number[], steps: number): string {
@@ -20,7 +20,8 @@ export function sparkline(values: readonly number[], steps: number): string {
     return `${round(first + i * pace)},${round(y)}`
   })
   const base = HEIGHT - PAD
-  const line = `M${points.join('L')}`
+  // A single value is a point, and a point is drawn only where the pen moves.
+  const line = `M${points.join('L')}${points.length === 1 ? 'h0' : ''}`
   const area = `${line}L${WIDTH},${base}L${round(first)},${base}Z`
   return `<svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true" focusable="false">
 <path class="base" d="M0,${base}H${WIDTH}"/><path class="area" d="${area}"/><path class="line" d="${line}"/></svg>`

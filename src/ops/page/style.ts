@@ -46,10 +46,10 @@ const tiles = `
 .tile p.soft{font-size:.85rem;margin:.5rem 0 0}
 .figure{font-size:1.75rem;line-height:1.2;font-weight:600;letter-spacing:-.015em;margin:.1rem 0 .6rem}
 .spark{display:block;width:100%;height:2.75rem;overflow:visible}
-.spark path{vector-effect:non-scaling-stroke;stroke-linejoin:round}
+.spark path{vector-effect:non-scaling-stroke;stroke-linejoin:round;stroke-linecap:round}
 .spark .base{fill:none;stroke:var(--line)}
 .spark .area{fill:var(--busy);fill-opacity:.14;stroke:none}
-.spark .line{fill:none;stroke:var(--busy);stroke-width:1.5}`
+.spark .line{fill:none;stroke:var(--busy);stroke-width:1.75}`
 
 const rows = `
 details>summary{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;cursor:pointer;list-style:none;padding:.35rem 0}

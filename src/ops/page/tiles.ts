@@ -5,6 +5,7 @@ import { sparkline } from './sparkline.ts'
 import { countHtml, meterHtml, percent, unbroken, warn } from './text.ts'
 
 const HOUR_SECONDS = 3600
+const YOUNG_SECONDS = 600
 
 interface Tile {
   readonly title: string
@@ -19,16 +20,22 @@ function tileHtml({ title, figure, words, picture }: Tile): string {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 
+/** A young process has the whole width for what there is: some minutes at first, an hour in the end. */
+function picture(values: readonly number[], stepSeconds: number): string {
+  return sparkline(values, Math.max(values.length, YOUNG_SECONDS / stepSeconds))
+}
+
+const spanOf = (values: readonly number[], stepSeconds: number): string =>
+  values.length < HOUR_SECONDS / stepSeconds ? 'since the start' : 'in the last hour'
+
 function flowTile(title: string, values: readonly number[], stepSeconds: number): Tile {
-  const steps = HOUR_SECONDS / stepSeconds
-  const span = values.length < steps ? 'since the start' : 'in the last hour'
   const most = `at most ${countHtml(Math.max(0, ...values))} in ${unbroken(spanText(stepSeconds))}`
   return {
     title,
     figure: countHtml(sum(values)),
-    words: `${span}, ${most}`,
+    words: `${spanOf(values, stepSeconds)}, ${most}`,
     // The step that is still running would always look like a fall.
-    picture: sparkline(values.length > 1 ? values.slice(0, -1) : values, steps),
+    picture: picture(values.length > 1 ? values.slice(0, -1) : values, stepSeconds),
   }
 }
 
@@ -36,15 +43,14 @@ export function tilesHtml({ history, journal }: StatusReport): string {
   const { step_seconds, read, delivered, owed } = history
   const capacity = Math.max(1, journal.capacity_bytes)
   const fill = journal.bytes / capacity
-  const span = owed.length < HOUR_SECONDS / step_seconds ? 'since the start' : 'in the last hour'
   const tiles: Tile[] = [
     flowTile('Entries read', read, step_seconds),
     flowTile('Deliveries, all sinks', delivered, step_seconds),
     {
       title: 'Entries owed',
       figure: countHtml(journal.entries),
-      words: `at most ${countHtml(Math.max(0, ...owed))} ${span}`,
-      picture: sparkline(owed, HOUR_SECONDS / step_seconds),
+      words: `at most ${countHtml(Math.max(0, ...owed))} ${spanOf(owed, step_seconds)}`,
+      picture: picture(owed, step_seconds),
     },
     {
       title: 'Journal',

@@ -241,7 +241,7 @@ describe('what others say', () => {
 })
 
 describe('the hour as a line', () => {
-  const points = (svg: string) => /class="line" d="M([^"]*)"/.exec(svg)?.[1]?.split('L') ?? []
+  const points = (svg: string) => /class="line" d="M([^"h]*)/.exec(svg)?.[1]?.split('L') ?? []
 
   it('ends at the right edge, however young the process is', () => {
     for (const values of [[0], [1, 2], Array.from({ length: 120 }, () => 5)]) {
