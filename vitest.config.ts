@@ -19,6 +19,8 @@ export default defineConfig({
       suite('e2e', ['e2e'], 600_000),
       suite('integration', ['integration'], 300_000),
       suite('image', ['image'], 120_000),
+      suite('chart', ['chart'], 60_000),
+      suite('cluster', ['cluster'], 300_000),
       suite('browser', ['browser'], 60_000),
     ],
   },

@@ -1,0 +1,219 @@
+// The chart under Helm 3 and Helm 4: what it renders, what it refuses and in which words, and that its documents and files are those of today.
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseAllDocuments, stringify } from 'yaml'
+import { chart, helms, root, run, template, toolsFolder, toolsMissing, valueSets } from './tools.ts'
+
+const missing = toolsMissing()
+if (missing !== undefined) process.stderr.write(`\nSKIPPED: the chart is not tested: ${missing}\n`)
+
+interface Manifest {
+  readonly kind: string
+  readonly metadata: { readonly name: string }
+  readonly data?: Readonly<Record<string, string>>
+  readonly spec?: { readonly groups?: unknown }
+}
+
+const least = join(chart, 'ci/file-values.yaml')
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'auditferry-chart-'))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function manifests(text: string): Manifest[] {
+  return parseAllDocuments(text).flatMap((document) => (document.toJS() as Manifest | null) ?? [])
+}
+
+/** Values beside the least ones, as a file of their own. */
+function given(values: unknown): string[] {
+  const file = join(folder, `${Math.random().toString(36).slice(2)}.yaml`)
+  writeFileSync(file, stringify(values))
+  return ['-f', least, '-f', file]
+}
+
+describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
+  it.each(valueSets)(
+    'the values of %s are well, and make objects that Kubernetes and the operator know',
+    (file) => {
+      const lint = run(helm, ['lint', '--strict', chart, '-f', file])
+      expect(lint.told).toContain('0 chart(s) failed')
+      const rendered = join(folder, `${helm}-${basename(file)}`)
+      writeFileSync(rendered, template(helm, ['-f', file]))
+      const operator = join(
+        toolsFolder,
+        'schemas/operator-v0.85.0/{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json',
+      )
+      for (const version of ['v1.27.16', 'v1.34.4']) {
+        const own = join(toolsFolder, 'schemas', version, '{{ .ResourceKind }}{{ .KindSuffix }}.json')
+        const args = ['-strict', '-summary', '-schema-location', own, '-schema-location', operator, rendered]
+        const { code, told } = run('kubeconform', args)
+        expect(told).toContain('Invalid: 0, Errors: 0, Skipped: 0')
+        expect(code).toBe(0)
+      }
+    },
+  )
+
+  it.each([
+    [{ replicaCount: 1 }, 'replicaCount'],
+    [{ replicas: 2 }, 'replicas'],
+    [{ image: { tagg: '1' } }, 'tagg'],
+    [{ image: { digest: 'sha256:short' } }, 'digest'],
+    [{ persistence: { accessModes: ['ReadWriteMany'] } }, 'accessModes'],
+    [{ persistence: { retention: { whenDeletd: 'Retain' } } }, 'whenDeletd'],
+    [{ server: { port: 80 } }, 'port'],
+    [{ serviceMonitor: { intervall: '30s' } }, 'intervall'],
+    [{ networkPolicy: { egress: { port: [1] } } }, 'port'],
+    [{ secrets: { existing: ['name-alone'] } }, 'existing'],
+    [{ livenessProbe: { periodSecond: 1 } }, 'periodSecond'],
+    [{ terminationGracePeriodSeconds: 5 }, 'terminationGracePeriodSeconds'],
+  ])('%j is refused by the schema', (values, word) => {
+    const { code, told } = run(helm, ['template', 'release', chart, ...given(values)])
+    expect(told).toContain(word)
+    expect(code).toBe(1)
+  })
+
+  const workspace = { name: 'acme', base_url: 'https://api.example.com', api_key: '${env:KEY}', audit: {} }
+  it.each([
+    [{ config: null }, 'there is no configuration: write it under `config`'],
+    [
+      { existingConfig: { secret: 's' } },
+      'config and existingConfig.secret are set at once: keep one of them',
+    ],
+    [{ config: { sinks: null } }, 'config.sinks is missing: want a list of one at least'],
+    [
+      { config: { server: { listen: '127.0.0.1:1' } } },
+      'set server.address and server.port of the values instead',
+    ],
+    [{ config: { journal: { path: '/tmp/a.db' } } }, 'config.journal.path is /tmp/a.db, outside the volume'],
+    [{ persistence: { mountPath: '/state' } }, 'set config.journal.path to /state/auditferry.db'],
+    [
+      { config: { sinks: [{ name: 'a', type: 'file', path: './out/x' }] } },
+      'config.sinks[0].path is ./out/x: the root file system is read-only',
+    ],
+    [
+      { config: { sinks: [{ name: 'a', type: 'splunk_hec', token: 'secret' }] } },
+      'config.sinks[0].token stands in the clear',
+    ],
+    [
+      { config: { workspaces: [{ ...workspace, api_key: 'plain' }] } },
+      'config.workspaces[0].api_key stands in the clear, and would in a ConfigMap',
+    ],
+    [
+      { config: { workspaces: [{ ...workspace, api_key: '${file:/run/secrets/auditferry/other}' }] } },
+      'no secret brings other: name one under secrets.existing, or give secrets.data.other',
+    ],
+    [
+      { serviceMonitor: { enabled: true }, podMonitor: { enabled: true } },
+      'each series would be there twice: disable one',
+    ],
+    [
+      { prometheusRule: { enabled: true, defaultRules: false } },
+      'prometheusRule is enabled without any rule',
+    ],
+    [{ privateCA: { configMap: 'a', secret: 'b' } }, 'privateCA has several sources'],
+    [{ persistence: { enabled: false, existingClaim: 'a' } }, 'the claim would not be used; set it to true'],
+  ])('%j is refused in words that say what to do', (values, words) => {
+    const { code, told } = run(helm, ['template', 'release', chart, ...given(values)])
+    expect(told.replaceAll(/\s+/g, ' ')).toContain(words)
+    expect(code).toBe(1)
+  })
+
+  it('all that does not fit is told at once', () => {
+    const values = { privateCA: { configMap: 'a', secret: 'b' }, config: { sinks: null } }
+    const { told } = run(helm, ['template', 'release', chart, ...given(values)])
+    expect(told).toContain('config.sinks is missing')
+    expect(told).toContain('privateCA has several sources')
+  })
+
+  // Helm 3 wants a cluster even for a dry run: there the cluster's own suite reads them.
+  it.skipIf(helm === 'helm3')('the notes tell how to look, and warn of what an operator would rue', () => {
+    const notes = (values: unknown) =>
+      run(helm, ['install', 'release', chart, '--dry-run=client', '--namespace', 'space', ...given(values)])
+        .told
+    const plain = notes({})
+    expect(plain).toContain(
+      'kubectl --namespace space exec statefulset/release-auditferry -- auditferry status',
+    )
+    expect(plain).toContain('WARNING: secrets.data lies in the release')
+    expect(plain).not.toContain('there is no volume')
+    const bare = notes({ persistence: { enabled: false }, resources: null, replicas: 0 })
+    expect(bare).toContain('WARNING: there is no volume')
+    expect(bare).toContain('WARNING: the pod has neither requests nor limits')
+    expect(bare).toContain('replicas is 0')
+  })
+
+  it('it can be packed, and what is packed holds no tests', () => {
+    expect(run(helm, ['package', chart, '--destination', folder]).code).toBe(0)
+    const listed = run('tar', ['tzf', join(folder, 'auditferry-0.1.0.tgz')]).told.split('\n')
+    expect(listed).toContain('auditferry/templates/tests/connect.yaml')
+    expect(listed).toContain('auditferry/files/rules.yaml')
+    expect(listed.filter((path) => /^auditferry\/(tests|ci)\//.test(path))).toEqual([])
+  })
+})
+
+describe.skipIf(missing !== undefined)('the chart', () => {
+  it.each(valueSets)('both Helms make the same of %s', (file) => {
+    const [three, four] = helms.map((helm) =>
+      manifests(template(helm, ['-f', file])).sort((a, b) =>
+        `${a.kind} ${a.metadata.name}`.localeCompare(`${b.kind} ${b.metadata.name}`),
+      ),
+    )
+    expect(four).toEqual(three)
+  })
+
+  it('its own unit tests pass', () => {
+    const { code, told } = run('untt', [chart])
+    expect(told).toMatch(/Tests: +\d+ passed/)
+    expect(code).toBe(0)
+  })
+
+  it('its README is what helm-docs makes of the values', () => {
+    const copy = join(folder, 'auditferry')
+    cpSync(chart, copy, { recursive: true })
+    rmSync(join(copy, 'README.md'))
+    expect(run('helm-docs', ['--chart-search-root', copy, '--log-level', 'error']).code).toBe(0)
+    expect(readFileSync(join(copy, 'README.md'), 'utf8')).toBe(readFileSync(join(chart, 'README.md'), 'utf8'))
+  })
+
+  it('each value is explained in the README', () => {
+    const rows = readFileSync(join(chart, 'README.md'), 'utf8').matchAll(/^\| (\S+) \|.*\| +([^|]*) *\|$/gm)
+    const silent = [...rows].filter(([, , words = '']) => words.trim() === '').map(([, name]) => name)
+    expect(silent).toEqual([])
+  })
+
+  it('a configuration of it is one that the program takes', () => {
+    for (const file of valueSets) {
+      const rendered = manifests(template('helm4', ['-f', file])).find(
+        ({ kind, data }) => kind === 'ConfigMap' && data?.['auditferry.yaml'] !== undefined,
+      )
+      const text = rendered?.data?.['auditferry.yaml']
+      if (text === undefined) continue
+      const here = mkdtempSync(join(folder, 'config-'))
+      const moved = text.replaceAll(/\/(run\/secrets|var\/lib)\/auditferry/g, `${here}/$1`)
+      for (const [, path = ''] of moved.matchAll(/\$\{file:([^}]+)\}/g)) {
+        mkdirSync(dirname(path), { recursive: true })
+        writeFileSync(path, 'not-a-real-secret', { mode: 0o400 })
+      }
+      mkdirSync(join(here, 'var/lib'), { recursive: true })
+      writeFileSync(join(here, 'auditferry.yaml'), moved)
+      const args = [join(root, 'src/main.ts'), 'validate', '--config', join(here, 'auditferry.yaml')]
+      const { code, told } = run(process.execPath, args, { env: { AUDITFERRY_API_KEY: 'not-a-real-key' } })
+      expect(told).toMatch(/ok: \d workspaces?, \d sinks?, 0 warnings/)
+      expect(code).toBe(0)
+    }
+  })
+
+  const promtool = ['/usr/bin/promtool', '/usr/local/bin/promtool'].find((path) => existsSync(path))
+  it.skipIf(promtool === undefined)('its rules are ones that Prometheus takes', () => {
+    const rendered = manifests(template('helm4', ['-f', join(chart, 'ci/everything-values.yaml')]))
+    const groups = rendered.find(({ kind }) => kind === 'PrometheusRule')?.spec?.groups
+    const file = join(folder, 'rules.yaml')
+    writeFileSync(file, stringify({ groups }))
+    const { code, told } = run(promtool ?? '', ['check', 'rules', file])
+    expect(told).toContain('SUCCESS')
+    expect(code).toBe(0)
+  })
+})

@@ -1,0 +1,63 @@
+// The programs that the chart is held against, as .ci/tools/helm.sh brings them; what is missing is told loudly.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+export const root = join(import.meta.dirname, '../..')
+export const chart = join(root, 'helm/auditferry')
+export const toolsFolder = process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache/auditferry-tools')
+const bin = join(toolsFolder, 'bin')
+
+export const helms = ['helm3', 'helm4'] as const
+export type Helm = (typeof helms)[number]
+
+export const valueSets = readdirSync(join(chart, 'ci')).map((name) => join(chart, 'ci', name))
+
+/** Undefined when all are there. */
+export function toolsMissing(): string | undefined {
+  const wanted = [...helms, 'untt', 'kubeconform', 'helm-docs'].filter((name) => !existsSync(join(bin, name)))
+  if (!existsSync(join(toolsFolder, 'schemas'))) wanted.push('schemas')
+  return wanted.length === 0
+    ? undefined
+    : `${wanted.join(', ')} not in ${toolsFolder}; .ci/tools/helm.sh brings them`
+}
+
+export interface Result {
+  readonly code: number
+  readonly told: string
+}
+
+/** All that it says, and how it ends. */
+export function run(
+  program: string,
+  args: readonly string[],
+  options: { cwd?: string; env?: object } = {},
+): Result {
+  const path = existsSync(join(bin, program)) ? join(bin, program) : program
+  try {
+    const env = { ...process.env, ...options.env }
+    const told = execFileSync(path, args, { cwd: options.cwd ?? root, encoding: 'utf8', stdio: 'pipe', env })
+    return { code: 0, told }
+  } catch (error) {
+    const {
+      status,
+      stdout = '',
+      stderr = '',
+      message,
+    } = error as {
+      status?: number
+      stdout?: string
+      stderr?: string
+      message: string
+    }
+    return { code: status ?? -1, told: stdout + stderr || message }
+  }
+}
+
+/** Throws with what Helm said. */
+export function template(helm: Helm, args: readonly string[]): string {
+  const { code, told } = run(helm, ['template', 'release', chart, '--namespace', 'space', ...args])
+  if (code !== 0) throw new Error(told)
+  return told
+}
