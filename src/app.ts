@@ -130,18 +130,19 @@ class Daemon implements App {
   }
 
   async #runAll(): Promise<void> {
-    const { config, readers, shippings, outside } = this.#parts
+    const { config, readings, readers, shippings, outside } = this.#parts
     const { signal } = this.#stopping
     tellStart(config, shippings, outside)
     const reading = readers.map(async (reader) => {
       await collect(reader, signal)
       reader.finished = true
     })
+    const probing = readings.map(({ canary }) => canary?.run(signal))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
-    const work = Promise.all([...reading, ...shipping]).then(() => undefined)
-    this.#ended = Promise.allSettled([...reading, ...shipping])
+    const work = Promise.all([...reading, ...shipping, ...probing]).then(() => undefined)
+    this.#ended = Promise.allSettled([...reading, ...shipping, ...probing])
     try {
       await Promise.race([work, pruning.then(() => work)])
     } catch (error) {

@@ -16,9 +16,3 @@ export const vault = () =>
     projects: off(false).describe('Read the inventory of projects and its changes. Not in this version yet.'),
     interval: interval().prefault('6h').describe('How often to read.'),
   })
-
-export const canary = () =>
-  z.strictObject({
-    enabled: off(false).describe('Make an entry now and then and wait to see it. Not in this version yet.'),
-    interval: interval().prefault('1h').describe('How often to make one.'),
-  })

@@ -1,9 +1,10 @@
 // One workspace of the configuration: where its API is, the key, what to read and how often.
 import { z } from 'zod'
 import { duration, secret } from '../model/units.ts'
+import { canary } from './canary.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
 import { history } from './history.ts'
-import { canary, vault } from './later.ts'
+import { vault } from './later.ts'
 
 const audit = () =>
   z.strictObject({
@@ -56,7 +57,9 @@ export const workspace = z
     audit: audit().optional().describe('The audit log. Present is on; {} takes the defaults.'),
     history: history().optional().describe('Usage and query history. Present is on; {} takes the defaults.'),
     vault: vault().optional().describe('The vault inventory. Not in this version yet.'),
-    canary: canary().optional().describe('An end-to-end probe. Not in this version yet.'),
+    canary: canary()
+      .optional()
+      .describe('A prompt of our own now and then, followed from the API to each sink. Not of `run --once`.'),
     rate_limits: rateLimits().prefault({}).describe('Requests a minute for this key; the documented limits.'),
     expected_user_agents: z
       .array(z.string().min(1))

@@ -152,5 +152,5 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   })
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
   shelf.hold(puts)
-  return appended
+  return { ...appended, last: ledger.lastSeq }
 }

@@ -29,6 +29,8 @@ export interface Appended {
   readonly findings: number
   /** how far behind the head the latest of the late ones was, µs; 0 where none */
   readonly latestBehindUs: number
+  /** the journal's last entry by now: nothing of this part stands behind it */
+  readonly last?: Seq | undefined
 }
 
 /** A stretch of one chunk: entries of one origin with consecutive sequence numbers. */

@@ -29,6 +29,23 @@ export interface SourceWatch {
   ownFetch(latenessMs: number): void
 }
 
+export const canaryStages = ['request', 'audit', 'usage', 'query', 'delivered'] as const
+
+/** One of the places where a canary is looked for; `delivered` is each sink's. */
+export interface CanaryTrace {
+  readonly stage: (typeof canaryStages)[number]
+  readonly sink?: string
+}
+
+export interface CanaryWatch {
+  /** `ms` after its prompt was sent */
+  seen(trace: CanaryTrace, ms: number): void
+  /** These did not come in time, and no other. */
+  missing(traces: readonly CanaryTrace[]): void
+  /** One came back in every place, epoch ms. */
+  whole(at: number): void
+}
+
 export interface SinkWatch {
   state(state: SinkState, error?: ConnectorError): void
   request(durationMs: number): void

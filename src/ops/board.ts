@@ -3,9 +3,10 @@ import type { Clock } from '../model/clock.ts'
 import type { JournalStats } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { Origin } from '../model/source.ts'
-import type { SinkWatch, SourceWatch } from '../model/watch.ts'
+import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../model/watch.ts'
 import type { Secret } from '../model/secret.ts'
 import { rememberSink, rememberSource } from './board-memory.ts'
+import { openBoardCanary } from './board-canary.ts'
 import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
 import { openBoardSource } from './board-source.ts'
@@ -36,6 +37,8 @@ export interface Board {
   source(origin: Origin, intervalMs?: number): SourceWatch
   /** `lingerMs`: how long an entry may wait on purpose before it is sent. */
   sink(name: string, type: string, assurance: Assurance, lingerMs?: number): SinkWatch
+  /** `intervalMs`: how often one is to come back, at the best; `expected`: where it is looked for. */
+  canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   status(): StatusReport
 }
 
@@ -125,6 +128,8 @@ export function openBoard(options: BoardOptions): Board {
       sinks.push(sink)
       return rememberSink(name, sink.watch, memory)
     },
+    canary: (workspace, intervalMs, expected) =>
+      openBoardCanary(workspace, intervalMs, expected, metrics.canary),
     status() {
       const { workspaces, journal, sinks: sinkStatuses } = look()
       const states = [...workspaces.flatMap((workspace) => workspace.sources), ...sinkStatuses]

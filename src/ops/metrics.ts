@@ -159,6 +159,24 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
   }
 }
 
+function canaryMetrics({ gauge }: Makers) {
+  const trace = ['workspace', 'stage', 'sink']
+  return {
+    seconds: gauge(
+      'canary_seconds',
+      'How long after its prompt the last canary was seen at a stage, and settled by a sink; none: not yet',
+      ...trace,
+    ),
+    missing: gauge('canary_missing', '1 where the last canary did not come in time', ...trace),
+    interval: gauge('canary_interval_seconds', 'How often one is to come back, at the best', 'workspace'),
+    lastSuccess: gauge(
+      'canary_last_success_timestamp_seconds',
+      'When one had last come back everywhere; 0: never',
+      'workspace',
+    ),
+  }
+}
+
 function journalMetrics({ gauge }: Makers) {
   return {
     entries: gauge('journal_entries', 'Owed entries: not yet settled by every sink'),
@@ -171,12 +189,14 @@ function journalMetrics({ gauge }: Makers) {
 
 export type SourceMetrics = ReturnType<typeof sourceMetrics>
 export type SinkMetrics = ReturnType<typeof sinkMetrics>
+export type CanaryMetrics = ReturnType<typeof canaryMetrics>
 
 export interface Metrics {
   readonly contentType: string
   readonly source: SourceMetrics
   readonly sink: SinkMetrics
   readonly journal: ReturnType<typeof journalMetrics>
+  readonly canary: CanaryMetrics
   /** Called before each scrape, to bring gauges up to date. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
@@ -216,6 +236,7 @@ export function openMetrics({ version, processMetrics = true }: MetricsOptions):
     source: sourceMetrics(make),
     sink: sinkMetrics(make, registry),
     journal: journalMetrics(make),
+    canary: canaryMetrics(make),
     onScrape: (refresh) => void refreshers.push(refresh),
     configReloaded: (successful) => reload.set(successful ? 1 : 0),
     configTaken: (at) => taken.set(at / 1000),

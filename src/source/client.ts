@@ -50,7 +50,7 @@ export interface Answer {
 export interface Ask {
   readonly method: HttpRequest['method']
   readonly path: string
-  /** Beside our own; lower-case names. With `stream` one of them is `content-length`. */
+  /** Beside our own, of which only `user-agent` gives way; lower-case names. With `stream` one of them is `content-length`. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Uint8Array
   /** In the place of `body`: one that is too large to hold. Can be sent once; left early, it is returned. */
@@ -161,11 +161,11 @@ export class Client {
       method,
       url: baseUrl + path,
       headers: {
+        'user-agent': userAgent,
         ...headers,
         authorization: `Bearer ${apiKey.reveal()}`,
         accept: ['application/json', ...accept].join(', '),
         'accept-encoding': 'identity',
-        'user-agent': userAgent,
       },
       ...(body && { body }),
       ...(stream && { stream: progressing(stream, deadline) }),

@@ -1,7 +1,7 @@
 // Every metric of the contract is there from the start, well formed, and event data cannot add one.
 import { describe, expect, it } from 'vitest'
 import { errorCodes } from '../../../src/model/errors.ts'
-import { sinkStates, sourceStates } from '../../../src/model/watch.ts'
+import { canaryStages, sinkStates, sourceStates } from '../../../src/model/watch.ts'
 import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { fakeStats, startAt, testClock } from './board-fixture.ts'
@@ -44,7 +44,10 @@ function open() {
   const board = openBoard({ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' })
   const source = board.source({ workspace: 'acme', source: 'audit' })
   const sink = board.sink('archive', 'file', 'stored')
-  return { metrics, source, sink, families: async () => parse(await metrics.render()) }
+  const places = [{ stage: 'audit' }, { stage: 'delivered', sink: 'archive' }] as const
+  const canary = board.canary('acme', 3_600_000, places)
+  canary.seen({ stage: 'request' }, 1_500)
+  return { metrics, source, sink, canary, families: async () => parse(await metrics.render()) }
 }
 
 const contract = [
@@ -78,6 +81,10 @@ const contract = [
   'sink_request_duration_seconds',
   'sink_dead_letters',
   'delivery_seconds',
+  'canary_seconds',
+  'canary_missing',
+  'canary_interval_seconds',
+  'canary_last_success_timestamp_seconds',
   'build_info',
   'config_last_reload_successful',
   'config_last_reload_success_timestamp_seconds',
@@ -89,6 +96,7 @@ const closedLabels: Record<string, readonly string[]> = {
   sink: ['archive'],
   outcome: ['new', 'known', 'late', 'quarantined', 'filtered', 'accepted', 'dead_lettered'],
   kind: ['foreign_fetch'],
+  stage: canaryStages,
   state: [...new Set([...sourceStates, ...sinkStates])],
   version: ['1.2.3'],
   node: [process.version],
@@ -102,6 +110,29 @@ describe('the metrics', () => {
       expect(family.help, name).toBeTruthy()
       expect(family.samples.length, name).toBeGreaterThan(0)
     }
+  })
+
+  it('a canary is told by stage and sink: how long it took, and where it lacks', async () => {
+    const { canary, families } = open()
+    canary.seen({ stage: 'delivered', sink: 'archive' }, 90_000)
+    canary.missing([{ stage: 'audit' }])
+    canary.whole(1_700_000_000_000)
+    const told = async (name: string) =>
+      (await families())
+        .get(`auditferry_canary_${name}`)
+        ?.samples.map(({ labels, value }) => [...Object.values(labels), value])
+    expect(await told('seconds')).toEqual([
+      ['acme', 'request', 1.5],
+      ['acme', 'delivered', 'archive', 90],
+    ])
+    expect(await told('missing')).toEqual([
+      ['acme', 'audit', 1],
+      ['acme', 'delivered', 'archive', 0],
+    ])
+    canary.missing([])
+    expect((await told('missing'))?.map((sample) => sample.at(-1))).toEqual([0, 0])
+    expect(await told('interval_seconds')).toEqual([['acme', 3600]])
+    expect(await told('last_success_timestamp_seconds')).toEqual([['acme', 1_700_000_000]])
   })
 
   it('counters end in _total and nothing else does', async () => {

@@ -1,0 +1,280 @@
+// The conductor of the canary: asks one tiny prompt now and then, and measures when its traces come back, from the API to each sink. It reads no entry but what readers hand by.
+import { Tether } from '../model/abort.ts'
+import type { Clock, Random } from '../model/clock.ts'
+import type { Entries } from '../model/entries.ts'
+import type { ConnectorError } from '../model/errors.ts'
+import type { Journal, Seq } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { SourceName } from '../model/source.ts'
+import { Streak } from '../model/streak.ts'
+import type { CanaryTrace, CanaryWatch, SourceWatch } from '../model/watch.ts'
+import { awaited, type Destination, settledBy, undelivered } from './deliveries.ts'
+import { alarmOf, delayAfter, nameOf } from './failing.ts'
+import { type CanaryMemory, readMemory, type Round } from './round.ts'
+import { isTraceSource, traceIn, type TraceSource } from './traces.ts'
+
+/** Sinks are looked at this often while one of them has the trace before it. */
+const LOOK_MS = 1_000
+/** While a source has not caught up yet its trace would come behind all that is left to read. */
+const NOT_READY_MS = 30_000
+/** Beside three times the slowest interval: a busy minute, a restart, a sink's own pace. */
+const SLACK_MS = 3_600_000
+/** How far an event's own time may lie from its prompt: whole seconds, and a slow server. */
+const BEFORE_MS = 5_000
+const AFTER_MS = 60_000
+
+export interface CanaryQuestion {
+  readonly prompt: string
+  /** what stands behind our instance's id in the User-Agent */
+  readonly mark: string
+}
+
+export interface CanaryOptions {
+  readonly workspace: string
+  readonly intervalMs: number
+  /** of the sources that are on, the longest interval */
+  readonly slowestMs: number
+  /** those that are on */
+  readonly sources: readonly TraceSource[]
+  /** those that get a trace, each with the source whose trace it is held to */
+  readonly sinks: readonly Destination[]
+  /** Resolves when the answer came whole, with the server's clock (epoch ms) where it told one. Throws ConnectorError. */
+  readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
+  /** all sources have caught up since the start */
+  readonly ready: () => boolean
+  readonly journal: Pick<Journal, 'note' | 'putNote' | 'stats' | 'deadLetters'>
+  readonly watch: SourceWatch
+  readonly canary: CanaryWatch
+  readonly log: Log
+  readonly clock: Clock
+  readonly random: Random
+}
+
+export class Canary {
+  readonly #options: CanaryOptions
+  readonly #note: string
+  readonly #streak: Streak
+  #memory: CanaryMemory | undefined
+  #saved = ''
+  /** the prompt failed in this life: the next try need not wait for its interval */
+  #again = false
+  #noticed = false
+  #wake: () => void = () => undefined
+  /** told of the last round that lacked something */
+  #alarmed: ConnectorError | undefined
+
+  constructor(options: CanaryOptions) {
+    this.#options = options
+    this.#note = `canary:${options.workspace}`
+    this.#streak = new Streak(() => options.clock.elapsed())
+  }
+
+  /** Where one that was answered is looked for. */
+  static traces(sources: readonly TraceSource[], sinks: readonly Destination[]): readonly CanaryTrace[] {
+    return [
+      ...sources.map((source) => ({ stage: stageOf[source] })),
+      ...sinks.map(({ name: sink }) => ({ stage: 'delivered' as const, sink })),
+    ]
+  }
+
+  /** Entries that landed, or were known already; nothing of them stands behind `last` in the journal. Never waits or throws. */
+  notice(source: SourceName, entries: Entries, last: Seq): void {
+    const memory = this.#memory
+    const round = memory?.round
+    if (!memory || !round || round.over || !isTraceSource(source) || round.traces[source]) return
+    const { nonce, sentAt, answered } = round
+    const madeUs = answered && { from: answered.fromUs, to: answered.toUs }
+    const found = traceIn(source, entries, { nonce, sentAt, madeUs, user: memory.user })
+    if (!found) return
+    const at = this.#options.clock.now()
+    memory.user = found.user ?? memory.user
+    round.traces[source] = { at, seq: last, id: found.id }
+    this.#tell({ stage: stageOf[source] }, round, at)
+    this.#noticed = true
+    this.#wake()
+  }
+
+  /** Asks when it is time to, looks how far the last prompt came; gives the ms until it wants to be called again. Throws ConnectorError. */
+  async step(signal: AbortSignal): Promise<number> {
+    this.#noticed = false
+    const memory = (this.#memory ??= await this.#load())
+    const { watch, ready } = this.#options
+    const { round } = memory
+    if (round?.answered && isOpen(round)) {
+      await this.#look(memory, round)
+      await this.#save(memory)
+      if (isOpen(round)) return this.#restMs(round)
+    }
+    const waitMs = this.#dueInMs(round)
+    if (waitMs <= 0 && ready()) {
+      await this.#ask(memory, signal)
+      return 0
+    }
+    watch.state('idle')
+    return Math.max(waitMs, ready() ? 0 : NOT_READY_MS)
+  }
+
+  /** Until `signal` aborts. Throws only what must stop the process. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    const stopped = () => signal.aborted
+    while (!stopped()) {
+      try {
+        const waitMs = await this.step(signal)
+        if (waitMs > 0) await this.#rest(waitMs, signal)
+      } catch (error) {
+        if (stopped()) return
+        await clock.sleep(delayAfter(error, this.#options, this.#streak), signal)
+      }
+    }
+  }
+
+  async #rest(ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#noticed) return
+    const tether = new Tether(signal)
+    const woken = new Promise<void>((resolve) => (this.#wake = resolve))
+    await Promise.race([this.#options.clock.sleep(ms, tether.signal), woken])
+    tether.close()
+  }
+
+  async #load(): Promise<CanaryMemory> {
+    const { journal, canary } = this.#options
+    this.#saved = (await journal.note(this.#note)) ?? ''
+    const memory = readMemory(this.#saved === '' ? undefined : this.#saved)
+    const { round } = memory
+    if (memory.wholeAt > 0) canary.whole(memory.wholeAt)
+    if (!round) return memory
+    for (const [source, { at }] of Object.entries(round.traces))
+      this.#tell({ stage: stageOf[source as TraceSource] }, round, at)
+    for (const [sink, at] of Object.entries(round.delivered))
+      this.#tell({ stage: 'delivered', sink }, round, at)
+    if (round.answered) this.#tell({ stage: 'request' }, round, round.sentAt + round.answered.tookMs)
+    if (round.over && memory.missing) this.#alarm(round)
+    return memory
+  }
+
+  async #save(memory: CanaryMemory): Promise<void> {
+    const text = JSON.stringify(memory)
+    if (text === this.#saved) return
+    await this.#options.journal.putNote(this.#note, text)
+    this.#saved = text
+  }
+
+  /** A clock that was set back makes no round wait longer than an interval. */
+  #dueInMs(round: Round | undefined): number {
+    const { clock, intervalMs } = this.#options
+    if (!round || this.#again) return 0
+    const waitMs = round.sentAt + intervalMs - clock.now()
+    return waitMs > intervalMs ? 0 : waitMs
+  }
+
+  async #ask(memory: CanaryMemory, signal: AbortSignal): Promise<void> {
+    const { clock, random, ask, watch } = this.#options
+    const nonce = `c${Array.from({ length: 20 }, () => Math.floor(random() * 16).toString(16)).join('')}`
+    const sentAt = clock.now()
+    const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
+    memory.round = round
+    // Kept first: after a crash in mid-request the next prompt waits its interval all the same.
+    await this.#save(memory)
+    const from = clock.elapsed()
+    let serverAt: number | undefined
+    try {
+      serverAt = await ask(
+        { prompt: `Answer with the word OK only. ${nonce}`, mark: `canary ${nonce}` },
+        signal,
+      )
+    } catch (error) {
+      this.#again = true
+      round.over = true
+      throw error
+    }
+    this.#again = false
+    this.#streak.over()
+    const tookMs = clock.elapsed() - from
+    const answeredAt = serverAt ?? sentAt + tookMs
+    round.answered = {
+      tookMs,
+      fromUs: (answeredAt - tookMs - BEFORE_MS) * 1000,
+      toUs: (answeredAt + AFTER_MS) * 1000,
+    }
+    this.#tell({ stage: 'request' }, round, sentAt + tookMs)
+    // What a former prompt lacked stays told until one comes back whole.
+    if (memory.missing) watch.state('failing', this.#alarmed)
+    else {
+      watch.success()
+      watch.caughtUp()
+    }
+    await this.#save(memory)
+  }
+
+  async #look(memory: CanaryMemory, round: Round): Promise<void> {
+    const { clock, canary, watch, log } = this.#options
+    await this.#lookAtSinks(round)
+    const now = clock.now()
+    const lacking = this.#lacking(round)
+    watch.state('idle')
+    if (lacking.length === 0) {
+      if (memory.missing) log.info('The canary came back whole again')
+      round.over = true
+      memory.missing = false
+      memory.wholeAt = now
+      canary.missing([])
+      canary.whole(now)
+      watch.success()
+      watch.caughtUp()
+    } else if (Math.abs(now - round.sentAt) >= this.#boundMs) {
+      round.over = true
+      memory.missing = true
+      const error = this.#alarm(round)
+      log.warn('The canary did not come back: a prompt of our own left no trace where it should', {
+        missing: lacking.map(nameOf).join(', '),
+        error: error.message,
+      })
+    }
+  }
+
+  #alarm(round: Round): ConnectorError {
+    const { canary, watch } = this.#options
+    const lacking = this.#lacking(round)
+    canary.missing(lacking)
+    const error = alarmOf(round, lacking, this.#boundMs)
+    watch.state('failing', error)
+    return (this.#alarmed = error)
+  }
+
+  get #boundMs(): number {
+    return 3 * this.#options.slowestMs + SLACK_MS
+  }
+
+  #lacking(round: Round): readonly CanaryTrace[] {
+    const { sources, sinks } = this.#options
+    const left = sources.filter((source) => !round.traces[source])
+    return Canary.traces(left, undelivered(round, sinks))
+  }
+
+  async #lookAtSinks(round: Round): Promise<void> {
+    const { journal, clock, sinks } = this.#options
+    for (const name of await settledBy(round, sinks, journal)) {
+      const at = clock.now()
+      round.delivered[name] = at
+      this.#tell({ stage: 'delivered', sink: name }, round, at)
+    }
+  }
+
+  #restMs(round: Round): number {
+    if (awaited(round, this.#options.sinks).length > 0) return LOOK_MS
+    return Math.max(1, round.sentAt + this.#boundMs - this.#options.clock.now())
+  }
+
+  #tell(trace: CanaryTrace, { sentAt }: Round, at: number): void {
+    this.#options.canary.seen(trace, Math.max(0, at - sentAt))
+  }
+}
+
+const isOpen = ({ over }: Round): boolean => !over
+
+const stageOf = {
+  audit: 'audit',
+  'history.usage': 'usage',
+  'history.query': 'query',
+} as const satisfies Record<TraceSource, CanaryTrace['stage']>

@@ -1,0 +1,79 @@
+// What a prompt of our own leaves behind, told among the entries of each source: by our User-Agent, by user and time, by the nonce in its text.
+import { type Entries, TYPE } from '../model/entries.ts'
+import type { SourceName } from '../model/source.ts'
+
+/** The sources in which a prompt leaves a trace, in the order in which a sink is held to one of them. */
+export const traceSources = ['audit', 'history.usage', 'history.query'] as const
+export type TraceSource = (typeof traceSources)[number]
+
+export const isTraceSource = (source: SourceName): source is TraceSource =>
+  (traceSources as readonly SourceName[]).includes(source)
+
+/** Spec §2.2. */
+export const PROMPT_TYPE = 'api:create_query'
+/** A query event this far from its prompt is another's, whatever both clocks say: its text is not looked through. */
+const FAR_US = 2 * 86_400_000_000
+
+export interface Sought {
+  readonly nonce: string
+  /** epoch ms, our clock */
+  readonly sentAt: number
+  /** when the prompt was made, by the server's clock, µs; undefined until it is answered */
+  readonly madeUs: { readonly from: number; readonly to: number } | undefined
+  /** who our key is to the API; undefined until a trace has told it */
+  readonly user: string | undefined
+}
+
+export interface Found {
+  /** the entry's */
+  readonly id: string
+  readonly user: string | undefined
+}
+
+/** The first of the entries that is a trace. What is far off in time, or of another type, costs a comparison. */
+export function traceIn(source: TraceSource, entries: Entries, sought: Sought): Found | undefined {
+  for (const index of candidates(source, entries, sought)) {
+    const found = foundAt(source, entries, index, sought)
+    if (found) return found
+  }
+  return undefined
+}
+
+function* candidates(source: TraceSource, entries: Entries, { madeUs, sentAt }: Sought): Generator<number> {
+  if (source === 'audit') {
+    const type = entries.types.indexOf(PROMPT_TYPE)
+    for (let i = 0; type >= 0 && i < entries.count; i++) if (entries.column(i, TYPE) === type) yield i
+    return
+  }
+  const near = { from: sentAt * 1000 - FAR_US, to: sentAt * 1000 + FAR_US }
+  const span = source === 'history.query' ? near : madeUs
+  if (!span) return
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.at(i)
+    if (at >= span.from && at <= span.to) yield i
+  }
+}
+
+interface Members {
+  readonly user?: unknown
+  /** what v1 of the history calls the user (spec §2.4) */
+  readonly email?: unknown
+  readonly user_agent?: unknown
+}
+
+function foundAt(
+  source: TraceSource,
+  entries: Entries,
+  index: number,
+  { nonce, user }: Sought,
+): Found | undefined {
+  const bytes = entries.raw(index)
+  const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (source !== 'history.usage' && !raw.includes(nonce)) return undefined
+  const members = JSON.parse(raw.toString()) as Members
+  const named = members.user ?? members.email
+  const of = typeof named === 'string' ? named : undefined
+  if (source === 'audit' && !String(members.user_agent).includes(nonce)) return undefined
+  if (source === 'history.usage' && (user === undefined || of !== user)) return undefined
+  return { id: entries.id(index), user: of }
+}

@@ -1,0 +1,321 @@
+// The canary, step by step on a virtual clock: each stage measured, what lacks told once, a restart in between, sources off left out.
+import { expect, test } from 'vitest'
+import { Canary, type CanaryOptions, type CanaryQuestion } from '../../../src/canary/canary.ts'
+import type { TraceSource } from '../../../src/canary/traces.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { CanaryTrace, CanaryWatch } from '../../../src/model/watch.ts'
+import { entriesOf, type MadeEntry } from '../../fakes/lines.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { never, openQuay, START } from '../ship/quay.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const USER = 'svc@example.com'
+
+const nameOf = ({ stage, sink }: CanaryTrace) => (sink === undefined ? stage : `${stage} ${sink}`)
+
+class Notes implements CanaryWatch {
+  readonly told: string[] = []
+  lacking: readonly string[] = []
+  wholes: number[] = []
+  seen(trace: CanaryTrace, ms: number): void {
+    this.told.push(`${nameOf(trace)} ${ms / 1000}`)
+  }
+  missing(traces: readonly CanaryTrace[]): void {
+    this.lacking = traces.map(nameOf)
+  }
+  whole(at: number): void {
+    this.wholes.push(at)
+  }
+}
+
+const all: readonly TraceSource[] = ['audit', 'history.usage', 'history.query']
+
+async function openPerch(more: Partial<CanaryOptions> = {}) {
+  const quay = await openQuay(['siem', 'archive'])
+  const { clock, journal, log } = quay
+  const asked: CanaryQuestion[] = []
+  let answer = async (): Promise<number | undefined> => clock.now() + 2_000
+  const perch = {
+    ...{ quay, clock, journal, log, asked },
+    watch: new SourceNotes(),
+    notes: new Notes(),
+    canary: undefined as unknown as Canary,
+    /** The process dies and begins again. */
+    restart(changed: Partial<CanaryOptions> = {}) {
+      perch.watch = new SourceNotes()
+      perch.notes = new Notes()
+      perch.canary = new Canary({
+        ...{ workspace: 'acme', intervalMs: HOUR, slowestMs: 15 * MINUTE, sources: all },
+        sinks: [
+          { name: 'siem', source: 'audit' },
+          { name: 'archive', source: 'history.usage' },
+        ],
+        ask: async (question) => {
+          asked.push(question)
+          return answer()
+        },
+        ready: () => true,
+        ...{ journal, watch: perch.watch, canary: perch.notes, log, clock, random: Math.random },
+        ...more,
+        ...changed,
+      })
+    },
+    answers(next: typeof answer) {
+      answer = next
+    },
+    step: () => perch.canary.step(never),
+    pass: (ms: number) => void clock.advance(clock.now() + ms),
+    get nonce() {
+      return /canary (c[0-9a-f]{20})$/.exec(asked.at(-1)?.mark ?? '')?.[1] ?? expect.fail('no nonce')
+    },
+    /** A page is read and kept, and shown. */
+    async read(source: TraceSource, ...made: readonly (MadeEntry & { readonly of?: object })[]) {
+      const entries = entriesOf(
+        made.map(({ of, ...one }) => (of ? { ...one, raw: JSON.stringify({ ...of, id: one.id }) } : one)),
+      )
+      const origin = { workspace: 'acme', source } as const
+      const rest = { quarantined: [], findings: [], headAt: undefined, cursor: undefined, gaps: 0 }
+      const appended = await journal.append({ origin, entries, ...rest })
+      perch.canary.notice(source, entries, appended.last ?? expect.fail('no sequence number'))
+    },
+    time: (afterMs = 0) => new Date(START + afterMs).toISOString().replace('Z', ''),
+    audit: () => ({
+      id: `audit-${asked.length}`,
+      type: 'api:create_query',
+      of: { user: USER, user_agent: `auditferry/1 (instance 0; canary ${perch.nonce})` },
+    }),
+    async settle(sink: string) {
+      const last = journal.stats().sinks.find((one) => one.sink === sink) ?? expect.fail()
+      const through = last.position + last.owedEntries
+      await journal.settle(sink, { first: last.position + 1, through, parked: [] })
+    },
+  }
+  perch.restart()
+  return perch
+}
+
+test('each stage is measured from the moment the prompt was sent, and what comes whole is told with its time', async () => {
+  const perch = await openPerch()
+  expect(await perch.step()).toBe(0)
+  expect(perch.asked).toHaveLength(1)
+  expect(perch.asked[0]?.prompt).toContain(perch.nonce)
+  perch.pass(MINUTE)
+  await perch.read('audit', { id: 'x', type: 'auth:login' }, perch.audit())
+  expect(await perch.step()).toBe(1_000)
+  perch.pass(MINUTE)
+  await perch.settle('siem')
+  await perch.step()
+  const event = { time: perch.time(1_000), type: 'ASSISTANT' }
+  await perch.read('history.usage', { id: 'u', ...event, of: { user: USER } })
+  perch.pass(MINUTE)
+  await perch.read('history.query', { id: 'q', ...event, of: { user: USER, query: `say ${perch.nonce}` } })
+  expect(await perch.step()).toBe(1_000)
+  await perch.settle('archive')
+  expect(await perch.step()).toBe(HOUR - 3 * MINUTE)
+  expect(perch.notes.told).toEqual([
+    ...['request 0', 'audit 60', 'delivered siem 120'],
+    ...['usage 120', 'query 180', 'delivered archive 180'],
+  ])
+  expect([perch.notes.wholes, perch.notes.lacking]).toEqual([[START + 3 * MINUTE], []])
+  expect(perch.watch.successes).toBe(2)
+})
+
+test('one prompt an interval, each with a nonce of its own', async () => {
+  const perch = await openPerch({ sources: [], sinks: [] })
+  for (let hours = 0; hours < 5; hours++) {
+    await perch.step()
+    const waitMs = await perch.step()
+    expect(waitMs).toBe(HOUR)
+    perch.pass(waitMs)
+  }
+  expect(new Set(perch.asked.map(({ mark }) => mark)).size).toBe(5)
+})
+
+test('what does not come within its bound is told once, stays told until one comes back whole, and the next prompt goes out', async () => {
+  const perch = await openPerch({
+    sinks: [{ name: 'siem', source: 'audit' }],
+    sources: ['audit', 'history.usage'],
+  })
+  await perch.step()
+  const bound = 45 * MINUTE + HOUR
+  expect(await perch.step()).toBe(bound)
+  perch.pass(bound - 1)
+  await perch.step()
+  expect(perch.notes.lacking).toEqual([])
+  perch.pass(1)
+  // Its interval is over by now: the next goes out at once.
+  expect(await perch.step()).toBe(0)
+  expect(perch.notes.lacking).toEqual(['audit', 'usage', 'delivered siem'])
+  expect(perch.asked).toHaveLength(2)
+  const error = perch.watch.errors.at(-1)
+  expect(error?.message).toContain('missing audit, usage, delivered siem')
+  expect(error?.message).not.toContain(perch.nonce)
+  const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))
+  expect(warnings()).toHaveLength(1)
+  expect(perch.watch.states.at(-1)).toBe('failing')
+  expect(perch.watch.successes).toBe(1)
+
+  await perch.read('audit', perch.audit())
+  await perch.read('history.usage', { id: 'u', time: perch.time(bound), of: { user: USER } })
+  await perch.settle('siem')
+  await perch.step()
+  expect(perch.notes.lacking).toEqual([])
+  expect(perch.notes.wholes).toHaveLength(1)
+  expect(perch.watch.successes).toBe(2)
+  expect(warnings()).toHaveLength(1)
+})
+
+test('a restart in between loses no stage: what came before is told again, what comes after is measured from the same moment', async () => {
+  const perch = await openPerch({
+    sources: ['audit', 'history.usage'],
+    sinks: [{ name: 'siem', source: 'audit' }],
+  })
+  await perch.step()
+  const { nonce } = perch
+  perch.pass(MINUTE)
+  await perch.read('audit', perch.audit())
+  await perch.step()
+  perch.pass(MINUTE)
+  perch.restart()
+  await perch.settle('siem')
+  await perch.step()
+  expect(perch.notes.told.toSorted()).toEqual(['audit 60', 'delivered siem 120', 'request 0'])
+  // The user that the audit entry told is known still.
+  await perch.read('history.usage', { id: 'u', time: perch.time(), of: { user: USER } })
+  await perch.step()
+  expect(perch.notes.told).toContain('usage 120')
+  expect([perch.nonce, perch.asked.length]).toEqual([nonce, 1])
+  perch.restart()
+  expect(await perch.step()).toBe(HOUR - 2 * MINUTE)
+  expect(perch.notes.wholes).toEqual([START + 2 * MINUTE])
+})
+
+test('an alarm is there again after a restart, in metrics and status, and not in the log', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [], intervalMs: 5 * HOUR })
+  await perch.step()
+  perch.pass(2 * HOUR)
+  await perch.step()
+  perch.restart()
+  await perch.step()
+  expect(perch.notes.lacking).toEqual(['audit'])
+  expect(perch.watch.errors).toHaveLength(1)
+  expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))).toHaveLength(1)
+})
+
+test('a crash in mid-request costs no second prompt within the interval, and no alarm', async () => {
+  const perch = await openPerch()
+  perch.answers(() => new Promise(() => undefined))
+  void perch.step()
+  for (let i = 0; i < 100 && perch.asked.length === 0; i++) await new Promise(setImmediate)
+  perch.restart()
+  perch.answers(async () => undefined)
+  expect(await perch.step()).toBe(HOUR)
+  expect(perch.notes.lacking).toEqual([])
+  perch.pass(HOUR)
+  await perch.step()
+  expect(perch.asked).toHaveLength(2)
+})
+
+test('a prompt that fails is tried again ever later, up to its interval, and held where only a person helps', async () => {
+  const perch = await openPerch()
+  perch.answers(async () => {
+    throw new ConnectorError('forbidden', 'the key lacks the permission')
+  })
+  const stop = new AbortController()
+  const running = perch.canary.run(stop.signal)
+  const at: number[] = []
+  for (let turns = 0; turns < 4000 && at.length < 9; turns++) {
+    await new Promise(setImmediate)
+    if (perch.asked.length > at.length) at.push(perch.clock.now() - START)
+    else perch.clock.advance(perch.clock.now() + 10 * HOUR)
+  }
+  stop.abort()
+  await running
+  const gaps = at.slice(1).map((one, i) => one - (at[i] ?? 0))
+  expect(gaps[0]).toBeGreaterThanOrEqual(MINUTE / 2)
+  expect(gaps.every((gap) => gap <= HOUR)).toBe(true)
+  expect(Math.max(...gaps)).toBeGreaterThan(HOUR / 2)
+  expect(perch.watch.states).toContain('held')
+  expect(perch.notes.lacking).toEqual([])
+})
+
+test('nothing is asked before every source has caught up: its trace would come behind the backlog', async () => {
+  let ready = false
+  const perch = await openPerch({ ready: () => ready })
+  expect(await perch.step()).toBe(30_000)
+  expect(perch.asked).toEqual([])
+  ready = true
+  expect(await perch.step()).toBe(0)
+  expect(perch.asked).toHaveLength(1)
+})
+
+test('what is not ours is no trace: another User-Agent, another user, another time, another text', async () => {
+  const perch = await openPerch({ sinks: [] })
+  await perch.step()
+  const { nonce } = perch
+  await perch.read(
+    'audit',
+    { id: 'a', type: 'api:create_query', of: { user: USER, user_agent: 'auditferry/1 (instance 0)' } },
+    { id: 'b', type: 'api:create_query', of: { user: USER, user_agent: 'x', data: { said: nonce } } },
+    { id: 'c', type: 'auth:login', of: { user: USER, user_agent: nonce } },
+  )
+  await perch.read('history.usage', { id: 'd', time: perch.time(), of: { user: USER } })
+  await perch.read('history.query', { id: 'e', time: perch.time(), of: { user: USER, query: 'other' } })
+  await perch.read('history.query', { id: 'f', time: perch.time(-9 * 24 * HOUR), of: { query: nonce } })
+  expect(perch.notes.told).toEqual(['request 0'])
+  await perch.read('audit', perch.audit())
+  await perch.read(
+    'history.usage',
+    { id: 'g', time: perch.time(), of: { user: 'other@example.com' } },
+    { id: 'h', time: perch.time(-MINUTE), of: { user: USER } },
+    { id: 'i', time: perch.time(5 * MINUTE), of: { user: USER } },
+  )
+  expect(perch.notes.told).toEqual(['request 0', 'audit 0'])
+  // Read again, as the open day is: known to the journal, and a trace all the same. v1 calls the user email.
+  await perch.read('history.usage', { id: 'd', time: perch.time(), of: { email: USER } })
+  expect(perch.notes.told).toEqual(['request 0', 'audit 0', 'usage 0'])
+})
+
+test('a sink that refuses the entry for good has not accepted it', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
+  await perch.step()
+  await perch.read('audit', perch.audit())
+  await perch.journal.settle('siem', {
+    ...{ first: 1, through: 1 },
+    parked: [{ seq: 1, code: 'refused', reason: 'no' }],
+  })
+  await perch.step()
+  perch.pass(2 * HOUR)
+  await perch.step()
+  expect(perch.notes.lacking).toEqual(['delivered siem'])
+})
+
+test('the loop sleeps until a trace is shown to it, and looks at the sinks each second from then on', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
+  const stop = new AbortController()
+  const running = perch.canary.run(stop.signal)
+  const turn = async () => {
+    for (let i = 0; i < 20; i++) await new Promise(setImmediate)
+  }
+  await turn()
+  perch.pass(10 * MINUTE)
+  await perch.read('audit', perch.audit())
+  await turn()
+  await perch.settle('siem')
+  perch.pass(1_000)
+  await turn()
+  expect(perch.notes.told).toEqual(['request 0', 'audit 600', 'delivered siem 601'])
+  expect(perch.notes.wholes).toHaveLength(1)
+  stop.abort()
+  await running
+})
+
+test('a note that is none of ours is as good as none', async () => {
+  const perch = await openPerch()
+  for (const note of ['', '{', '[]', '{"round":{"nonce":1}}']) {
+    await perch.journal.putNote('canary:acme', note)
+    perch.restart()
+    expect(await perch.step()).toBe(0)
+  }
+})
