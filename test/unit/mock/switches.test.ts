@@ -10,6 +10,19 @@ import {
   switchNames,
 } from '../../../src/mock/switches.ts'
 
+/** As the README tells them: the default bold, or behind the kind of value. */
+function valuesOf(name: (typeof switchNames)[number]): string {
+  const { values, default: own }: { values: readonly string[] | string; default: string | number } =
+    switches[name]
+  if (values === 'number') return `a number; ${own}`
+  if (typeof values !== 'string')
+    return values.map((value) => (value === own ? `**${value}**` : value)).join(', ')
+  const ms = Number(own)
+  const fits = (unit: number) => ms > 0 && ms % unit === 0
+  if (fits(3_600_000)) return `a duration; ${ms / 3_600_000}h`
+  return fits(60_000) ? `a duration; ${ms / 60_000}m` : `a duration; ${ms / 1000}s`
+}
+
 describe('switches and faults', () => {
   it('read words, numbers and durations', () => {
     expect(readSwitch('from=inclusive')).toEqual({ from: 'inclusive' })
@@ -41,7 +54,8 @@ describe('switches and faults', () => {
       / +/g,
       ' ',
     )
-    for (const name of switchNames) expect(readme).toContain(`| \`${name}\` | ${switches[name].says} |`)
+    for (const name of switchNames)
+      expect(readme).toContain(`| \`${name}\` | ${switches[name].says} | ${valuesOf(name)} |`)
     for (const name of faultNames) expect(readme).toContain(`| \`${name}\` | ${faults[name].says} |`)
   })
 })
