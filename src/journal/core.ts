@@ -5,6 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Log } from '../model/log.ts'
 import type { Ballast } from './ballast.ts'
 import { diskFull, translate } from './faults.ts'
+import type { Deliveries } from './deliveries.ts'
 import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import type { Origins } from './origins.ts'
@@ -21,6 +22,7 @@ export interface Core {
   readonly keys: Keys
   readonly shelf: Shelf
   readonly ledger: Ledger
+  readonly deliveries: Deliveries
   readonly transactions: Transactions
 }
 

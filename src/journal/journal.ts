@@ -5,6 +5,7 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type {
   Batch,
+  DayRange,
   DeadLetterQuery,
   FindingRecord,
   Intent,
@@ -12,6 +13,7 @@ import type {
   NoteChange,
   QuarantineQuery,
   ReplayQuery,
+  Seq,
   Settlement,
 } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
@@ -22,6 +24,7 @@ import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import { type Core, Transactions } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, openDatabase } from './database.ts'
 import { corrupt, translate } from './faults.ts'
+import { Deliveries } from './deliveries.ts'
 import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
 import * as letters from './letters.ts'
@@ -96,9 +99,14 @@ function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
   const transactions = new Transactions(path, db, ballast, log)
   const origins = new Origins(db)
   const shelf = new Shelf(db, path, origins)
-  const ledger = transactions.write(() => new Ledger(db, sinks, log))
+  const deliveries = new Deliveries(db, origins)
+  const ledger = transactions.write(() => {
+    const opened = new Ledger(db, sinks, log)
+    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, opened.progress(sink))
+    return opened
+  })
   const limits = { maxBytes, keepKeysMs, keepSettledBytes }
-  return { path, db, clock, ...limits, origins, keys: new Keys(db), shelf, ledger, transactions }
+  return { path, db, clock, ...limits, origins, keys: new Keys(db), shelf, ledger, deliveries, transactions }
 }
 
 interface Totals {
@@ -183,8 +191,8 @@ class SqliteJournal implements Journal {
     transactions.write(() => ledger.writeIntent(sink, intent))
   }
 
-  async settle(sink: string, { first, through, parked, next, notes }: Settlement) {
-    const { ledger, shelf, transactions } = this.#core
+  async settle(sink: string, { first, through, parked, tally, next, notes }: Settlement) {
+    const { deliveries, ledger, shelf, transactions } = this.#core
     if (parked.some(({ seq }) => seq < first || seq > through))
       throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
     let copied = 0
@@ -192,6 +200,7 @@ class SqliteJournal implements Journal {
       copied = 0
       for (const each of parked) if (letters.park(this.#core, this.#statements.letters, sink, each)) copied++
       const settled = ledger.writeSettled(sink, { first, last: through })
+      if (tally) deliveries.add(sink, tally)
       if (next) ledger.writeIntent(sink, next)
       if (notes) writeNotes(this.#statements.notes, { put: notes })
       return settled
@@ -246,6 +255,19 @@ class SqliteJournal implements Journal {
         foundAt: found_at,
       })),
     )
+  }
+
+  async counts(range: DayRange) {
+    const { deliveries, transactions } = this.#core
+    return transactions.read(() => ({ kept: deliveries.kept(range), delivered: deliveries.delivered(range) }))
+  }
+
+  async owed(sink: string, after: Seq | undefined) {
+    const { deliveries, ledger, origins, transactions } = this.#core
+    const progress = ledger.progress(sink)
+    const step = transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position))
+    const rows = step.rows.map(({ source, ...rest }) => ({ origin: origins.origin(source), ...rest }))
+    return { ...step, rows }
   }
 
   async note(name: string) {

@@ -55,11 +55,12 @@ export class Ledger {
 
   /** A sink of the configuration: known ones go on where they were, but never before the oldest entry kept. */
   #meet(name: string, row: SinkRow | undefined, begin: Seq, log: Log): void {
-    if (row !== undefined && row.position < begin)
-      log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
+    const lost = row !== undefined && row.position < begin
+    if (lost) log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
     const position = Math.max(row?.position ?? 0, begin)
     const { putSink, aheadOf, dropIntentsBelow, deadLettersOf } = this.#statements
     putSink.run(name, position)
+    if (lost) this.#statements.uncount.run(name)
     dropIntentsBelow.run(name, position)
     let progress: Progress = { position, ahead: [] }
     for (const stretch of aheadOf.all(name)) progress = advance(progress, stretch)
@@ -179,8 +180,9 @@ function prepare(db: Database) {
     db.prepare<P, number>(sql).pluck()
   return {
     putSink: db.prepare(
-      'INSERT INTO sinks VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET position = excluded.position, told = 0',
+      'INSERT INTO sinks VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET position = excluded.position, told = 0',
     ),
+    uncount: db.prepare('UPDATE sinks SET counted = 0 WHERE name = ?'),
     tellSink: db.prepare('UPDATE sinks SET told = 1 WHERE name = ?'),
     setPosition: db.prepare('UPDATE sinks SET position = ? WHERE name = ?'),
     aheadOf: db.prepare<[string], Stretch>('SELECT first, last FROM ahead WHERE sink = ?'),

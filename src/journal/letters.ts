@@ -20,6 +20,7 @@ interface LetterRow {
   reason: string
   parked_at: number
   bytes: number
+  replay: number
 }
 
 export type LetterStatements = ReturnType<typeof prepareLetters>
@@ -37,11 +38,11 @@ const chosen = `WHERE id > :after AND (:sink IS NULL OR sink = :sink)
 export function prepareLetters(db: Database) {
   return {
     insert: db.prepare(
-      `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, raw)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, raw, replay)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     list: db.prepare<[Chosen], LetterRow>(
-      `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes FROM dead_letters ${chosen}`,
+      `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, replay FROM dead_letters ${chosen}`,
     ),
     raw: db.prepare<[number], Buffer>('SELECT raw FROM dead_letters WHERE id = ?').pluck(),
     remove: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
@@ -86,18 +87,24 @@ export function park(
   const { run, index } = found
   const { entries } = run
   const raw = entries.raw(index)
+  const source = core.origins.find(run.origin)
+  if (source === undefined) throw new Error('A parked origin is unknown to the journal')
   const { changes } = insert.run(
-    ...[sink, seq, core.origins.find(run.origin), idBytes(entries, index), timeBytes(entries, index)],
+    ...[sink, seq, source, idBytes(entries, index), timeBytes(entries, index)],
     ...[entries.at(index), entries.type(index), entries.version(index), code, reason, core.clock.now()],
-    ...[raw.length, raw],
+    ...[raw.length, raw, run.replay ? 1 : 0],
   )
+  if (changes === 1) core.deliveries.letter({ sink, source, at: entries.at(index), replay: run.replay }, 1)
   return changes === 1
 }
+
+const letterOf = ({ sink, source, at, replay }: LetterRow) => ({ sink, source, at, replay: replay === 1 })
 
 /** Letters of one sink and source, as many as a chunk holds. */
 interface Bundle {
   readonly sink: string
   readonly source: number
+  readonly replay: boolean
   readonly rows: LetterRow[]
   bytes: number
 }
@@ -106,13 +113,13 @@ function bundle(rows: readonly LetterRow[]): Bundle[] {
   const open = new Map<string, Bundle>()
   const bundles: Bundle[] = []
   for (const row of rows) {
-    const key = `${row.source} ${row.sink}`
+    const key = `${row.source} ${row.sink} ${row.replay}`
     let last = open.get(key)
     const full =
       last !== undefined &&
       (last.rows.length >= TRANSACTION_ENTRIES || last.bytes + row.bytes > TRANSACTION_BYTES)
     if (last === undefined || full) {
-      last = { sink: row.sink, source: row.source, rows: [], bytes: 0 }
+      last = { sink: row.sink, source: row.source, replay: row.replay === 1, rows: [], bytes: 0 }
       open.set(key, last)
       bundles.push(last)
     }
@@ -151,7 +158,7 @@ function entriesOf({ raw }: LetterStatements, { rows }: Bundle): Entries {
 
 /** A letter of a sink that left the configuration stays: nobody would take it. */
 export function retry(core: Core, statements: LetterStatements, query: DeadLetterQuery): number {
-  const { ledger, transactions } = core
+  const { deliveries, ledger, transactions } = core
   let count = 0
   let bytes = 0
   let rows: LetterRow[] = []
@@ -164,13 +171,16 @@ export function retry(core: Core, statements: LetterStatements, query: DeadLette
         source: each.source,
         appendedAt: core.clock.now(),
         onlySink: each.sink,
-        replay: false,
+        replay: each.replay,
       }
       for (const { payload } of putChunks(core, ledger.lastSeq + count, address, entriesOf(statements, each)))
         bytes += payload
       count += each.rows.length
     }
-    for (const { id } of rows) statements.remove.run(id)
+    for (const row of rows) {
+      statements.remove.run(row.id)
+      deliveries.letter(letterOf(row), -1)
+    }
   })
   ledger.applyAppended(count, bytes)
   for (const { sink } of rows) ledger.applyLettersGone(sink, 1)
@@ -178,13 +188,16 @@ export function retry(core: Core, statements: LetterStatements, query: DeadLette
 }
 
 export function drop(
-  { ledger, transactions }: Core,
+  { deliveries, ledger, transactions }: Core,
   statements: LetterStatements,
   query: DeadLetterQuery,
 ): number {
   const rows = transactions.write(() => {
     const found = statements.list.all(choose(query))
-    for (const { id } of found) statements.remove.run(id)
+    for (const row of found) {
+      statements.remove.run(row.id)
+      deliveries.letter(letterOf(row), -1, 1)
+    }
     return found
   })
   for (const { sink } of rows) ledger.applyLettersGone(sink, 1)

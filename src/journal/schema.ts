@@ -45,6 +45,16 @@ const migrations: readonly string[] = [
     filtered INTEGER NOT NULL, quarantined INTEGER NOT NULL, PRIMARY KEY (source, day)) WITHOUT ROWID;
   CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
   `,
+  `
+  -- By the entries' own UTC day, kept for good. before: what was kept when this sink's counting began, and not owed to it.
+  CREATE TABLE deliveries (
+    sink TEXT NOT NULL, source INTEGER NOT NULL, day INTEGER NOT NULL, before INTEGER NOT NULL DEFAULT 0,
+    accepted INTEGER NOT NULL DEFAULT 0, filtered INTEGER NOT NULL DEFAULT 0, parked INTEGER NOT NULL DEFAULT 0,
+    dropped INTEGER NOT NULL DEFAULT 0, replayed INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (sink, source, day)) WITHOUT ROWID;
+  ALTER TABLE sinks ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE dead_letters ADD COLUMN replay INTEGER NOT NULL DEFAULT 0;
+  `,
 ]
 
 /** Brings the file to today's schema; each step lands with its number or not at all. */

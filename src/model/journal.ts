@@ -96,11 +96,62 @@ export interface NoteChange {
   readonly put: readonly Note[]
 }
 
+/** What a settlement says of one source and one UTC day (of the entries' own time, days since 1970). Parked ones are counted by the journal. */
+export interface DayTally {
+  readonly origin: Origin
+  readonly day: number
+  readonly accepted: number
+  readonly filtered: number
+  /** accepted once more, in a replay */
+  readonly replayed: number
+}
+
+export interface DayRange {
+  /** days since 1970: included, excluded */
+  readonly fromDay: number
+  readonly toDay: number
+}
+
+/** What the journal took in of one source and day. */
+export interface DayKept {
+  readonly origin: Origin
+  readonly day: number
+  readonly kept: number
+  readonly filtered: number
+  /** by the day on which they were met */
+  readonly quarantined: number
+}
+
+/** Of each source, day and sink: kept = before + accepted + filtered + parked + dropped + what is owed. */
+export interface DayDeliveries {
+  readonly sink: string
+  readonly origin: Origin
+  readonly day: number
+  /** kept when the counting of this sink began, and not owed to it then */
+  readonly before: number
+  readonly accepted: number
+  readonly filtered: number
+  /** dead letters that are there now, and those that a person dropped */
+  readonly parked: number
+  readonly dropped: number
+  /** on top of the rest */
+  readonly replayed: number
+}
+
+/** One bounded step over what a sink is owed. */
+export interface OwedStep {
+  readonly rows: readonly { readonly origin: Origin; readonly day: number; readonly count: number }[]
+  readonly through: Seq
+  readonly more: boolean
+}
+
 export interface Settlement {
   /** all of [first, through] is settled: accepted, filtered, or parked by name here */
   readonly first: Seq
   readonly through: Seq
   readonly parked: readonly Parked[]
+  /** what became of the others; nothing of what is another sink's alone */
+  readonly tally?: readonly DayTally[] | undefined
   /** written in the same transaction: the batch that is sent next */
   readonly next?: Intent | undefined
   /** written in the same transaction: what is to be known of this settlement later, if and only if it landed */
@@ -245,6 +296,12 @@ export interface Journal {
   replay(query: ReplayQuery): Promise<Replayed>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
+  /** What was taken in and what became of it, by source, day and sink. */
+  counts(
+    range: DayRange,
+  ): Promise<{ readonly kept: readonly DayKept[]; readonly delivered: readonly DayDeliveries[] }>
+  /** What stands behind `after` (undefined: the sink's position) and is owed to it, replays apart. */
+  owed(sink: string, after: Seq | undefined): Promise<OwedStep>
   findings(limit: number): Promise<readonly FindingRecord[]>
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>

@@ -37,6 +37,8 @@ export interface Loaded {
   /** everything up to here stands in it, framed or filtered */
   readonly last: Seq
   readonly lines: Lines
+  /** what the lines were made of */
+  readonly batch: Batch
   /** own time of line i, µs */
   readonly times: Float64Array
   readonly writer: ByteWriter
@@ -56,7 +58,7 @@ export function frameBatch(
   const times = new Float64Array(batch.count)
   const { count, last } = frameRuns(batch, framing, writer, { ends, seqs, times })
   const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
-  return { first: batch.first, last, lines, times: times.subarray(0, count), writer, leave }
+  return { first: batch.first, last, lines, batch, times: times.subarray(0, count), writer, leave }
 }
 
 interface Columns {

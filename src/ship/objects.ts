@@ -3,6 +3,7 @@ import { type Framing, framingOf, roomBytes } from './lines.ts'
 import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
 import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
 import { Contents, Plan } from './stretch.ts'
+import { dayOf, isOwn, Tally } from './tally.ts'
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { Evidence, ObjectGroup, ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
@@ -11,6 +12,8 @@ import { ByteWriter } from '../model/writer.ts'
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 /** Objects that are written in one walk over the stretch: each has a compressor. What has more groups is walked again. */
 const LOT = 8
+
+type Lot = Map<ObjectGroup, Writing>
 
 export interface ObjectShipperOptions extends DeliveryOptions {
   readonly sink: ObjectSink
@@ -93,7 +96,8 @@ export class ObjectShipper implements Stepper {
 
   #count(piece: Batch, leave: () => void): boolean {
     try {
-      return this.#plan.add(piece, this.#framing, this.#options.sink.objects.maxBytes)
+      const { sink } = this.#options
+      return this.#plan.add(piece, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
       leave()
     }
@@ -114,8 +118,9 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, watch } = this.#options
     const { first = 0, last = 0 } = this.#plan
     const filtered = last - first + 1
+    const tally = this.#plan.filtered.sums
     const notes = this.#evidence?.stored({ first, last, parked: 0, objects: [] })
-    await journal.settle(sink.name, { first, through: last, parked: [], notes })
+    await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
     this.#plan = new Plan()
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
     return 'sent'
@@ -150,7 +155,7 @@ export class ObjectShipper implements Stepper {
 
   /** Walks the stretch once and leaves up to a lot of its objects on the disk. */
   async #write(sending: Sending, signal: AbortSignal): Promise<void> {
-    const lot = new Map<ObjectGroup, Writing>()
+    const lot: Lot = new Map()
     const waiting: Waiting[] = []
     try {
       const more = await this.#walk(sending, lot, signal)
@@ -165,13 +170,16 @@ export class ObjectShipper implements Stepper {
   }
 
   /** True when there are groups that this lot had no place for. */
-  async #walk({ intent, groups, done }: Sending, lot: Map<ObjectGroup, Writing>, signal: AbortSignal) {
+  async #walk(sending: Sending, lot: Lot, signal: AbortSignal) {
+    const { intent, groups, done } = sending
+    const tally = (sending.tally = new Tally())
     let more = false
     for (let at = intent.first - 1; at < intent.last;) {
       const piece = await this.#piece(at, intent.last)
       const leave = await this.#options.room.enter(roomBytes(piece), signal)
       try {
-        for (const run of piece.runs) more = (await this.#frame(run, { groups, done, lot }, signal)) || more
+        for (const run of piece.runs)
+          more = (await this.#frame(run, { groups, done, lot, tally }, signal)) || more
         for (const writing of lot.values()) await flush(writing)
       } finally {
         leave()
@@ -192,14 +200,18 @@ export class ObjectShipper implements Stepper {
 
   async #frame(
     run: Run,
-    { groups, done, lot }: Pick<Sending, 'groups' | 'done'> & { readonly lot: Map<ObjectGroup, Writing> },
+    { groups, done, tally, lot }: Pick<Sending, 'groups' | 'done' | 'tally'> & { readonly lot: Lot },
     signal: AbortSignal,
   ): Promise<boolean> {
     const { sink, format, wanted } = this.#framing
     const nowMs = this.#options.clock.now()
     let more = false
     for (let i = 0; i < run.entries.count; i++) {
-      if (!wanted(run, i)) continue
+      if (!wanted(run, i)) {
+        if (isOwn(run, this.#options.sink.name) && !run.replay) tally.add(run, dayOf(run, i), 'filtered')
+        continue
+      }
+      tally.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
       const group = groups.of(run, i)
       let writing = lot.get(group)
       if (!writing) {
@@ -216,20 +228,20 @@ export class ObjectShipper implements Stepper {
     return more
   }
 
-  async #open(group: ObjectGroup, lot: Map<ObjectGroup, Writing>, signal: AbortSignal): Promise<Writing> {
+  async #open(group: ObjectGroup, lot: Lot, signal: AbortSignal): Promise<Writing> {
     const object = await this.#options.sink.open(lot.size, group, signal)
     const writing = { group, object, contents: new Contents(group), writer: new ByteWriter() }
     lot.set(group, writing)
     return writing
   }
 
-  async #settle({ intent, stored, contents }: Sending): Promise<void> {
+  async #settle({ intent, stored, contents, tally }: Sending): Promise<void> {
     const { journal, sink, watch, clock } = this.#options
     const { first, last } = intent
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
     const filtered = last - first + 1 - accepted
     const notes = this.#evidence?.stored({ first, last, parked: 0, objects: stored })
-    await journal.settle(sink.name, { first, through: last, parked: [], notes })
+    await journal.settle(sink.name, { first, through: last, parked: [], tally: tally.sums, notes })
     this.#sending = undefined
     watch.settled({ accepted, deadLettered: 0, filtered })
     for (const { delays } of contents) delays.tell(watch, clock.now())

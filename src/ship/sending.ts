@@ -2,6 +2,7 @@
 import { type Contents, Groups } from './stretch.ts'
 import type { Intent } from '../model/journal.ts'
 import type { ObjectGroup, OpenObject, ReadyObject, StoredObject } from '../model/sink.ts'
+import { Tally } from './tally.ts'
 import { ByteWriter } from '../model/writer.ts'
 
 /** A writer that one huge entry made grow is not kept. */
@@ -29,13 +30,15 @@ export interface Sending {
   readonly done: Set<ObjectGroup>
   readonly stored: StoredObject[]
   readonly contents: Contents[]
+  /** of the last walk, which met every entry of the stretch */
+  tally: Tally
   /** the last walk met no group that is not done or waiting */
   complete: boolean
 }
 
 export function sendingOf(intent: Intent): Sending {
   const lists = { waiting: [], stored: [], contents: [] }
-  return { intent, groups: new Groups(), ...lists, done: new Set(), complete: false }
+  return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
 }
 
 /** What was framed of one piece goes to the disk. */

@@ -4,6 +4,7 @@ import type { Log } from '../model/log.ts'
 import type { Later, Outcome } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import type { Loaded } from './lines.ts'
+import { tallyOf } from './tally.ts'
 import type { TakenBatch } from './unconfirmed.ts'
 
 export interface Settled {
@@ -12,8 +13,12 @@ export interface Settled {
   readonly filtered: number
 }
 
-/** How far the receiver answered: the settled lines, and what was filtered around them. */
-export function settledOf({ first, last, lines }: Loaded, { settled, refused }: Outcome): Settled {
+/** How far the receiver of this sink answered: the settled lines, and what was filtered around them. */
+export function settledOf(
+  sink: string,
+  { first, last, lines, batch }: Loaded,
+  { settled, refused }: Outcome,
+): Settled {
   const whole = settled === lines.count
   const through = whole ? last : (lines.seqs[settled] ?? first) - 1
   const parked = refused.map(({ index, code, reason }): Parked => ({
@@ -22,7 +27,8 @@ export function settledOf({ first, last, lines }: Loaded, { settled, refused }: 
     reason,
   }))
   const filtered = through - first + 1 - settled
-  return { settlement: { first, through, parked }, accepted: settled - parked.length, filtered }
+  const tally = tallyOf(sink, batch, { seqs: lines.seqs, first, through, parked })
+  return { settlement: { first, through, parked, tally }, accepted: settled - parked.length, filtered }
 }
 
 export interface Taken extends TakenBatch {
@@ -31,15 +37,22 @@ export interface Taken extends TakenBatch {
 }
 
 /** The batch as far as it was taken, which keeps its intent until it is confirmed. */
-export function takenOf(intent: Intent, loaded: Loaded, outcome: Outcome, later: Later): Taken {
-  const { lines, times } = loaded
+export function takenOf(sink: string, intent: Intent, loaded: Loaded, outcome: Outcome, later: Later): Taken {
+  const { lines, times, batch } = loaded
+  const { seqs } = lines
   const refusedAt = outcome.refused[0]?.index
   const end = refusedAt ?? outcome.settled
   const last = end === lines.count ? loaded.last : (lines.seqs[end] ?? 0) - 1
   const taken = { ...intent, first: loaded.first, last, detail: later.detail }
-  const { settlement } = settledOf(loaded, outcome)
-  const rest = refusedAt === undefined ? undefined : { ...settlement, first: last + 1 }
-  return { intent: taken, times: times.slice(0, end), rest }
+  const tally = tallyOf(sink, batch, { seqs, first: loaded.first, through: last, parked: [] })
+  const { settlement } = settledOf(sink, loaded, outcome)
+  const { through, parked } = settlement
+  const behind = { seqs, first: last + 1, through, parked }
+  const rest =
+    refusedAt === undefined
+      ? undefined
+      : { ...settlement, first: last + 1, tally: tallyOf(sink, batch, behind) }
+  return { intent: taken, times: times.slice(0, end), tally, rest }
 }
 
 export function tellParked(

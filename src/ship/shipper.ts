@@ -6,6 +6,7 @@ import type { Loaded } from './lines.ts'
 import { tellDelays } from './lines.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
+import { tallyOf } from './tally.ts'
 import { settledOf, type Taken, takenOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
@@ -70,7 +71,10 @@ export class Shipper implements Stepper {
       const later = sink.resume?.(intent.detail)
       if (later) {
         const loaded = await this.#loader.reload(intent, signal)
-        this.#unconfirmed.add({ intent, times: loaded.times.slice() }, later, signal)
+        const { lines, times, batch } = loaded
+        const whole = { seqs: lines.seqs, first: intent.first, through: intent.last, parked: [] }
+        const tally = tallyOf(sink.name, batch, whole)
+        this.#unconfirmed.add({ intent, times: times.slice(), tally }, later, signal)
         this.#loader.free(loaded)
         continue
       }
@@ -209,7 +213,8 @@ export class Shipper implements Stepper {
 
   async #note({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { later } = outcome
-    if (later && intent) await this.#keepAsking(takenOf(intent, loaded, outcome, later), later, signal)
+    if (later && intent)
+      await this.#keepAsking(takenOf(this.#options.sink.name, intent, loaded, outcome, later), later, signal)
     else await this.#settle(loaded, outcome, signal)
     const { limits } = this.#options
     this.#cap = this.#cap !== undefined && this.#cap * 2 < limits.maxEntries ? this.#cap * 2 : undefined
@@ -221,20 +226,20 @@ export class Shipper implements Stepper {
   /** What was taken is asked for until it is confirmed; what was refused behind it is parked. */
   async #keepAsking(taken: Taken, later: Later, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
-    const { intent, times, rest } = taken
+    const { intent, times, tally, rest } = taken
     await journal.intend(sink.name, intent)
     if (rest) {
       await journal.settle(sink.name, rest)
       tellParked(this.#options, rest.parked)
     }
-    this.#unconfirmed.add({ intent, times }, later, signal)
+    this.#unconfirmed.add({ intent, times, tally }, later, signal)
     this.#answered = undefined
     this.#sending = undefined
   }
 
   async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
     const { journal, sink, watch, clock } = this.#options
-    const { settlement, accepted, filtered } = settledOf(loaded, outcome)
+    const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && this.#ahead && this.#ahead.lines.count > 0 ? this.#ahead : undefined
     const next = ahead && (await this.#intentAhead(ahead, signal))
@@ -253,7 +258,7 @@ export class Shipper implements Stepper {
   /** Throws why a batch was never confirmed; it goes out again before anything new. */
   async #conclude(judged: Judged): Promise<StepResult> {
     const { journal, sink, watch, clock } = this.#options
-    const { intent, times, error } = judged
+    const { intent, times, tally, error } = judged
     if (error !== undefined) {
       // What lapsed together goes out again together, after one pause and not one each.
       for (const lapsed of this.#unconfirmed.takeLapsed())
@@ -266,7 +271,7 @@ export class Shipper implements Stepper {
     }
     const { first, last } = intent
     const filtered = last - first + 1 - times.length
-    await journal.settle(sink.name, { first, through: last, parked: [] })
+    await journal.settle(sink.name, { first, through: last, parked: [], tally })
     this.#unconfirmed.remove(judged)
     watch.settled({ accepted: times.length, deadLettered: 0, filtered })
     tellDelays(watch, clock.now(), times)

@@ -5,6 +5,7 @@ import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
 import { bucketOf, type Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
+import { dayOf, isOwn, Tally } from './tally.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
@@ -55,13 +56,15 @@ export class Plan {
   /** epoch ms at which the journal took the oldest wanted entry */
   oldestAt = 0
   count = 0
+  /** of what nobody wants: all there is to settle of a stretch in which nothing is wanted */
+  readonly filtered = new Tally()
   #bytes = 0
   readonly #groups = new Groups()
   readonly #met = new Set<ObjectGroup>()
   readonly #scratch = new ByteWriter(4096)
 
   /** Counts as many entries of the piece as fit; true when the stretch is full. One entry fits always. */
-  add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number): boolean {
+  add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
     this.first ??= piece.first
     for (const run of piece.runs)
       for (let i = 0; i < run.entries.count; i++) {
@@ -71,7 +74,7 @@ export class Plan {
           if (!this.#fits(this.#groups.of(run, i), maxBytes)) return true
           if (this.count++ === 0) this.oldestAt = run.appendedAt
           this.#bytes += this.#scratch.length
-        }
+        } else if (isOwn(run, name) && !run.replay) this.filtered.add(run, dayOf(run, i), 'filtered')
         this.last = run.firstSeq + i
       }
     return this.#bytes >= maxBytes

@@ -1,6 +1,6 @@
 // Batches that the receiver has taken and not confirmed yet: who they are, and which of them was judged meanwhile.
 import { Tether } from '../model/abort.ts'
-import type { Intent } from '../model/journal.ts'
+import type { DayTally, Intent } from '../model/journal.ts'
 import type { Later } from '../model/sink.ts'
 
 export interface TakenBatch {
@@ -8,6 +8,8 @@ export interface TakenBatch {
   readonly intent: Intent
   /** own times of its lines, µs */
   readonly times: Float64Array
+  /** what is settled once it is confirmed */
+  readonly tally: readonly DayTally[]
 }
 
 export interface Judged extends TakenBatch {

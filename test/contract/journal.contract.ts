@@ -1,6 +1,7 @@
 // What every journal must hold, whatever keeps it. A new implementation runs this suite with its own way to open.
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { balanceOf } from '../../src/model/balance.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import { VERSION } from '../../src/model/entries.ts'
 import type { Journal, ReplayQuery } from '../../src/model/journal.ts'
@@ -573,6 +574,80 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await expect(journal.replay(asked())).rejects.toMatchObject({ code: 'journal_full' })
         await expect(journal.replay(asked({ sink: 'c' }))).rejects.toMatchObject({ code: 'misconfigured' })
         expect(await journal.take('a', plenty)).toBeUndefined()
+      })
+    })
+
+    describe('the books', () => {
+      const DAY = Math.floor(START_US / 86_400_000_000)
+      const rowsOf = async (sink: string) => {
+        const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e7 }, [sink])
+        return rows.map(({ origin, day, ...rest }) => ({ source: origin.source, day: day - DAY, ...rest }))
+      }
+      const row = (rest: object) => ({
+        ...{ sink: 'a', source: 'audit', day: 0, kept: 0, before: 0, accepted: 0, filtered: 0 },
+        ...{ parked: 0, dropped: 0, owed: 0, replayed: 0, missing: 0 },
+        ...rest,
+      })
+      const tally = (accepted: number, filtered = 0, replayed = 0, day = 0) => [
+        { origin: audit, day: DAY + day, accepted, filtered, replayed },
+      ]
+      const second = (n: number) => spec(n, { at: START_US + 86_400_000_000 + n })
+
+      it('come out even by day: what was kept is accepted, filtered, parked, dropped or owed', async () => {
+        await journal.append(part([spec(1), spec(2), spec(3), second(4), second(5)]))
+        expect(await rowsOf('a')).toEqual([row({ kept: 3, owed: 3 }), row({ day: 1, kept: 2, owed: 2 })])
+        await journal.settle('a', {
+          ...{ first: 1, through: 4, tally: [...tally(1, 1), ...tally(1, 0, 0, 1)] },
+          parked: [{ seq: 3, code: 'refused', reason: 'no' }],
+        })
+        expect(await rowsOf('a')).toEqual([
+          row({ kept: 3, accepted: 1, filtered: 1, parked: 1 }),
+          row({ day: 1, kept: 2, accepted: 1, owed: 1 }),
+        ])
+        await reopen()
+        expect((await rowsOf('a'))[0]).toEqual(row({ kept: 3, accepted: 1, filtered: 1, parked: 1 }))
+      })
+
+      it('a letter that is put back is owed again, one that is dropped is told as dropped', async () => {
+        await journal.append(part([spec(1), spec(2)]))
+        const parked = [1, 2].map((seq) => ({ seq, code: 'refused', reason: 'no' }))
+        await journal.settle('a', { first: 1, through: 2, parked, tally: [] })
+        await journal.retryDeadLetters({ ids: [1] })
+        await journal.dropDeadLetters({ ids: [2] })
+        expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, owed: 1 })])
+        await journal.settle('a', { first: 3, through: 3, parked: [], tally: tally(1) })
+        expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, accepted: 1 })])
+        expect(await rowsOf('b')).toEqual([row({ sink: 'b', kept: 2, owed: 2 })])
+      })
+
+      it('a replay is told beside the rest, also where its entry is refused', async () => {
+        await reopen({ keepSettledBytes: 2 ** 20 })
+        await journal.append(part([spec(1), spec(2)]))
+        await journal.settle('a', { first: 1, through: 2, parked: [], tally: tally(2) })
+        const span = { fromUs: 0, toUs: 1e18, runAt: 1, dryRun: false, after: 0, until: undefined }
+        await journal.replay({ ...span, sink: 'a', sources: ['audit'] })
+        expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2 })])
+        const parked = [{ seq: 4, code: 'refused', reason: 'no' }]
+        await journal.settle('a', { first: 3, through: 4, parked, tally: tally(0, 0, 1) })
+        expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2, replayed: 1 })])
+        await journal.retryDeadLetters({})
+        expect((await journal.take('a', plenty))?.runs[0]?.replay).toBe(true)
+        expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2, replayed: 1 })])
+      })
+
+      it('what was kept before a sink came is told as before its time', async () => {
+        await journal.append(part([spec(1), spec(2)]))
+        for (const sink of ['a', 'b']) await journal.settle(sink, settlement(1, 2))
+        while (await journal.prune());
+        await journal.append(part([spec(3)]))
+        await reopen({ sinks: ['a', 'b', 'c'] })
+        expect(await rowsOf('c')).toEqual([row({ sink: 'c', kept: 3, before: 2, owed: 1 })])
+      })
+
+      it('stretches that are settled ahead of their turn are not owed', async () => {
+        await journal.append(part([spec(1), spec(2), spec(3)]))
+        await journal.settle('a', { first: 2, through: 2, parked: [], tally: tally(1) })
+        expect(await rowsOf('a')).toEqual([row({ kept: 3, accepted: 1, owed: 2 })])
       })
     })
 

@@ -1,6 +1,7 @@
 // The invariants: what must hold of every run, whatever went wrong in it.
 import type { App } from '../../src/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
+import { balanceOf } from '../../src/model/balance.ts'
 import { hecBatchEntries } from './scenario.ts'
 import type { World } from './simulate.ts'
 import { FILE_PATH, secrets } from './simulate.ts'
@@ -156,12 +157,24 @@ function judgeApp(app: App | undefined): string[] {
   ]
 }
 
+/** Every entry that was kept is accounted for at every sink, on the day of its own time. */
+async function judgeBalance(app: App | undefined): Promise<string[]> {
+  if (!app) return []
+  const sinks = app.board.status().sinks.map(({ name }) => name)
+  const { rows } = await balanceOf(app.journal, { fromDay: -1e6, toDay: 1e7 }, sinks)
+  const uneven = rows.filter(({ missing }) => missing !== 0)
+  return [
+    ...(rows.length === 0 ? ['nothing was counted at any sink'] : []),
+    ...uneven.slice(0, 3).map((row) => `${row.sink}: does not come out even: ${JSON.stringify(row)}`),
+  ]
+}
+
 function judgeAcks({ tooEarly }: World): string[] {
   if (tooEarly.length === 0) return []
   return [`splunk: ${tooEarly.length} entries were settled before they were safe, such as ${tooEarly[0]}`]
 }
 
-export function judge(world: World, app: App | undefined): string[] {
+export async function judge(world: World, app: App | undefined): Promise<string[]> {
   const sinks = received(world)
   return [
     ...judgeAcks(world),
@@ -170,5 +183,6 @@ export function judge(world: World, app: App | undefined): string[] {
     ...judgeBudget(world),
     ...judgeLog(world),
     ...judgeApp(app),
+    ...(await judgeBalance(app)),
   ].slice(0, 12)
 }

@@ -328,7 +328,7 @@ async function runSeed(seed: number): Promise<{ world: World; faults: string[] }
   try {
     await run.pass(scenario.startAt + scenario.troubleMs)
     await run.calm()
-    faults.push(...judge(world, run.app))
+    faults.push(...(await judge(world, run.app)))
     await run.stop()
   } catch (error) {
     faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))

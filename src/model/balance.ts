@@ -1,0 +1,71 @@
+// Whether what was taken in and what became of it come out even: for each sink, source and day. Asks the journal, changes nothing.
+import type { DayKept, DayRange, Journal } from './journal.ts'
+import type { Origin } from './source.ts'
+
+/** kept = before + accepted + filtered + parked + dropped + owed, or entries are unaccounted for. */
+export interface BalanceRow {
+  readonly sink: string
+  readonly origin: Origin
+  readonly day: number
+  readonly kept: number
+  readonly before: number
+  readonly accepted: number
+  readonly filtered: number
+  readonly parked: number
+  readonly dropped: number
+  readonly owed: number
+  readonly replayed: number
+  /** 0: it comes out even; above: entries of which nothing is known; below: more came out than in */
+  readonly missing: number
+}
+
+export interface Balance {
+  readonly kept: readonly DayKept[]
+  readonly rows: readonly BalanceRow[]
+}
+
+type Books = Pick<Journal, 'counts' | 'owed'>
+
+/** One row for each sink, source and day of the range on which anything was kept. While the daemon works, its rows move. */
+export async function balanceOf(books: Books, range: DayRange, sinks: readonly string[]): Promise<Balance> {
+  const { kept, delivered } = await books.counts(range)
+  const known = new Map(delivered.map((row) => [keyOf(row.sink, row.origin, row.day), row]))
+  const rows: BalanceRow[] = []
+  for (const sink of sinks) {
+    const owing = await owedDays(books, sink)
+    for (const { origin, day, kept: count } of kept) {
+      if (count === 0) continue
+      const key = keyOf(sink, origin, day)
+      const {
+        before = 0,
+        accepted = 0,
+        filtered = 0,
+        parked = 0,
+        dropped = 0,
+        replayed = 0,
+      } = known.get(key) ?? {}
+      const owed = owing.get(key) ?? 0
+      const missing = count - before - accepted - filtered - parked - dropped - owed
+      const outcomes = { before, accepted, filtered, parked, dropped, owed, replayed }
+      rows.push({ sink, origin, day, kept: count, ...outcomes, missing })
+    }
+  }
+  return { kept, rows }
+}
+
+async function owedDays(books: Books, sink: string): Promise<ReadonlyMap<string, number>> {
+  const owed = new Map<string, number>()
+  let after: number | undefined
+  for (;;) {
+    const step = await books.owed(sink, after)
+    for (const { origin, day, count } of step.rows) {
+      const key = keyOf(sink, origin, day)
+      owed.set(key, (owed.get(key) ?? 0) + count)
+    }
+    if (!step.more) return owed
+    after = step.through
+  }
+}
+
+const keyOf = (sink: string, { workspace, source }: Origin, day: number) =>
+  `${sink} ${workspace} ${source} ${day}`

@@ -1,0 +1,65 @@
+// What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
+import type { Batch, DayTally, Parked, Run, Seq } from '../model/journal.ts'
+
+const DAY_US = 86_400_000_000
+
+type Outcome = 'accepted' | 'filtered' | 'replayed'
+
+/** Sums up; the last source and day are at hand, since entries nearly always come in the order of their days. */
+export class Tally {
+  readonly #sums = new Map<string, { -readonly [Key in keyof DayTally]: DayTally[Key] }>()
+  #last: { -readonly [Key in keyof DayTally]: DayTally[Key] } | undefined
+
+  add({ origin }: Pick<Run, 'origin'>, day: number, outcome: Outcome, count = 1): void {
+    if (this.#last?.day !== day || this.#last.origin !== origin) {
+      const key = `${origin.workspace} ${origin.source} ${day}`
+      const fresh = { origin, day, accepted: 0, filtered: 0, replayed: 0 }
+      this.#last = this.#sums.get(key) ?? fresh
+      this.#sums.set(key, this.#last)
+    }
+    this.#last[outcome] += count
+  }
+
+  get sums(): readonly DayTally[] {
+    return [...this.#sums.values()]
+  }
+}
+
+export const dayOf = (run: Run, index: number): number =>
+  Math.floor((run.entries.times[index] as number) / DAY_US)
+
+/** True for what counts at this sink: what is another sink's alone was never this one's. */
+export const isOwn = ({ onlySink }: Run, sink: string): boolean => onlySink === undefined || onlySink === sink
+
+export interface Part {
+  /** ascending, of the lines that were made of the batch */
+  readonly seqs: Float64Array
+  readonly first: Seq
+  readonly through: Seq
+  /** counted by the journal, where their letters are */
+  readonly parked: readonly Parked[]
+}
+
+/** What became of the entries from `first` through `through`: those with a line were accepted, the others filtered. */
+export function tallyOf(
+  sink: string,
+  batch: Batch,
+  { seqs, first, through, parked }: Part,
+): readonly DayTally[] {
+  const tally = new Tally()
+  const letters = new Set(parked.map(({ seq }) => seq))
+  let line = 0
+  for (const run of batch.runs) {
+    if (!isOwn(run, sink)) continue
+    const end = Math.min(run.entries.count, through - run.firstSeq + 1)
+    for (let i = Math.max(0, first - run.firstSeq); i < end; i++) {
+      const seq = run.firstSeq + i
+      while (line < seqs.length && (seqs[line] as number) < seq) line++
+      const sent = seqs[line] === seq
+      if (letters.size > 0 && letters.has(seq)) continue
+      if (!run.replay) tally.add(run, dayOf(run, i), sent ? 'accepted' : 'filtered')
+      else if (sent) tally.add(run, dayOf(run, i), 'replayed')
+    }
+  }
+  return tally.sums
+}
