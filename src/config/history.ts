@@ -7,15 +7,16 @@ const DAY_MS = 86_400_000
 
 const dayPattern = /^\d{4}-\d\d-\d\d$/
 
+const midnight = (text: string): number => Date.parse(`${text}T00:00:00Z`)
+
+/** A date parser takes 2026-02-30 for the second of March: such a day is none. */
+function isDay(text: string): boolean {
+  const at = midnight(text)
+  return dayPattern.test(text) && Number.isFinite(at) && new Date(at).toISOString().startsWith(text)
+}
+
 /** A UTC day such as 2026-04-01, as the epoch ms of its midnight. */
-const day = () =>
-  z
-    .string()
-    .refine(
-      (text) => dayPattern.test(text) && new Date(`${text}T00:00:00Z`).toJSON()?.startsWith(text),
-      'want a UTC day such as 2026-04-01',
-    )
-    .transform((text) => Date.parse(`${text}T00:00:00Z`))
+const day = () => z.string().refine(isDay, 'want a UTC day such as 2026-04-01').transform(midnight)
 
 export const history = () =>
   z

@@ -13,7 +13,7 @@ import type { Reading, Window } from './history-window.ts'
 import { headAtOf, nextWindow, windowOver } from './history-window.ts'
 import type { Group } from './splitter.ts'
 
-export type { HistoryOptions } from './history-step.ts'
+export type { HistoryKind, HistoryOptions } from './history-step.ts'
 
 const YEAR_MS = 365 * DAY_MS
 
@@ -33,13 +33,19 @@ export class HistorySource implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
     if (once) return { dueAt: clock.now(), lane: 'live', caughtUp: this.#run === 'over' }
-    return planOf(this.#options, this.#open(text))
+    const cursor = this.#open(text)
+    // What the configuration changed is looked at now, not at the next poll.
+    if (cursor.boundaryAt !== boundaryOf(this.#options))
+      return { dueAt: clock.now(), lane: 'live', caughtUp: false }
+    return planOf(this.#options, cursor)
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
     const cursor = this.#open(text)
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
+    // The start is counted from the first try on, however long that stays in vain.
+    if (text === undefined) yield lastPart(step, undefined)
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
     else yield lastPart(step, undefined)

@@ -63,13 +63,13 @@ export class HistoryServer {
 
   readonly transport: Transport = async ({ url }) => {
     const request = this.#requestOf(new URL(url))
+    if (request) this.requests.push(request)
     const fault = request && this.options.fault?.(request)
     if (fault?.delayMs !== undefined) await this.options.clock.sleep(fault.delayMs)
     if (fault?.error) throw new ConnectorError(fault.error, 'as scripted')
     if (fault?.status !== undefined) return this.#reply(fault.status, '{"error":"as scripted"}', fault)
     if (!request) return this.#reply(400, '{"error":"Missing start_time"}')
     const { versions = ['v1', 'v2'], otherUnit = 'refused', unit = 's' } = this.options
-    this.requests.push(request)
     if (!versions.includes(request.version)) return this.#reply(404, '{"error":"Not found"}')
     const isThisUnit = this.#unitOf(new URL(url)) === unit
     if (!isThisUnit && otherUnit === 'refused') return this.#reply(400, '{"error":"Invalid start_time"}')
@@ -82,6 +82,11 @@ export class HistoryServer {
     return this.#reply(200, request.version === 'v2' ? `{"events":${list}}` : list, fault)
   }
 
+  /** The server's own clock, where it tells one. */
+  #now(): number {
+    return (this.options.dateAt ?? (() => this.options.clock.now()))()
+  }
+
   #unitOf(url: URL): 's' | 'ms' {
     return Number(url.searchParams.get('start_time')) > 1e11 ? 'ms' : 's'
   }
@@ -92,7 +97,7 @@ export class HistoryServer {
     const from = Number(url.searchParams.get('start_time')) * scale
     const to = Number(url.searchParams.get('end_time')) * scale
     if (!version || !kind || !from || !to) return undefined
-    return { version: version as 'v1' | 'v2', kind, from, to, at: this.options.clock.now() }
+    return { version: version as 'v1' | 'v2', kind, from, to, at: this.#now() }
   }
 
   #within({ from, to, at: now }: HistoryRequest): HistoryEvent[] {

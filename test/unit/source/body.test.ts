@@ -87,6 +87,33 @@ it('a deadline that was closed never fires', async () => {
   expect(deadline.expired).toBe(false)
 })
 
+it('a deadline counts only the time in which we wait for the server', async () => {
+  const clock = new VirtualClock(0)
+  const deadline = new Deadline(clock, limits, new AbortController().signal)
+  deadline.rest()
+  await passTime(clock, 10 * limits.totalMs)
+  expect(deadline.expired).toBe(false)
+  deadline.resume()
+  await passTime(clock, limits.idleMs - 10)
+  expect(deadline.expired).toBe(false)
+  await passTime(clock, 2_000)
+  expect(deadline.expired).toBe(true)
+})
+
+it('a body that takes longest of all is over then, however quick it is', async () => {
+  const clock = new VirtualClock(0)
+  const deadline = new Deadline(
+    clock,
+    { ...limits, longestMs: 5 * limits.totalMs },
+    new AbortController().signal,
+  )
+  for (let at = 0; at < 6 * limits.totalMs; at += limits.idleMs / 2) {
+    deadline.progress(2 ** 30)
+    await passTime(clock, limits.idleMs / 2)
+    expect(deadline.expired).toBe(clock.now() >= 5 * limits.totalMs)
+  }
+})
+
 it('a deadline says timeout, an abort from outside says abort', async () => {
   const clock = new VirtualClock(0)
   const outer = new AbortController()
@@ -99,3 +126,10 @@ it('a deadline says timeout, an abort from outside says abort', async () => {
   outer.abort()
   expect(left.signal.aborted).toBe(true)
 })
+
+async function passTime(clock: VirtualClock, ms: number): Promise<void> {
+  const until = clock.now() + ms
+  do await settled()
+  while (clock.advance(until))
+  await settled()
+}

@@ -122,7 +122,7 @@ export class HistoryDesk {
         return
       }
       if (dueAt > this.clock.now()) await driven(this.clock, this.clock.sleep(dueAt - this.clock.now()))
-      if (await this.try()) await driven(this.clock, this.clock.sleep(1_000))
+      if (await this.try()) await driven(this.clock, this.clock.sleep(20_000))
     }
     throw new Error('this goes in circles')
   }
@@ -164,7 +164,9 @@ export function eachEntry<T>(
   )
 }
 
-export async function openHistoryDesk(options: HistoryDeskOptions = {}): Promise<HistoryDesk> {
+export async function openHistoryDesk(
+  options: HistoryDeskOptions = {},
+): Promise<HistoryDesk & { close(): Promise<void> }> {
   const clock = new VirtualClock(options.startAt ?? START)
   const folder =
     options.folder ?? mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-history-'))
