@@ -36,6 +36,17 @@ describe('history events', () => {
     expect(query.every((event) => ids.has(event['unique_usage_id']))).toBe(true)
   })
 
+  it('come of every question in the product, the add-ins, the vault, playbooks and the API', () => {
+    const named =
+      'user:create_query api:create_query user:word_add_in_ask user:word_add_in_docx_drafting user:word_redact user:mail_add_in_ask user:create_vault_review_query user:rerun_vault_review_queries user:semantic_search_with_vault_folder user:review_playbook_document user:create_playbook'
+    expect(askTypes).toEqual(expect.arrayContaining(named.split(' ')))
+    const { mock } = world({ limits })
+    for (const type of [...askTypes, 'auth:login', 'user:fetch_history', 'api:history_fetch'])
+      mock.add({ type })
+    const kinds = (kind: string) => mock.history().filter((event) => event.kind === kind).length
+    expect([kinds('usage'), kinds('query')]).toEqual([askTypes.length, askTypes.length - 1])
+  })
+
   it('carry every documented field, each of its kind, and a query event says the same as its usage event', async () => {
     const { mock } = world({ traffic: { ...traffic, exotic: 0.3 }, limits })
     const usage = await history(mock, 'v2/history/usage', START - DAY, START)
