@@ -34,7 +34,7 @@ export interface EventSource {
 }
 
 /** `YYYY-MM-DD HH:MM:SS`, UTC. */
-export function secondOf(us: number): string {
+function secondOf(us: number): string {
   return new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19).replace('T', ' ')
 }
 

@@ -3,7 +3,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { KeyOptions } from './keys.ts'
 import { areas } from './router.ts'
 
-/** What a key may be allowed: whole areas, and single endpoints of them. */
+/** What a key may be allowed: whole areas, and single endpoints of them. @internal for tests */
 export const permissionWords: readonly string[] = areas.flatMap(({ area, find }) => [
   area,
   ...find.endpoints.map((endpoint) => `${area}.${endpoint}`),
