@@ -12,6 +12,9 @@ import { Assistant } from './source/assistant.ts'
 import type { Client } from './source/client.ts'
 import { paceOf } from './source/tiers.ts'
 
+/** Beside three times the slowest source's interval and the longest wait of a sink: a busy minute, a restart, a receiver's own pace. */
+const SLACK_MS = 3_600_000
+
 export interface Probe<Reader> {
   readonly canary: Canary
   /** the same readers, whose parts the canary sees */
@@ -36,12 +39,23 @@ export function openProbe<Reader extends { readonly source: Source }>(
     readers.some((reader) => reader.source.origin.source === source),
   )
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
-  const slowestMs = slowestOf(workspace, sources)
+  const readMs = slowestOf(workspace, sources)
+  const sendMs = Math.max(0, ...config.sinks.map(waitOf))
   const intervalMs = workspace.canary.interval
   const expected = Canary.traces(sources, sinks)
   const canary = new Canary({
-    ...{ workspace: name, intervalMs, slowestMs, sources, sinks, journal, watch, clock, random },
-    canary: board.canary(name, Math.max(intervalMs, slowestMs), expected),
+    ...{
+      workspace: name,
+      intervalMs,
+      boundMs: 3 * readMs + sendMs + SLACK_MS,
+      sources,
+      sinks,
+      journal,
+      watch,
+      clock,
+      random,
+    },
+    canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: outside.log.with(origin),
     ask: asking(shared, new Assistant({ client: clientOf('assistant', watch) })),
     ready: () => caughtUp(shared, name),
@@ -82,6 +96,11 @@ function destinationOf(
   const everything = sink.types.length === 1 && sink.types[0] === '*'
   const source = sources.find((one) => sink.sources.includes(one) && (one === 'audit' ? wanted : everything))
   return source ? [{ name: sink.name, source }] : []
+}
+
+/** How long a sink may wait until it sends what it has. */
+function waitOf(sink: SinkConfig): number {
+  return sink.type === 's3' ? sink.rotate.max_age : sink.batch.linger
 }
 
 function slowestOf({ audit, history }: WorkspaceConfig, sources: readonly TraceSource[]): number {

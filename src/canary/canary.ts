@@ -17,8 +17,6 @@ import { isTraceSource, traceIn, type TraceSource } from './traces.ts'
 const LOOK_MS = 1_000
 /** While a source has not caught up yet its trace would come behind all that is left to read. */
 const NOT_READY_MS = 30_000
-/** Beside three times the slowest interval: a busy minute, a restart, a sink's own pace. */
-const SLACK_MS = 3_600_000
 /** How far an event's own time may lie from its prompt: whole seconds, and a slow server. */
 const BEFORE_MS = 5_000
 const AFTER_MS = 60_000
@@ -32,8 +30,8 @@ export interface CanaryQuestion {
 export interface CanaryOptions {
   readonly workspace: string
   readonly intervalMs: number
-  /** of the sources that are on, the longest interval */
-  readonly slowestMs: number
+  /** what has not come so long after its prompt is missing */
+  readonly boundMs: number
   /** those that are on */
   readonly sources: readonly TraceSource[]
   /** those that get a trace, each with the source whose trace it is held to */
@@ -222,7 +220,7 @@ export class Canary {
       canary.whole(now)
       watch.success()
       watch.caughtUp()
-    } else if (Math.abs(now - round.sentAt) >= this.#boundMs) {
+    } else if (Math.abs(now - round.sentAt) >= this.#options.boundMs) {
       round.over = true
       memory.missing = true
       const error = this.#alarm(round)
@@ -237,13 +235,9 @@ export class Canary {
     const { canary, watch } = this.#options
     const lacking = this.#lacking(round)
     canary.missing(lacking)
-    const error = alarmOf(round, lacking, this.#boundMs)
+    const error = alarmOf(round, lacking, this.#options.boundMs)
     watch.state('failing', error)
     return (this.#alarmed = error)
-  }
-
-  get #boundMs(): number {
-    return 3 * this.#options.slowestMs + SLACK_MS
   }
 
   #lacking(round: Round): readonly CanaryTrace[] {
@@ -263,7 +257,7 @@ export class Canary {
 
   #restMs(round: Round): number {
     if (awaited(round, this.#options.sinks).length > 0) return LOOK_MS
-    return Math.max(1, round.sentAt + this.#boundMs - this.#options.clock.now())
+    return Math.max(1, round.sentAt + this.#options.boundMs - this.#options.clock.now())
   }
 
   #tell(trace: CanaryTrace, { sentAt }: Round, at: number): void {

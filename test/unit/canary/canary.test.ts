@@ -46,7 +46,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
       perch.watch = new SourceNotes()
       perch.notes = new Notes()
       perch.canary = new Canary({
-        ...{ workspace: 'acme', intervalMs: HOUR, slowestMs: 15 * MINUTE, sources: all },
+        ...{ workspace: 'acme', intervalMs: HOUR, boundMs: 105 * MINUTE, sources: all },
         sinks: [
           { name: 'siem', source: 'audit' },
           { name: 'archive', source: 'history.usage' },

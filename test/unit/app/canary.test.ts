@@ -1,0 +1,119 @@
+// The canary through the whole daemon against the mock: from the prompt to each sink, every stage that is on, and none that is off.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { openApp, type App } from '../../../src/app.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import type { Transport } from '../../../src/model/http.ts'
+import { openHouse, reply, until } from './house.ts'
+
+let house: ReturnType<typeof openHouse> | undefined
+let app: App | undefined
+afterEach(async () => {
+  await app?.stop()
+  house?.remove()
+  house = app = undefined
+})
+
+interface Given {
+  readonly history?: object
+  readonly once?: boolean
+  readonly api?: Transport
+}
+
+async function start({ history, once = false, api }: Given) {
+  const own = (house ??= openHouse({ entries: 3, ...(api ? { api } : {}) }))
+  own.mock.setSwitches({ self_audit: 'all' })
+  const { folder, outside } = own
+  const path = (name: string) => join(folder, name)
+  const config = configSchema.parse({
+    journal: { path: path('a.db') },
+    workspaces: [
+      {
+        ...{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key' },
+        audit: { interval: '1s', sweep: '0s' },
+        ...(history ? { history } : {}),
+        canary: { enabled: true, interval: '1m' },
+        rate_limits: { audit: 1000, history: 1000 },
+      },
+    ],
+    sinks: [
+      { name: 'archive', type: 'file', path: path('a') },
+      { name: 'queries', type: 'file', path: path('q'), sources: ['history.query'] },
+      { name: 'logins', type: 'file', path: path('l'), types: ['auth:*'] },
+    ],
+  })
+  const opened = await openApp(config, outside, { once })
+  app = opened
+  void opened.run()
+  const told = async (name: string) =>
+    [
+      ...(await opened.metrics.render()).matchAll(
+        new RegExp(`^auditferry_canary_${name}\\{(.*)\\} (.*)$`, 'gm'),
+      ),
+    ].map(
+      ([, labels = '', value]) =>
+        `${labels.replace(/workspace="acme",?/, '').replace(/stage="|"|sink="/g, '')} ${value}`,
+    )
+  const stages = async () => (await told('seconds')).map((line) => line.replace(/ .*$/, '')).toSorted()
+  return { opened, config, told, stages, bytes: (name: string) => readFileSync(path(name), 'utf8') }
+}
+
+async function whole(running: Awaited<ReturnType<typeof start>>): Promise<void> {
+  for (let tries = 0; tries < 600; tries++) {
+    const [last = ' 0'] = await running.told('last_success_timestamp_seconds')
+    if (Number(last.trim()) > 0) return
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw new Error(`it did not come back: ${(await running.told('seconds')).join(', ')}`)
+}
+
+test('each stage that is on is measured, up to every sink that takes one of its traces', async () => {
+  const running = await start({ history: { interval: '1s', start: 'latest', query: true } })
+  await whole(running)
+  expect(await running.stages()).toEqual([
+    ...['audit', 'delivered,archive', 'delivered,queries', 'query', 'request', 'usage'],
+  ])
+  expect(await running.told('missing')).toHaveLength(5)
+  expect((await running.told('missing')).every((line) => line.endsWith(' 0'))).toBe(true)
+  const [, nonce = ''] = /canary (c[0-9a-f]{20})\)/.exec(running.bytes('a')) ?? expect.fail('no trace')
+  expect(running.bytes('q')).toContain(nonce)
+  const source = running.opened.board.status().workspaces[0]?.sources.find(({ name }) => name === 'assistant')
+  expect(source).toMatchObject({ state: 'idle', error: null })
+  expect((house?.lines ?? []).map(({ sentence }) => sentence).join()).not.toContain('canary')
+})
+
+test('what is off is left out: without history nothing of it is waited for', async () => {
+  const running = await start({})
+  await whole(running)
+  expect(await running.stages()).toEqual(['audit', 'delivered,archive', 'request'])
+})
+
+test('a single run sends no prompt', async () => {
+  const asked: string[] = []
+  const api: Transport = (request, signal) => {
+    asked.push(request.url)
+    return (house ?? expect.fail()).mock.transport(request, signal)
+  }
+  const running = await start({ once: true, api })
+  await until(() => running.opened.progress() === 'done', 'all is delivered')
+  expect(asked.length).toBeGreaterThan(0)
+  expect(asked.filter((url) => url.includes('completion'))).toEqual([])
+  expect(await running.told('interval_seconds')).toEqual([])
+})
+
+test('a key that may not ask the assistant is told, and the rest goes on', async () => {
+  const api: Transport = (request, signal) =>
+    request.url.includes('completion')
+      ? Promise.resolve(reply(403, { error: 'planted' }))
+      : (house ?? expect.fail()).mock.transport(request, signal)
+  const { opened } = await start({ api })
+  const states = () =>
+    Object.fromEntries(
+      opened.board.status().workspaces[0]?.sources.map(({ name, state }) => [name, state]) ?? [],
+    )
+  await until(() => states()['assistant'] === 'held', 'it is held')
+  await until(() => (opened.board.status().sinks[0]?.accepted_entries ?? 0) > 2, 'the rest is delivered')
+  expect(opened.board.status().sentence).toContain('POST /api/v2/completion answered 403')
+  expect(opened.board.status().sentence).not.toContain('planted')
+})
