@@ -35,9 +35,7 @@ export function openProbe<Reader extends { readonly source: Source }>(
   const origin = { workspace: name, source: 'assistant' } as const
   // Its state is told by itself: it may rest far longer than its interval while it waits for traces.
   const watch = board.source(origin)
-  const sources = traceSources.filter((source) =>
-    readers.some((reader) => reader.source.origin.source === source),
-  )
+  const sources = tellable(readers.map((reader) => reader.source.origin.source))
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
   const readMs = slowestOf(workspace, sources)
   const sendMs = Math.max(0, ...config.sinks.map(waitOf))
@@ -84,6 +82,12 @@ function asking(
     for await (const told of answers) serverAt = told.serverAt
     return serverAt
   }
+}
+
+/** A usage event is told by its user, whom only the audit entry or the query event tells. */
+function tellable(on: readonly SourceName[]): readonly TraceSource[] {
+  const sources = traceSources.filter((source) => on.includes(source))
+  return sources.length === 1 && sources[0] === 'history.usage' ? [] : sources
 }
 
 /** The first of the sources whose trace this sink takes. */

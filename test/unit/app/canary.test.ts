@@ -17,11 +17,12 @@ afterEach(async () => {
 
 interface Given {
   readonly history?: object
+  readonly audit?: false
   readonly once?: boolean
   readonly api?: Transport
 }
 
-async function start({ history, once = false, api }: Given) {
+async function start({ history, audit, once = false, api }: Given) {
   const own = (house ??= openHouse({ entries: 3, ...(api ? { api } : {}) }))
   own.mock.setSwitches({ self_audit: 'all' })
   const { folder, outside } = own
@@ -31,7 +32,7 @@ async function start({ history, once = false, api }: Given) {
     workspaces: [
       {
         ...{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key' },
-        audit: { interval: '1s', sweep: '0s' },
+        ...(audit === false ? {} : { audit: { interval: '1s', sweep: '0s' } }),
         ...(history ? { history } : {}),
         canary: { enabled: true, interval: '1m' },
         rate_limits: { audit: 1000, history: 1000 },
@@ -87,6 +88,19 @@ test('what is off is left out: without history nothing of it is waited for', asy
   const running = await start({})
   await whole(running)
   expect(await running.stages()).toEqual(['audit', 'delivered,archive', 'request'])
+})
+
+test('a usage event that nobody can tell is not waited for, and with the query event it is told', async () => {
+  const history = { interval: '1s', start: 'latest' }
+  const alone = await start({ history, audit: false })
+  await whole(alone)
+  expect(await alone.stages()).toEqual(['request'])
+  await alone.opened.stop()
+  house?.remove()
+  house = undefined
+  const both = await start({ history: { ...history, query: true }, audit: false })
+  await whole(both)
+  expect(await both.stages()).toEqual(['delivered,archive', 'delivered,queries', 'query', 'request', 'usage'])
 })
 
 test('a single run sends no prompt', async () => {
