@@ -2,6 +2,7 @@
 import type { Collector } from './collect.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
 import { globFilter } from './model/globs.ts'
+import type { Transport } from './model/http.ts'
 import type { Source, SourceName } from './model/source.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
@@ -13,6 +14,7 @@ import { Client } from './source/client.ts'
 import { HistorySource } from './source/history.ts'
 import type { HistoryKind } from './source/history.ts'
 import { paceOf } from './source/tiers.ts'
+import { VaultSource } from './source/vault.ts'
 
 export interface Reader extends Collector {
   /** of `run --once`: its loop came to its end */
@@ -46,6 +48,7 @@ export function openReading(shared: Shared, workspace: WorkspaceConfig): Reading
   if (workspace.audit) readers.push(auditReader(access, workspace.audit))
   if (workspace.history?.usage) readers.push(historyReader(access, workspace.history, 'usage'))
   if (workspace.history?.query) readers.push(historyReader(access, workspace.history, 'query'))
+  if (workspace.vault?.projects) readers.push(vaultReader(access, workspace.vault))
   const probe = openProbe(shared, workspace, readers, (source, watch) => access.client(source, watch))
   return {
     workspace: workspace.name,
@@ -75,13 +78,19 @@ class Access {
     return new Client({
       baseUrl: this.workspace.base_url,
       apiKey: this.workspace.api_key,
-      transport: this.#network.send,
+      transport: this.#sending(source),
       clock: outside.clock,
       budget: this.#budget(areaOf[source]),
       room,
       watch,
       userAgent: `auditferry/${outside.version} (instance ${instance})`,
     })
+  }
+
+  #sending(source: SourceName): Transport {
+    const { send } = this.#network
+    const origin = { workspace: this.workspace.name, source }
+    return this.shared.outside.tracing?.transport(origin, send) ?? send
   }
 
   /** `intervalMs`: how often a read is due. `open` builds the source of what all of them want. */
@@ -97,7 +106,7 @@ class Access {
     const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
     // Read once, a source is silent from its end on: that is no stall.
     const watch = board.source(origin, mode.once ? undefined : intervalMs)
-    const source = open({
+    const opened = open({
       origin,
       client: this.client(name, watch),
       clock,
@@ -107,6 +116,7 @@ class Access {
       maxEntryBytes: config.journal.limits.max_entry_bytes,
       maxDepth: config.journal.limits.max_depth,
     })
+    const source = outside.tracing?.source(opened) ?? opened
     return { source, journal, watch, log, clock, random, wanted, once: mode.once, finished: false }
   }
 
@@ -174,5 +184,14 @@ function historyReader(
         rereadMs: history.reread,
       })
     },
+  )
+}
+
+function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['vault']>): Reader {
+  return access.reader(
+    'vault.projects',
+    interval,
+    () => true,
+    (common) => new VaultSource({ ...common, intervalMs: interval }),
   )
 }

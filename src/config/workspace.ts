@@ -4,7 +4,7 @@ import { duration, secret } from '../model/units.ts'
 import { canary } from './canary.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
 import { history } from './history.ts'
-import { vault } from './later.ts'
+import { vault } from './vault.ts'
 
 const audit = () =>
   z.strictObject({
@@ -56,7 +56,9 @@ export const workspace = z
     api_key: apiKey().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
     audit: audit().optional().describe('The audit log. Present is on; {} takes the defaults.'),
     history: history().optional().describe('Usage and query history. Present is on; {} takes the defaults.'),
-    vault: vault().optional().describe('The vault inventory. Not in this version yet.'),
+    vault: vault()
+      .optional()
+      .describe('The vault: its projects and with whom they are shared. On where projects is true.'),
     canary: canary()
       .optional()
       .describe('A prompt of our own now and then, followed from the API to each sink. Not of `run --once`.'),

@@ -52,6 +52,9 @@ export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number
   const isNew = fresh > 0 || (nameless > 0 && pass.lastPage === false)
   pass.barren = isNew ? 0 : pass.barren + 1
   pass.barrenRepeats = isNew ? 0 : pass.barrenRepeats + page.projects.length
+  // By its own pagination the list goes on: the same page is asked for once more, since a server may be ill for a moment.
+  const isEarly = count === 0 && page.totalPages !== undefined && pass.page < page.totalPages
+  if (isEarly && pass.barren < BARREN_PAGES) return false
   pass.page++
   if (count > 0 && pass.barren < BARREN_PAGES) return false
   // What came after the end says nothing about the list.

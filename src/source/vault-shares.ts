@@ -5,7 +5,7 @@ import { eachElement, keyText, memberValue, valueText } from './json-elements.ts
 import type { Principal, VaultCursor } from './vault-cursor.ts'
 
 /** Of a project with more shares than this only the fact of a change is told, since what is known of each is kept in the cursor. */
-export const MOST_SHARES = 20_000
+const MOST_SHARES = 20_000
 /** Texts come from outside, and are kept: what is longer is cut, and its hash put behind. */
 const LONGEST_TEXT = 320
 const OPEN_ARRAY = 91

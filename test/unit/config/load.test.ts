@@ -107,7 +107,7 @@ test('plain http is allowed on loopback, and elsewhere where somebody said so', 
     )
 })
 
-test('sources of later versions may stand there switched off', () => {
+test('sources may stand there switched off', () => {
   const off = `${small().replace('sinks:', '    vault: { projects: false }\nsinks:')}    redact: []\n    deny: {}\n`
   expect(load({ text: off }).workspaces[0]?.vault?.projects).toBe(false)
 })

@@ -22,7 +22,7 @@ import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { DAY, driven, HOUR, START } from './desk.ts'
 
-export const origin = { workspace: 'acme', source: 'vault.projects' } as const
+const origin = { workspace: 'acme', source: 'vault.projects' } as const
 
 export interface FakeShare {
   readonly kind: 'user' | 'workspace'
@@ -71,6 +71,8 @@ export class FakeVault {
   /** as each project is written */
   written: (project: FakeProject) => string = (project) => this.text(project)
   dates = true
+  /** another API in its place */
+  elsewhere: Transport | undefined
   readonly #now: () => number
   #made = 0
   #turn = 0
@@ -125,7 +127,8 @@ export class FakeVault {
     })
   }
 
-  readonly transport: Transport = async (request) => {
+  readonly transport: Transport = async (request, signal) => {
+    if (this.elsewhere) return this.elsewhere(request, signal)
     const { searchParams } = new URL(request.url)
     this.requests.push(request.url.slice(request.url.indexOf('?') + 1))
     this.#turn++
