@@ -60,3 +60,181 @@ if [ "$1" = --build ]; then
   printf 'Kubernetes %s in %s\n' "$version" "$bin"
   exit 0
 fi
+
+# Sorted so that what was mounted last goes first.
+remove_run() {
+  awk -v under="$1/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r -n 1 umount -l
+  rm -rf "$1"
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# end_process <pid>: asks, waits, then kills.
+end_process() {
+  kill "$1" 2>/dev/null || return 0
+  until_true 10 gone "$1" && return 0
+  kill -9 "$1" 2>/dev/null
+  until_true 5 gone "$1"
+}
+
+# Those of this run alone: containerd's shims know where their containerd listens.
+shims() {
+  local process
+  for process in /proc/[0-9]*; do
+    { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -qF -- "-address $run/containerd.sock" && echo "${process#/proc/}"
+  done
+}
+
+clean_up() {
+  trap - EXIT INT TERM HUP
+  [ -n "$run" ] || return
+  # By the kubelet, so that networks and mounts go with the pods.
+  if [ -f "$run/ready" ]; then
+    "$bin/kubectl" delete statefulsets,jobs --all --all-namespaces --wait=false >/dev/null 2>&1
+    "$bin/kubectl" delete pods --all --all-namespaces --grace-period=1 --timeout=30s >/dev/null 2>&1
+  fi
+  rm -f "$run/running"
+  end_process "$(cat "$run/kubelet.pid" 2>/dev/null || echo none)"
+  local pid left
+  for left in $(ctr --address "$run/containerd.sock" -n k8s.io tasks ls -q 2>/dev/null); do
+    ctr --address "$run/containerd.sock" -n k8s.io tasks kill -s SIGKILL "$left" >/dev/null 2>&1
+  done
+  for pid in $(shims); do end_process "$pid"; done
+  for ((left = ${#pids[@]} - 1; left >= 0; left--)); do end_process "${pids[left]}"; done
+  ip address del "$host/32" dev lo 2>/dev/null
+  [ -z "${AUDITFERRY_CLUSTER_LOGS:-}" ] || { mkdir -p "$AUDITFERRY_CLUSTER_LOGS" && cp "$run"/*.log "$AUDITFERRY_CLUSTER_LOGS/"; }
+  remove_run "$run"
+}
+
+installed() {
+  export DEBIAN_FRONTEND=noninteractive PATH=$PATH:/usr/sbin:/sbin
+  command -v etcd >/dev/null && command -v containerd >/dev/null && [ -x /usr/lib/cni/ptp ] && command -v catatonit >/dev/null && command -v ip >/dev/null && return 0
+  # Installed for their programs: a service that starts by itself would only be in the way.
+  apt-get update -qq &&
+    RUNLEVEL=1 apt-get install -y -qq --no-install-recommends etcd-server docker.io containernetworking-plugins catatonit iproute2 openssl >/dev/null
+}
+
+# start <name> <command …>
+start() {
+  local name=$1
+  shift
+  "$@" >"$run/$name.log" 2>&1 9>&- &
+  pids+=($!)
+}
+
+configure() {
+  mkdir -p "$run"/{etcd,certs,kubelet,cni} || return 1
+  openssl genrsa -out "$run/sa.key" 2048 2>/dev/null && openssl rsa -in "$run/sa.key" -pubout -out "$run/sa.pub" 2>/dev/null || return 1
+  echo 'admintoken,admin,1,"system:masters"' >"$run/tokens.csv"
+  cat >"$run/kubeconfig" <<END
+apiVersion: v1
+kind: Config
+clusters: [{ name: here, cluster: { server: 'https://127.0.0.1:16443', certificate-authority: $run/certs/apiserver.crt } }]
+users: [{ name: admin, user: { token: admintoken } }]
+contexts: [{ name: here, context: { cluster: here, user: admin } }]
+current-context: here
+END
+  cat >"$run/cni/10-pods.conflist" <<END
+{ "cniVersion": "0.4.0", "name": "pods", "plugins": [{ "type": "ptp", "ipMasq": false,
+  "ipam": { "type": "host-local", "dataDir": "$run/ipam", "ranges": [[{ "subnet": "10.244.7.0/24" }]], "routes": [{ "dst": "0.0.0.0/0" }] } }] }
+END
+  cat >"$run/containerd.toml" <<END
+version = 2
+root = "$run/containerd"
+state = "$run/containerd-state"
+[grpc]
+  address = "$run/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "docker.io/library/pause:local"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "$run/cni"
+END
+  cat >"$run/kubelet.yaml" <<END
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: 16250
+healthzPort: 0
+containerRuntimeEndpoint: unix://$run/containerd.sock
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failSwapOn: false
+failCgroupV1: false
+localStorageCapacityIsolation: false
+authentication: { anonymous: { enabled: true }, webhook: { enabled: false } }
+authorization: { mode: AlwaysAllow }
+# What is rotated arrives sooner than the minute of the default.
+syncFrequency: 5s
+configMapAndSecretChangeDetectionStrategy: Watch
+END
+}
+
+# The image of the pause container, which the engine of docker.sh makes.
+pause() {
+  [ -f "$bin/pause.tar" ] && return 0
+  mkdir "$run/pause" && cp "$(command -v catatonit)" "$run/pause/catatonit" || return 1
+  printf 'FROM scratch\nCOPY catatonit /pause\nENTRYPOINT ["/pause", "-P"]\n' >"$run/pause/Dockerfile"
+  docker build -q -t pause:local "$run/pause" >/dev/null 2>&1 && docker save -o "$bin/pause.tar.new" pause:local && mv "$bin/pause.tar.new" "$bin/pause.tar"
+}
+
+# The kubelet comes back when it ends, as under a service manager.
+keep_kubelet() {
+  while [ -f "$run/running" ]; do
+    "$bin/kubelet" --config="$run/kubelet.yaml" --kubeconfig="$run/kubeconfig" --root-dir="$run/kubelet" --cert-dir="$run/kubelet/pki" \
+      --hostname-override=localhost >>"$run/kubelet.log" 2>&1 &
+    echo $! >"$run/kubelet.pid"
+    wait $!
+    sleep 0.5
+  done
+}
+
+start_cluster() {
+  local kubectl=$bin/kubectl account=(--service-account-private-key-file="$run/sa.key")
+  ip address add "$host/32" dev lo || return 1
+  start etcd etcd --data-dir "$run/etcd" --listen-client-urls http://127.0.0.1:12379 --advertise-client-urls http://127.0.0.1:12379 \
+    --listen-peer-urls http://127.0.0.1:12380 --unsafe-no-fsync
+  start containerd containerd --config "$run/containerd.toml"
+  start apiserver "$bin/kube-apiserver" --etcd-servers=http://127.0.0.1:12379 --bind-address=127.0.0.1 --secure-port=16443 --cert-dir="$run/certs" \
+    --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$run/sa.pub" --service-account-signing-key-file="$run/sa.key" \
+    --authorization-mode=RBAC --token-auth-file="$run/tokens.csv" --service-cluster-ip-range=10.96.0.0/24
+  export KUBECONFIG=$run/kubeconfig
+  until_true 60 "$kubectl" get --raw /readyz || return 1
+  start controllers "$bin/kube-controller-manager" --kubeconfig="$KUBECONFIG" "${account[@]}" --bind-address=127.0.0.1 --secure-port=0 --leader-elect=false
+  start scheduler "$bin/kube-scheduler" --kubeconfig="$KUBECONFIG" --bind-address=127.0.0.1 --secure-port=0 --leader-elect=false
+  until_true 20 ctr --address "$run/containerd.sock" version || return 1
+  ctr --address "$run/containerd.sock" -n k8s.io images import "$bin/pause.tar" >/dev/null || return 1
+  touch "$run/running"
+  # Of a kubelet that was killed the shell would tell.
+  keep_kubelet 9>&- 2>/dev/null &
+  pids+=($!)
+  is_ready() { "$kubectl" get node localhost -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' | grep -q True; }
+  until_true 60 is_ready || return 1
+  touch "$run/ready"
+}
+
+[ "$(id -u)" = 0 ] || as_it_is 'a node needs root' "$@"
+command -v apt-get >/dev/null || as_it_is 'this is no Debian, its programs are not brought' "$@"
+docker version >/dev/null 2>&1 || as_it_is 'no Docker engine answers, nothing makes its images (.ci/tools/docker.sh brings one)' "$@"
+# Where pods find this machine: an address of its own that no pod is given.
+host=10.244.8.1
+built || as_it_is 'Kubernetes could not be built' "$@"
+installed || as_it_is "the node's programs could not be installed" "$@"
+exec 9>"$bin/lock"
+flock -w 300 9 || as_it_is 'another run has the cluster' "$@"
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+# Sockets have short names only.
+run=$(mktemp -d /tmp/auditferry-cluster.XXXXXX)
+pause || as_it_is 'the image of the pause container could not be made' "$@"
+since=$SECONDS
+configure || as_it_is 'the cluster could not be configured' "$@"
+start_cluster || { tail -n 3 "$run"/*.log; as_it_is 'the cluster does not start' "$@"; }
+printf 'Kubernetes %s ready after %d s\n' "$version" $((SECONDS - since))
+export AUDITFERRY_CLUSTER=$run AUDITFERRY_CLUSTER_HOST=$host AUDITFERRY_KUBECTL=$bin/kubectl
+"$@" 9>&-
