@@ -22,7 +22,7 @@ export interface CellEdit {
   readonly flagged?: boolean
 }
 
-export const columns: readonly string[] = [
+const columns: readonly string[] = [
   'Governing law',
   'Term',
   'Change of control',

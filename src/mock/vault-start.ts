@@ -11,7 +11,7 @@ const DAY_US = 86_400_000_000
 /** how long before the beginning the oldest was made */
 const PAST_DAYS = 400
 
-/** @internal for tests */
+/** How many there are unless told. */
 export const STARTING = PROJECTS + 8
 
 export interface StartSettings {
