@@ -285,13 +285,26 @@ describe('§3 states and transitions', () => {
     expect((await list(world)).ids).toEqual([])
   })
 
+  it('§3 a deleted file is not found by another deletion, nor is it counted, listed or in the metadata', async () => {
+    const { ask, get, project, uploaded, world } = await single()
+    const [id, kept] = [await uploaded('a.txt', 'four'), await uploaded('b.txt', 'seven77')]
+    await ask(path(vaultPaths.file, id), { method: 'DELETE' })
+    expect((await ask(path(vaultPaths.file, id), { method: 'DELETE' })).status).toBe(404)
+    expect((await list(world)).projects).toMatchObject([{ files_count: 1, size_bytes: 7 }])
+    expect(await get(path(vaultPaths.metadata, project))).toMatchObject({ file_ids: [kept] })
+    expect(await get(path(vaultPaths.projectFiles, project))).toMatchObject({ files: [{ id: kept }] })
+  })
+
   it('§3 project deletion is irreversible: nothing reaches it any more', async () => {
-    const { ask, project, upload, uploaded } = await single()
-    await uploaded()
+    const { ask, mock, project, upload, uploaded } = await single()
+    const file = await uploaded()
+    const { review = 0 } = mock.changeProject({ do: 'review', project })
     await ask(path(vaultPaths.project, project), { method: 'DELETE' })
     expect((await ask(path(vaultPaths.project, project), { method: 'DELETE' })).status).toBe(404)
     expect((await ask(path(vaultPaths.metadata, project))).status).toBe(404)
     expect((await upload()).status).toBe(404)
+    expect((await ask(path(vaultPaths.file, file), { method: 'DELETE' })).status).toBe(404)
+    expect((await ask(path(vaultPaths.reviewTable, review))).status).toBe(404)
   })
 })
 
