@@ -597,4 +597,78 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     says: /AssertionError/,
   },
+  {
+    name: 'objects are framed without their sink’s content policy',
+    law: '11: what a sink may not see it never gets',
+    edits: [
+      {
+        file: 'src/ship/objects.ts',
+        find: 'this.#framing = framingOf(options)',
+        replace: 'this.#framing = options',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ship/objects.test.ts',
+        title:
+          'no field that its sink may not see, also after a crash; with the field it would be another object',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'what is sent again passes by the entries that a sink may not have',
+    law: '11: what a sink may not see it never gets',
+    edits: [
+      {
+        file: 'src/ship/policy.ts',
+        find: 'wanted(run, index) && !denied(run, index)',
+        replace: 'wanted(run, index) && (run.onlySink !== undefined || !denied(run, index))',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ship/policy.test.ts',
+        title: 'comes under the policy of now, and one that is denied by now does not come at all',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a name written with escapes is not changed',
+    law: '11: what a sink may not see it never gets',
+    edits: [
+      {
+        file: 'src/ship/field-names.ts',
+        find: 'if (raw[at] === BACKSLASH) return names.indexOf(stringAt(raw, start, end))',
+        replace: 'if (raw[at] === BACKSLASH) return -1',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ship/redact.test.ts',
+        title:
+          'is rewritten as a slow rewriting of its text does it: duplicates, escapes and white space included',
+      },
+    ],
+    says: /AssertionError|Property failed/,
+  },
+  {
+    name: 'a canary goes out before it is noted',
+    law: '5: one prompt an interval, across restarts too',
+    edits: [
+      {
+        file: 'src/canary/canary.ts',
+        find: '    memory.round = round\n',
+        replace: '    memory.round = round\n    this.#saved = JSON.stringify(memory)\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/canary/canary.test.ts',
+        title: 'a crash in mid-request costs no second prompt within the interval, and no alarm',
+      },
+    ],
+    says: /AssertionError/,
+  },
 ]

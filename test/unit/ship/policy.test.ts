@@ -67,7 +67,8 @@ describe('what formats and frames make of a changed entry', () => {
       type: 'a',
       raw: raw({ id: 'id-1', query: secret, timestamp: 't', response: 'r'.repeat(99) }),
     },
-    { id: 'id-2', type: 'b', version: 3, raw: raw({ user: 'someone', id: 'id-2' }) },
+    { id: 'id-2', type: 'b', version: 3, raw: raw({ user: 'someone', id: 'id-2', query: secret }) },
+    { id: 'id-4', type: 'c', raw: raw({ user: 'someone', id: 'id-4' }) },
     {
       id: 'id-3',
       type: 'a',
@@ -108,6 +109,19 @@ describe('what formats and frames make of a changed entry', () => {
     },
   )
 
+  test('each run is told by its own origin, whether its entries are changed or not', () => {
+    const format = formatNamed('envelope')
+    const { frame } = framingOf({
+      ...{ sink: { frame: hecFrame({ hostOf: () => 'h' }) }, format, wanted: all, redact: policy.redact },
+    }).sink
+    for (const workspace of ['acme', 'beta', 'acme']) {
+      const run = runOf(made, { origin: { workspace, source: 'audit' }, replay: workspace === 'beta' })
+      const text = Buffer.from(linesOf(run, frame, format).bytes).toString()
+      expect(text.match(new RegExp(`"workspace":"${workspace}"`, 'g'))).toHaveLength(2 * made.length)
+      expect(text.includes('"replay":true')).toBe(run.replay)
+    }
+  })
+
   test('a frame sees its own sequence numbers, and one run for all entries of a run', () => {
     const seqs: number[] = []
     const runs = new Set<Run>()
@@ -115,7 +129,7 @@ describe('what formats and frames make of a changed entry', () => {
       seqs.push(run.firstSeq + index)
       runs.add(run)
     })
-    expect(seqs).toEqual([70, 71, 72])
+    expect(seqs).toEqual([70, 71, 72, 73])
     expect(runs.size).toBe(1)
   })
 })
