@@ -59,7 +59,7 @@ export async function openApp(
   open: (options: JournalOptions) => Promise<Journal> = openJournal,
 ): Promise<App> {
   const { clock, version } = outside
-  const journal = await open({
+  const opened = await open({
     path: config.journal.path,
     maxBytes: config.journal.max_bytes,
     keepKeysMs: config.journal.keep_keys,
@@ -68,6 +68,7 @@ export async function openApp(
     clock,
     log: outside.log,
   })
+  const journal = outside.tracing?.journal(opened) ?? opened
   const metrics = openMetrics({ version })
   const budget = (workspace: string) =>
     readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []

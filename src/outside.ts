@@ -7,6 +7,7 @@ import type { Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Room } from './model/room.ts'
 import type { Connect, OpenDatagrams, TlsOptions } from './model/socket.ts'
+import type { Tracing } from './model/trace.ts'
 import type { Board } from './ops/board.ts'
 
 export interface Network {
@@ -25,6 +26,8 @@ export interface Outside {
   readonly datagrams: OpenDatagrams
   print(bytes: Uint8Array): Promise<void>
   compress(bytes: Uint8Array): Promise<Uint8Array>
+  /** Absent: nobody looks, and nothing is put in between. */
+  readonly tracing?: Tracing | undefined
 }
 
 export interface Mode {

@@ -5,6 +5,8 @@ import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
 import { loadToRun } from '../config/surroundings.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
+import { tellServiceManager } from '../ops/service-manager.ts'
+import { openTracing } from '../ops/tracing/open.ts'
 import { configFile, references } from './config-file.ts'
 import { runDaemon } from './daemon.ts'
 import { realOutside } from './outside.ts'
@@ -31,11 +33,15 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   }
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
-  const outsideOf = (config: Config) => realOutside(config, world)
   const config = load()
+  const { log, clock } = realOutside(config, world)
+  const tracing = await openTracing({ env: world.env, version: world.version, log, clock })
+  // One for the process: what is told of a batch may link to what a former configuration read.
+  const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
   const outside = outsideOf(config)
-  if (options.once !== true) {
-    const { clock } = outside
+  const timeoutMs = options.timeout === undefined ? Infinity : durationMs(options.timeout)
+  try {
+    if (options.once === true) return await runOnce(config, outside, world, timeoutMs)
     const succession = reloading({
       file,
       clock,
@@ -43,15 +49,14 @@ export async function run(world: World, options: RunOptions): Promise<number> {
       load,
       outsideOf,
     })
-    await runDaemon({ config, outside }, world.signal, { succession })
+    const { env, signal } = world
+    signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
+    const started = () => tellServiceManager(env, log, 'READY=1')
+    await runDaemon({ config, outside }, signal, { succession, started })
     return exitCodes.done
+  } finally {
+    await tracing?.close()
   }
-  return runOnce(
-    config,
-    outside,
-    world,
-    options.timeout === undefined ? Infinity : durationMs(options.timeout),
-  )
 }
 
 /** Rejects with what stopped the daemon, once everything is closed. @internal */

@@ -1,0 +1,89 @@
+// The spans themselves: their names, their closed set of attributes, how they end. Stands between the decorators and OpenTelemetry's API.
+import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import type { Link, Span, Tracer } from '@opentelemetry/api'
+import { ConnectorError } from '../../model/errors.ts'
+
+export type SpanName = 'read' | 'request' | 'append' | 'deliver' | 'settle'
+
+/** All that a span may say: names of the configuration, counts, bytes, codes. */
+export interface Facts {
+  readonly workspace?: string
+  readonly source?: string
+  readonly sink?: string
+  readonly type?: string
+  /** entries of a page or batch */
+  readonly entries?: number
+  readonly new?: number
+  readonly late?: number
+  readonly known?: number
+  readonly filtered?: number
+  readonly quarantined?: number
+  readonly settled?: number
+  readonly refused?: number
+  readonly parked?: number
+  /** an earlier try may have sent some or all of it */
+  readonly again?: boolean
+  readonly bytes?: number
+  /** `ok`, `pending` where the receiver confirms later, `left` where a read was given up, a refusing status, or an error's code */
+  readonly outcome?: string
+}
+
+export const setFacts = (span: Span, facts: Facts): void => {
+  for (const [name, value] of Object.entries(facts) as [string, string | number | boolean | undefined][])
+    if (value !== undefined) span.setAttribute(`auditferry.${name}`, value)
+}
+
+/** Of our own errors the code; of any other only that it was one: its message may hold content. */
+const outcomeOf = (error: unknown): string => (error instanceof ConnectorError ? error.code : 'bug')
+
+export function endWith(span: Span, error?: unknown): void {
+  if (error !== undefined) {
+    const code = outcomeOf(error)
+    setFacts(span, { outcome: code })
+    span.setAttribute('error.type', code)
+    // To be told to stop is no failure.
+    if (code !== 'aborted') span.setStatus({ code: SpanStatusCode.ERROR })
+  }
+  span.end()
+}
+
+const kinds: Readonly<Record<SpanName, SpanKind>> = {
+  read: SpanKind.INTERNAL,
+  request: SpanKind.CLIENT,
+  append: SpanKind.INTERNAL,
+  deliver: SpanKind.CLIENT,
+  settle: SpanKind.INTERNAL,
+}
+
+interface Place {
+  readonly parent?: Span | undefined
+  readonly links?: Link[]
+}
+
+export type Begin = (name: SpanName, facts: Facts, place?: Place) => Span
+
+export function beginner(tracer: Tracer): Begin {
+  return (name, facts, { parent, links = [] } = {}) => {
+    const context = parent ? trace.setSpan(ROOT_CONTEXT, parent) : ROOT_CONTEXT
+    const span = tracer.startSpan(name, { kind: kinds[name], links }, context)
+    setFacts(span, facts)
+    return span
+  }
+}
+
+/** The work within the span; what `told` says of its result is added. */
+export async function within<T>(
+  span: Span,
+  work: () => Promise<T>,
+  told: (result: T) => Facts = () => ({}),
+): Promise<T> {
+  try {
+    const result = await work()
+    setFacts(span, { outcome: 'ok', ...told(result) })
+    endWith(span)
+    return result
+  } catch (error) {
+    endWith(span, error)
+    throw error
+  }
+}
