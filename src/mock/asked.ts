@@ -31,14 +31,15 @@ export class Asked {
 
   ask(ref: AskRef): Ask {
     if (ref instanceof Entry) {
-      const { id, atUs, type, user, historyAt } = ref
-      return { entryId: id, atUs, type, user, visibleAt: historyAt, completion: this.completions.get(id) }
+      const { id, atUs, type, user, historyAt, historyDefect } = ref
+      const completion = this.completions.get(id)
+      return { entryId: id, atUs, type, user, visibleAt: historyAt, defect: historyDefect, completion }
     }
     const backlog = this.#backlog
     if (!backlog) throw new Error('mock API: there is no backlog')
     const atUs = backlog.atUs(ref)
     const visibleAt = Math.floor(atUs / 1000) + this.#switches.history_visible_after
-    return { ...backlog.actOf(ref), atUs, visibleAt, completion: undefined }
+    return { ...backlog.actOf(ref), atUs, visibleAt, defect: undefined, completion: undefined }
   }
 
   /** Notes with an event in which answers it went out: bits, kept for all its contents. */

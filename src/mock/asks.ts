@@ -1,4 +1,5 @@
 // Which audit entries stand for a question to the product: each of them has a usage event and mostly a query event of its user at its second.
+import type { HistoryDefect } from './switches.ts'
 
 /** Values of product_surface_area (spec §2.3). */
 export type Surface = 'ASSISTANT' | 'VAULT' | 'PLAYBOOK' | 'WORKFLOW' | 'WORD' | 'MAIL' | 'DRAFT'
@@ -61,6 +62,7 @@ export interface Ask {
   readonly user: string
   /** from when on the history shows it, epoch ms */
   readonly visibleAt: number
+  readonly defect: HistoryDefect | undefined
   /** of a completion: what was really asked and answered */
   readonly completion: Completion | undefined
 }

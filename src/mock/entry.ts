@@ -1,5 +1,5 @@
 // One entry as the mock knows it: its bytes, made once and the same for ever, and who has been shown them.
-import type { Defect } from './switches.ts'
+import type { Defect, HistoryDefect } from './switches.ts'
 
 export const shownIn = ['page', 'search', 'earliest', 'latest'] as const
 export type ShownIn = (typeof shownIn)[number]
@@ -34,6 +34,7 @@ export interface EntryFacts {
   readonly user: string
   /** from when on the history shows its events, if it has any; epoch ms */
   readonly historyAt: number
+  readonly historyDefect?: HistoryDefect | undefined
   readonly defect?: Defect | undefined
 }
 
@@ -45,6 +46,7 @@ export class Entry implements MockEntry {
   readonly origin: 'traffic' | 'self' | 'added'
   readonly user: string
   readonly historyAt: number
+  readonly historyDefect: HistoryDefect | undefined
   readonly defect: Defect | undefined
   purged = false
   /** in which answers of the history its events went out, as `HistoryEvents` has it */
@@ -65,6 +67,7 @@ export class Entry implements MockEntry {
     this.origin = facts.origin
     this.user = facts.user
     this.historyAt = facts.historyAt
+    this.historyDefect = facts.historyDefect
     this.defect = facts.defect
     this.#make = make
   }

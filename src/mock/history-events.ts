@@ -6,9 +6,11 @@ import { queryEvent, rowOf, usageEvent, usageId } from './event.ts'
 import type { Shape } from './event.ts'
 import { remarkAt, remarksOf } from './feedback.ts'
 import type { Remark } from './feedback.ts'
+import { spoiltFields, spoiltText } from './history-defects.ts'
 import { filling, SLICE_BYTES } from './prose.ts'
 import { renderMembers } from './render-members.ts'
 import { keyedBy } from './resources.ts'
+import type { HistoryDefect } from './switches.ts'
 import type { Workspace } from './workspace.ts'
 
 export type HistoryKind = 'usage' | 'query'
@@ -49,7 +51,8 @@ export interface MockHistoryEvent {
   readonly user: string
   readonly atUs: number
   readonly visibleAt: number
-  /** those that began up to now, the oldest first; of v1 there is only one */
+  readonly defect: HistoryDefect | undefined
+  /** those that began up to now, the oldest first; to v1, which shows no feedback, all are the same bytes */
   readonly versions: readonly MockHistoryVersion[]
 }
 
@@ -105,21 +108,23 @@ export class HistoryEvents {
     const remark = remarksOf(ask, seed)[version] ?? { from: 0, comments: '', sentiments: '' }
     const fill = this.#fill(kind)
     const { fields, odd } = this.#shape(ask, kind, api, remark, fill > 0 ? MARK : '')
-    const whole = renderMembers(fields, odd)
-    if (fill === 0) {
-      yield Buffer.from(whole)
+    const whole = spoiltText(renderMembers(spoiltFields(fields, ask.defect), odd), ask.defect)
+    const at = whole.indexOf(MARK)
+    if (at < 0) {
+      yield whole
       return
     }
-    const [head = '', tail = ''] = whole.split(MARK)
-    yield Buffer.from(head)
+    yield whole.subarray(0, at)
     yield* filling(fill, keyedBy(ask.entryId, 41))
-    yield Buffer.from(tail)
+    yield whole.subarray(at + 1)
   }
 
-  /** Word back that an answer with `showing` in it was sent to its end. */
-  shown(showing: Showing, kind: HistoryKind, api: HistoryVersion): void {
-    const bit = showing.version * BITS + answersShowing.indexOf(`${api}.${kind}`)
-    this.#workspace.asked.mark(showing.ref, 1 << bit)
+  /** Word back that an answer with these in it was sent to its end. Where one is poisoned, it alone counts as shown. */
+  shown(showings: readonly Showing[], kind: HistoryKind, api: HistoryVersion): void {
+    const { asked } = this.#workspace
+    const poisoned = showings.filter(({ ref }) => asked.ask(ref).defect === 'history_poison')
+    for (const { ref, version } of poisoned.length > 0 ? poisoned : showings)
+      asked.mark(ref, 1 << (version * BITS + answersShowing.indexOf(`${api}.${kind}`)))
   }
 
   /** Every event that people or calls made up to now, those not visible yet too, usage before query. */
@@ -143,6 +148,7 @@ export class HistoryEvents {
       user: ask.user,
       atUs: ask.atUs,
       visibleAt: ask.visibleAt,
+      defect: ask.defect,
       versions: begun.map(({ from }, version) => this.#version(ref, kind, version, from)),
     }
   }

@@ -122,9 +122,7 @@ function listed(call: Call, asked: Asked): Reply {
   const events = historyOf(call.workspace)
   const showings = arranged(call, events.within(range, asked.kind, call.now))
   const reply = json(Number(call.switches.history_status), bodyOf(call, events, showings, asked))
-  const show = () => {
-    for (const showing of showings) events.shown(showing, asked.kind, asked.api)
-  }
+  const show = () => events.shown(showings, asked.kind, asked.api)
   return { ...reply, elements: showings.length, show }
 }
 

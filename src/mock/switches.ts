@@ -52,6 +52,11 @@ export const faults = {
   gzip_bomb: { kind: 'body', says: 'an endless body of white space, compressed a thousandfold' },
   late: { kind: 'entry', says: 'becomes visible up to `late_by` late, behind newer ones' },
   history_late: { kind: 'event', says: 'is in the answers up to `history_late_by` late' },
+  history_no_id: { kind: 'event', says: 'has no `unique_usage_id`' },
+  history_bad_time: { kind: 'event', says: 'has a time that is none' },
+  history_invalid_utf8: { kind: 'event', says: 'holds a byte that is not UTF-8' },
+  history_not_an_object: { kind: 'event', says: 'is a string' },
+  history_poison: { kind: 'event', says: 'makes each answer that holds it invalid JSON' },
   no_id: { kind: 'entry', says: 'has no id' },
   bad_time: { kind: 'entry', says: 'has a timestamp that is none' },
   invalid_utf8: { kind: 'entry', says: 'holds a byte that is not UTF-8' },
@@ -63,6 +68,8 @@ export const faults = {
 
 export type FaultName = keyof typeof faults
 export type Defect = 'no_id' | 'bad_time' | 'invalid_utf8' | 'too_deep' | 'not_an_object' | 'huge' | 'poison'
+export type HistoryDefect =
+  'history_no_id' | 'history_bad_time' | 'history_invalid_utf8' | 'history_not_an_object' | 'history_poison'
 
 /** When a fault strikes. Of several conditions each may fire; the window limits all. */
 export interface FaultPlan {

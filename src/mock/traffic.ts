@@ -1,6 +1,7 @@
 // What people of a workspace do, made up as far as the clock has come: by minute and seed, so that nobody's polling changes it.
 import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
+import type { Fate } from './fate.ts'
 import { actorOf, dataOf, drawPerson, userOf } from './people.ts'
 import { below, chanceOf, dice, mix, poisson, streamSeed } from './random.ts'
 import { render } from './render.ts'
@@ -64,13 +65,6 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
     }
   }
   return drafts.sort((a, b) => a.atUs - b.atUs)
-}
-
-/** What befalls entry number `index` of the traffic. */
-interface Fate {
-  readonly visibleAt: number
-  readonly historyAt: number
-  readonly defect: Defect | undefined
 }
 
 export interface TrafficSettings {

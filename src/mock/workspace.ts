@@ -3,16 +3,17 @@ import { Asked } from './asked.ts'
 import { Backlog } from './backlog.ts'
 import { Entry } from './entry.ts'
 import type { EntryFacts, MockEntry } from './entry.ts'
+import { fateOf } from './fate.ts'
 import type { FaultBoard } from './faults.ts'
 import { keyOf, Minute } from './keys.ts'
 import type { Area, Key, KeyOptions } from './keys.ts'
 import { Ledger } from './ledger.ts'
 import { chained, emptyPage, pageOf } from './pages.ts'
 import type { Page } from './pages.ts'
-import { below, dice, mix, streamSeed } from './random.ts'
+import { streamSeed } from './random.ts'
 import { render } from './render.ts'
 import type { DefectSizes } from './render.ts'
-import type { Defect, Switches } from './switches.ts'
+import type { Defect, HistoryDefect, Switches } from './switches.ts'
 import { openTraffic } from './traffic.ts'
 import type { Traffic, TrafficOptions } from './traffic.ts'
 import { uuidStream } from './uuids.ts'
@@ -42,6 +43,7 @@ export interface NewEntry {
   readonly visibleAt?: number
   /** of its history events, where its type has any */
   readonly historyVisibleAt?: number
+  readonly historyDefect?: HistoryDefect
   readonly defect?: Defect
   /** its bytes, whatever the rest says */
   readonly raw?: Uint8Array
@@ -115,32 +117,13 @@ export class Workspace {
       rhythm: options.traffic?.rhythm ?? 'office',
       entriesPerHour: entriesPerHour ?? (backlog > 0 ? 0 : 120),
       sizes: () => this.#sizes(),
-      fate: (index, atMs) => this.#fateOf(seed, index, atMs),
+      fate: (index, atMs) => fateOf(deps.board, this.switches, seed, index, atMs),
     })
   }
 
   #sizes(): DefectSizes {
     const { deep_levels, huge_bytes } = this.#deps.switches
     return { depth: deep_levels, hugeBytes: huge_bytes }
-  }
-
-  #fateOf(seed: number, index: number, atMs: number) {
-    const { board, switches } = this.#deps
-    let defect: Defect | undefined
-    let visibleAt = atMs + switches.visible_after
-    for (const struck of board.striking('entry', index, atMs)) {
-      if (struck === 'late') visibleAt += below(dice(mix(seed, index)), switches.late_by) + 1
-      else defect ??= struck as Defect
-    }
-    return { visibleAt, historyAt: this.#historyAt(index, atMs, seed), defect }
-  }
-
-  /** When the events of entry `index` of the traffic are in the history. */
-  #historyAt(index: number, atMs: number, seed: number): number {
-    const { board, switches } = this.#deps
-    const usual = atMs + switches.history_visible_after
-    if (board.striking('event', index, atMs).length === 0) return usual
-    return usual + below(dice(mix(seed, index) ^ 1), switches.history_late_by) + 1
   }
 
   /** Lets time pass up to `now`, by the server's clock. */
@@ -191,7 +174,8 @@ export class Workspace {
     const visibleAt = given.visibleAt ?? Math.max(now, Math.floor(atUs / 1000))
     const historyAt =
       given.historyVisibleAt ?? Math.max(now, Math.floor(atUs / 1000)) + this.switches.history_visible_after
-    const facts: EntryFacts = { id, atUs, type, visibleAt, origin, user, historyAt, defect }
+    const { historyDefect } = given
+    const facts: EntryFacts = { id, atUs, type, visibleAt, origin, user, historyAt, historyDefect, defect }
     const data = JSON.stringify(given.data ?? {})
     const fields = { id, atUs, type, user, ip, userAgent: given.userAgent ?? 'hand-made', data }
     const entry = new Entry(facts, () => given.raw ?? render(fields, undefined, defect, this.#sizes()))

@@ -347,6 +347,32 @@ describe('history that changes with time', () => {
     expect(Math.max(...late)).toBeLessThanOrEqual(6 * HOUR)
   })
 
+  it('a malformed event is malformed for good, in both versions, and the others are as they were', async () => {
+    const since = START - 12 * HOUR
+    const quiet = world({ seed: 4, traffic: { entriesPerHour: 200, since }, limits })
+    const expected = new Map(quiet.mock.history().map((event) => [`${event.kind} ${event.id}`, event]))
+    const names = ['no_id', 'bad_time', 'invalid_utf8', 'not_an_object', 'poison'] as const
+    const faults = Object.fromEntries(names.map((name) => [`history_${name}`, 0.02]))
+    const { mock } = world({ seed: 4, traffic: { entriesPerHour: 200, since }, limits, faults })
+    const text = (raw: Uint8Array | undefined) => Buffer.from(raw ?? []).toString()
+    const met = new Set<string | undefined>()
+    for (const { id, kind, defect, versions } of mock.history()) {
+      const same = text(versions[0]?.raw) === text(expected.get(`${kind} ${id}`)?.versions[0]?.raw)
+      expect(same).toBe(defect === undefined)
+      met.add(defect)
+      if (defect === 'history_no_id')
+        expect(parsed(versions[0]?.raw ?? Buffer.alloc(0))).not.toHaveProperty('unique_usage_id')
+      if (defect === 'history_bad_time')
+        expect(text(versions[0]?.rawV1)).toContain('"the day before yesterday"')
+      if (defect === 'history_poison') expect(() => parsed(versions[0]?.rawV1 ?? Buffer.alloc(0))).toThrow()
+      if (defect === 'history_invalid_utf8') expect(text(versions[0]?.rawV1)).toContain('caf\ufffd')
+    }
+    expect(met.size).toBe(names.length + 1)
+    await call(mock, `/api/v2/history/usage?start_time=${since / 1000}&end_time=${START / 1000}`)
+    const shown = mock.history().filter(({ versions }) => versions.some(({ shownBy }) => shownBy.length > 0))
+    expect(new Set(shown.map(({ defect }) => defect))).toEqual(new Set(['history_poison']))
+  })
+
   it('the ground truth holds the bytes as served, and by which answers', async () => {
     const { mock } = world({ seed: 9, traffic: { ...traffic, exotic: 0.2 }, limits })
     for (const path of ['v2/history/usage', 'v2/history/query', 'v1/history/query']) {
