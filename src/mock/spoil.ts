@@ -73,7 +73,12 @@ function endless(reply: Reply, page: Page | undefined): Outgoing {
     }
   const joined = page.joined(',')
   const unit = Buffer.concat([Buffer.from(','), joined])
-  return { reply: { ...honest, body: [Buffer.from('['), joined] }, manner: { kind: 'endless', unit } }
+  return { reply: { ...honest, body: [openingOf(reply.body), joined] }, manner: { kind: 'endless', unit } }
+}
+
+/** What stands before the elements, where they stand in an array. */
+function openingOf([first]: readonly Uint8Array[]): Uint8Array {
+  return first?.at(-1) === 0x5b ? first : Buffer.from('[')
 }
 
 /** Members of gzip may follow each other; each is a MiB of blanks in a kilobyte. */

@@ -5,7 +5,7 @@ import { projectName, PROJECTS } from '../../../src/mock/resources.ts'
 import { movingTypes } from '../../../src/mock/vault-people.ts'
 import type { MockEntry } from '../../../src/mock/entry.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
-import { START } from './world.ts'
+import { bearer, START } from './world.ts'
 import { vaultWorld } from './vault-world.ts'
 
 const HOUR = 3_600_000
@@ -270,6 +270,25 @@ describe('a faulty listing', () => {
     expect([first.ids.length, first.pagination.total]).toEqual([47, 47])
     expect((await list('?per_page=100')).ids).toHaveLength(48)
     expect(mock.projectChanges().filter(({ kind }) => kind === 'deleted')).toEqual([])
+  })
+
+  it('knows the faults of bodies', async () => {
+    const faults = { truncated: { nth: [1] }, html: { nth: [2] }, endless: { nth: [3] } }
+    const { call, mock } = vaultWorld({ faults })
+    const { text } = await call('GET', '/workspace/projects')
+    expect(text).toMatch(/^\{"response"/)
+    expect(() => JSON.parse(text) as unknown).toThrow()
+    expect((await call('GET', '/workspace/projects')).text).toMatch(/^<!doctype html>/)
+    const url = 'https://api.example.com/api/v1/vault/workspace/projects'
+    const endless = await mock.transport(
+      { method: 'GET', url, headers: bearer },
+      new AbortController().signal,
+    )
+    let heard = ''
+    for await (const piece of endless.body)
+      if ((heard += Buffer.from(piece).toString()).length > 200_000) break
+    expect(heard).toMatch(/^\{"response":\{"content":\{"pagination":\{[^}]*\},"projects":\[\{/)
+    expect(mock.requests.map(({ whole }) => whole)).toEqual([true, true, false])
   })
 
   it('knows the faults of pages', async () => {
