@@ -76,6 +76,11 @@ installed() {
 }
 
 start_engine() {
+  # Debian's own client has BuildKit inside; another one on the path may lack it.
+  if [ -x /usr/bin/docker ]; then
+    mkdir -p "$run/bin" && ln -s /usr/bin/docker "$run/bin/docker"
+    export PATH=$run/bin:$PATH DOCKER_BUILDKIT=1
+  fi
   unset DOCKER_CONTEXT DOCKER_TLS_VERIFY DOCKER_CERT_PATH
   export DOCKER_HOST=unix://$run/docker.sock
   dockerd --host "$DOCKER_HOST" --data-root "$home/data" --exec-root "$run/exec" --pidfile "$home/pid" \
@@ -150,6 +155,9 @@ echo "$run" >"$home/run"
 since=$SECONDS
 start_engine || { tail -n 5 "$home/log"; as_it_is 'the engine does not start' "$@"; }
 image "$suite" || as_it_is 'no image could be made' "$@"
+# What builds of former days left behind.
+docker builder prune -f --filter until=72h >/dev/null 2>&1
+docker image prune -f --filter until=72h >/dev/null 2>&1
 printf 'engine and image ready after %d s: %s\n' $((SECONDS - since)) "$stand_in"
 
 # Ryuk, which clears up behind testcontainers elsewhere, is an image too. The host is told: where the gate itself runs in a

@@ -12,7 +12,7 @@ const missing = clusterMissing ?? toolsMissing() ?? (await imageImpossible())
 if (missing !== undefined)
   process.stderr.write(`\nSKIPPED: the chart is not installed anywhere: ${missing}\n`)
 
-const FLOW_MS = 280_000
+const FLOW_MS = 480_000
 const chart = join(root, 'helm/auditferry')
 /** The chart that went before this one. */
 const former = join(

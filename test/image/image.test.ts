@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildImage, call, docker, freePort, hardened, imageImpossible, ok, TAG, until } from './engine.ts'
 
-const BUILD_MS = 240_000
+const BUILD_MS = 480_000
 const impossible = await imageImpossible()
 if (impossible !== undefined) process.stderr.write(`\nSKIPPED: the image is not built: ${impossible}\n`)
 
