@@ -368,9 +368,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/client.ts',
-        find: "    const where = `GET ${path.split('?')[0] ?? path} answered ${status}`\n",
+        find: '    const where = `${named(ask)} answered ${status}`\n',
         replace:
-          "    const where = `GET ${path.split('?')[0] ?? path} with ${this.#options.apiKey.reveal()} answered ${status}`\n",
+          '    const where = `${named(ask)} with ${this.#options.apiKey.reveal()} answered ${status}`\n',
       },
     ],
     tests: [someSeeds],
@@ -585,8 +585,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/ship/shipper.ts',
-        find: '    const { intent, times, rest } = taken\n    await journal.intend(sink.name, intent)\n',
-        replace: '    const { intent, times, rest } = taken\n',
+        find: '    const { intent, times, tally, rest } = taken\n    await journal.intend(sink.name, intent)\n',
+        replace: '    const { intent, times, tally, rest } = taken\n',
       },
     ],
     tests: [
