@@ -1,4 +1,4 @@
-// Whether and where spans go, by OpenTelemetry's standard variables. Off, nothing of OpenTelemetry is even loaded.
+// Whether and where spans go, by OpenTelemetry's standard variables. Off, neither SDK nor exporter is even loaded.
 import type * as Sdk from '@opentelemetry/sdk-trace'
 import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Clock } from '../../model/clock.ts'
