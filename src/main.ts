@@ -47,6 +47,8 @@ async function main(): Promise<number> {
     version: (JSON.parse(manifest) as { version: string }).version,
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
+    // https://no-color.org: set and not empty, whatever it says.
+    colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
     print,
     signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),

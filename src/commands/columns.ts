@@ -1,18 +1,23 @@
-// Plain columns for a terminal: no colour, no frame, nothing that a stranger's text could do to the screen.
+// Plain columns for a terminal: no frame, nothing that a stranger's text could do to the screen.
 
 /** Control and format characters out of somebody else's text: a terminal would obey them. */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
 }
 
+/** Puts colour around a cell that is padded already, by what it says. */
+export type Paint = (padded: string, text: string) => string
+
+const unpainted: Paint = (padded) => padded
+
 /** Two spaces between columns, none at a line's end. */
-export function columns(rows: readonly (readonly string[])[]): string {
+export function columns(rows: readonly (readonly string[])[], paint = unpainted): string {
   const cells = rows.map((row) => row.map(plain))
   const widths: number[] = []
   for (const row of cells)
     for (const [i, text] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, text.length)
   return cells
-    .map((row) => row.map((text, i) => text.padEnd(widths[i] ?? 0)).join('  '))
+    .map((row) => row.map((text, i) => paint(text.padEnd(widths[i] ?? 0), text)).join('  '))
     .map((line) => `${line.trimEnd()}\n`)
     .join('')
 }

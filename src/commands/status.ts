@@ -1,11 +1,12 @@
 // `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
-import type { Config } from '../config/schema.ts'
+import { sourcesOf, type Config } from '../config/schema.ts'
 import { hostPort } from '../model/socket.ts'
+import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
 import { countText, sizeText, spanText } from '../ops/status.ts'
 import type { FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
-import { columns, plain } from './columns.ts'
+import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { knownConfig } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
@@ -13,24 +14,45 @@ import { exitCodes, type World } from './world.ts'
 export interface StatusOptions {
   readonly config?: string
   readonly json: boolean
+  readonly watch?: boolean
 }
+
+const WATCH_MS = 2_000
+/** To the top left, and everything off the screen. */
+const CLEAR = '\u001b[H\u001b[2J'
 
 const HTTP_MS = 3_000
 
+/** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
 export async function status(world: World, options: StatusOptions): Promise<number> {
   const file = configFile(world, options.config)
   const config = knownConfig(file, world)
-  const client = await connectControl(config.journal.path)
-  const report = client ? await client.status() : await fromListener(config, world)
-  if (!report) {
-    const socket = controlPath(config.journal.path) ?? config.journal.path
-    world.stderr(
-      `auditferry: no daemon runs on ${file}: nobody answers at ${socket} or ${listenerUrl(config)}; start it with: auditferry run --config ${file}\n`,
-    )
-    return exitCodes.failed
+  for (;;) {
+    const report = await ask(config, world)
+    if (options.watch === true && world.colours === true) world.stdout(CLEAR)
+    if (report) tell(report, world, options.json)
+    else tellNobody(file, config, world)
+    if (options.watch === true) await systemClock.sleep(WATCH_MS, world.signal)
+    if (options.watch !== true || world.signal.aborted)
+      return report?.ok === true ? exitCodes.done : exitCodes.failed
   }
-  world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : statusText(report))
-  return report.ok ? exitCodes.done : exitCodes.failed
+}
+
+async function ask(config: Config, world: World): Promise<StatusReport | undefined> {
+  const client = await connectControl(config.journal.path)
+  return client ? await client.status() : await fromListener(config, world)
+}
+
+function tell(report: StatusReport, world: World, json: boolean): void {
+  const text = json ? JSON.stringify(report, null, 2) : statusText(report, world.colours)
+  world.stdout(`${text.trimEnd()}\n`)
+}
+
+function tellNobody(file: string, config: Config, world: World): void {
+  const socket = controlPath(config.journal.path) ?? config.journal.path
+  world.stderr(
+    `auditferry: no daemon runs on ${file}: nobody answers at ${socket} or ${listenerUrl(config)}; start it with: auditferry run --config ${file}\n`,
+  )
 }
 
 /** An address that means all of them is asked at this machine's own. */
@@ -60,24 +82,37 @@ function isOf({ sinks, workspaces }: Config, report: Partial<StatusReport>): rep
   const names = (parts: readonly { name: string }[] | undefined) => parts?.map(({ name }) => name).join(' ')
   return (
     names(report.sinks) === names(sinks) &&
-    names(report.workspaces) === names(workspaces.filter(({ audit }) => audit)) &&
+    names(report.workspaces) === names(workspaces.filter((each) => sourcesOf(each).length > 0)) &&
     typeof report.sentence === 'string'
   )
 }
 
 /** @internal */
-export function statusText(report: StatusReport): string {
+export function statusText(report: StatusReport, colours = false): string {
+  const paint = colours ? painted : undefined
   const now = Date.parse(report.reported_at)
   const ago = (instant: string | null) =>
     instant === null ? 'never' : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
   const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
   return [
     `${plain(report.sentence)}\n`,
-    sourceLines(report, ago),
-    sinkLines(report.sinks, ago),
+    sourceLines(report, ago, paint),
+    sinkLines(report.sinks, ago, paint),
     journalLine(report),
     `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
   ].join('\n')
+}
+
+const [RED, YELLOW, GREEN] = [31, 33, 32]
+const colourOf: Readonly<Record<string, number>> = {
+  ...{ failing: RED, held: RED, paused: YELLOW, waiting: YELLOW, starting: YELLOW },
+  ...{ reading: GREEN, idle: GREEN, sending: GREEN },
+}
+
+/** The state is said in words; colour only helps the eye to find it. */
+const painted: Paint = (padded, text) => {
+  const colour = colourOf[text]
+  return colour === undefined ? padded : `\u001b[${colour}m${padded}\u001b[0m`
 }
 
 type Ago = (instant: string | null) => string
@@ -92,7 +127,7 @@ function faultLines(faults: readonly { name: string; error: FaultStatus | null }
     .join('')
 }
 
-function sourceLines({ workspaces }: StatusReport, ago: Ago): string {
+function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): string {
   const sources = workspaces.flatMap(({ name, sources: own }) =>
     own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
   )
@@ -101,16 +136,16 @@ function sourceLines({ workspaces }: StatusReport, ago: Ago): string {
     ...[lag(source.lag_seconds), String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'GAPS', 'FINDINGS']
-  return columns([head, ...rows]) + faultLines(sources, ago)
+  return columns([head, ...rows], paint) + faultLines(sources, ago)
 }
 
-function sinkLines(sinks: readonly SinkStatus[], ago: Ago): string {
+function sinkLines(sinks: readonly SinkStatus[], ago: Ago, paint?: Paint): string {
   const rows = sinks.map((sink) => [
     ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at)],
     ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
   ])
   const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
-  return columns([head, ...rows]) + faultLines(sinks, ago)
+  return columns([head, ...rows], paint) + faultLines(sinks, ago)
 }
 
 function journalLine({ journal }: StatusReport): string {

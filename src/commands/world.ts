@@ -7,6 +7,8 @@ export interface World {
   readonly pid?: number
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
+  /** Standard output is a screen that shows colours. Absent: it is not. */
+  readonly colours?: boolean
   /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */
   readonly print: (bytes: Uint8Array) => Promise<void>
   /** Aborts at the first SIGTERM or SIGINT. */

@@ -1,7 +1,7 @@
 // The program as a person calls it: exit codes, and what goes to which stream.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -215,5 +215,56 @@ describe('mock', () => {
     })
     child.kill('SIGTERM')
     await once(child, 'exit')
+  })
+})
+
+describe('a first configuration', () => {
+  test('init prints one that validate takes once its secrets are there', () => {
+    const { code, stdout } = run(['init', '--sink', 'stdout,splunk_hec'])
+    expect(code).toBe(0)
+    const key = write('key', 'a-key')
+    chmodSync(key, 0o400)
+    const text = stdout.replaceAll(/\/run\/secrets\/\S+(?=})/g, key).replace('/var/lib/auditferry', folder)
+    const path = write('first.yaml', text)
+    expect(run(['validate', '--config', path])).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  test('init of a sink that is none is wrong usage, and tells which there are', () => {
+    const { code, stderr } = run(['init', '--sink', 'kafka'])
+    expect(code).toBe(2)
+    expect(stderr).toBe(
+      'error: --sink kafka: there is no such type; there are stdout, file, splunk_hec, syslog, s3\n',
+    )
+  })
+
+  test('config print tells what it comes to: defaults filled in, secrets masked', () => {
+    const { code, stdout } = run(['config', 'print', '--config', write('a.yaml', good())])
+    expect(code).toBe(0)
+    expect(stdout).toContain('keep_keys: 35d')
+    expect(stdout).toContain('token: "***"')
+    expect(stdout).not.toContain('planted')
+  })
+})
+
+describe('completion', () => {
+  const complete = (...words: readonly string[]) => {
+    const script = write('complete', run(['completion', 'bash']).stdout)
+    const line = `source ${script}; COMP_WORDS=(auditferry ${words.join(' ')}); COMP_CWORD=${words.length}; _auditferry; echo "\${COMPREPLY[*]}"`
+    return spawnSync('bash', ['-c', line], { encoding: 'utf8' }).stdout.trim()
+  }
+
+  test.each([
+    [['dead-l'], 'dead-letters'],
+    [['dead-letters', 'dr'], 'drop'],
+    [['replay', '--sink', 'siem', '--dr'], '--dry-run'],
+    [['run', '--once', '--ti'], '--timeout'],
+  ])('bash completes %j to %s', (words, whole) => {
+    expect(complete(...words)).toBe(whole)
+  })
+
+  test('every shell has a script, and another is wrong usage', () => {
+    for (const shell of ['bash', 'zsh', 'fish'])
+      expect(run(['completion', shell]).stdout).toContain('dead-letters')
+    expect(run(['completion', 'csh'])).toMatchObject({ code: 2, stdout: '' })
   })
 })

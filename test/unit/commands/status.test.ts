@@ -8,6 +8,7 @@ import { openControl } from '../../../src/ops/control.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 import { openHouse, settle } from '../ops/board-fixture.ts'
+import { until } from '../app/house.ts'
 import { openStand } from './stand.ts'
 
 let stand: ReturnType<typeof openStand>
@@ -106,4 +107,28 @@ test('strangers and a pause are told', () => {
   const text = statusText(house.board.status())
   expect(text).toContain('reading is paused')
   expect(text).toContain('left the configuration: former')
+})
+
+test('--watch looks again until the signal, and ends as the last look was', async () => {
+  const { sink } = await startDaemon()
+  const watching = status(
+    { ...stand.world, colours: true },
+    { config: stand.config, json: false, watch: true },
+  )
+  let seen = ''
+  await until(() => (seen += stand.heard().stdout).includes('All caught up'), 'the first look')
+  expect(seen.startsWith('\u001b[H\u001b[2J')).toBe(true)
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  await until(() => (seen += stand.heard().stdout).includes('refused the connection'), 'the next look')
+  stand.stop.abort()
+  expect(await watching).toBe(1)
+})
+
+test('colours are for screens: the same words, the states painted', async () => {
+  const { board, sink } = await startDaemon()
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  const [plain, painted] = [statusText(board.status()), statusText(board.status(), true)]
+  expect(plain).not.toContain('\u001b')
+  expect(painted).toMatch(/\u001b\[31mfailing *\u001b\[0m/)
+  expect(painted.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
 })

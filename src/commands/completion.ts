@@ -1,0 +1,74 @@
+// `completion`: a script that lets a shell complete commands and options. Made from the list of commands, so that it knows all of them.
+import { exitCodes, type World } from './world.ts'
+
+/** A command as completion sees it: its full name, such as `dead-letters list`, and what may follow. */
+export interface CompletedCommand {
+  readonly path: readonly string[]
+  /** commands one level below, by name */
+  readonly commands: readonly string[]
+  /** long options, such as --config */
+  readonly options: readonly string[]
+}
+
+export const shells = ['bash', 'zsh', 'fish'] as const
+type Shell = (typeof shells)[number]
+
+/** The words that may follow a command. A value of an option is a file name, as far as anybody can tell. */
+const words = ({ commands, options }: CompletedCommand) => [...commands, ...options].join(' ')
+
+function bash(commands: readonly CompletedCommand[]): string {
+  const cases = commands.map((command) => `    '${command.path.join(' ')}') words='${words(command)}' ;;`)
+  const known = commands.map(({ path }) => `|${path.join(' ')}|`).join('')
+  return `_auditferry() {
+  local word next path='' words='' known='${known}'
+  local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}"
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    next="\${path:+$path }$word"
+    case "$known" in *"|$next|"*) path="$next" ;; esac
+  done
+  case "$before" in -c | --config) COMPREPLY=($(compgen -f -- "$current")); return ;; esac
+  case "$path" in
+${cases.join('\n')}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  [ \${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$current"))
+}
+complete -F _auditferry auditferry
+`
+}
+
+/** zsh runs bash's functions where it is asked to. */
+const zsh = (commands: readonly CompletedCommand[]) =>
+  `#compdef auditferry\nautoload -U +X bashcompinit && bashcompinit\n${bash(commands)}`
+
+function fish(commands: readonly CompletedCommand[]): string {
+  const lines = commands.flatMap(({ path, commands: inner, options }) => {
+    const seen = path.map((name) => `__fish_seen_subcommand_from ${name}`).join('; and ')
+    const unless = inner.length > 0 ? `not __fish_seen_subcommand_from ${inner.join(' ')}` : ''
+    const when = [seen, unless].filter((part) => part !== '').join('; and ')
+    return [
+      ...inner.map((name) => `complete -c auditferry -f -n '${when}' -a ${name}`),
+      ...options.map((option) => `complete -c auditferry -n '${when}' -l ${option.slice(2)}`),
+    ]
+  })
+  return `${lines.join('\n')}\n`
+}
+
+const scripts = { bash, zsh, fish } as const satisfies Record<
+  Shell,
+  (commands: readonly CompletedCommand[]) => string
+>
+
+export async function completion(
+  world: World,
+  commands: readonly CompletedCommand[],
+  shell: string,
+): Promise<number> {
+  const script = shells.find((name) => name === shell)
+  if (!script) {
+    world.stderr(`error: completion ${shell}: there is ${shells.join(', ')}\n`)
+    return exitCodes.usage
+  }
+  world.stdout(scripts[script](commands))
+  return exitCodes.done
+}

@@ -1,0 +1,21 @@
+// `init`: prints a configuration to begin with, every key with its meaning.
+import { starterText } from '../config/starter.ts'
+import { sinkKinds } from '../sinks/index.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface InitOptions {
+  /** comma-separated types */
+  readonly sink: string
+}
+
+export async function init(world: World, { sink }: InitOptions): Promise<number> {
+  const types = sink.split(',').map((type) => type.trim())
+  const known = Object.keys(sinkKinds)
+  const unknown = types.find((type) => !known.includes(type))
+  if (unknown !== undefined) {
+    world.stderr(`error: --sink ${unknown}: there is no such type; there are ${known.join(', ')}\n`)
+    return exitCodes.usage
+  }
+  world.stdout(starterText([...new Set(types)]))
+  return exitCodes.done
+}

@@ -1,0 +1,129 @@
+// A configuration to begin with: every key with its meaning, what must be filled in filled in by example, the rest behind # with its default.
+import { stringify } from 'yaml'
+import { configJsonSchema } from './schema.ts'
+
+/** What is read of JSON Schema here. */
+interface Shape {
+  readonly description?: string
+  readonly default?: unknown
+  readonly const?: unknown
+  readonly items?: Shape
+  readonly oneOf?: readonly Shape[]
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly required?: readonly string[]
+}
+
+/** Keys that have no default, or that a newcomer should look at; by their path, a sink's under its type. */
+const examples: Readonly<Record<string, unknown>> = {
+  'journal.path': '/var/lib/auditferry/auditferry.db',
+  'workspaces.name': 'acme',
+  'workspaces.base_url': 'https://api.example.com',
+  'workspaces.api_key': '${file:/run/secrets/auditferry/api-key}',
+  'workspaces.audit': {},
+  'workspaces.audit.activity': 'medium',
+  'sinks.stdout.name': 'console',
+  'sinks.file.name': 'archive-file',
+  'sinks.file.path': '/var/lib/auditferry/out/entries.ndjson',
+  'sinks.splunk_hec.name': 'splunk',
+  'sinks.splunk_hec.url': 'https://splunk.example.com:8088',
+  'sinks.splunk_hec.token': '${file:/run/secrets/auditferry/hec-token}',
+  'sinks.syslog.name': 'siem',
+  'sinks.syslog.address': 'relp+tls://siem.example.com:2514',
+  'sinks.s3.name': 'archive',
+  'sinks.s3.bucket': 'example-audit-archive',
+  'sinks.s3.region': 'eu-central-1',
+  'server.listen': '127.0.0.1:9464',
+}
+
+/** Of a key whose place in the example another one takes. */
+const skipped: ReadonlySet<string> = new Set(['sinks.splunk_hec.urls'])
+
+const WIDTH = 100
+
+function comment(text: string): string[] {
+  const lines: string[] = []
+  let line = '#'
+  for (const word of text.split(' ')) {
+    if (line.length + word.length >= WIDTH) {
+      lines.push(line)
+      line = '#'
+    }
+    line += ` ${word}`
+  }
+  return [...lines, line]
+}
+
+/** One line: `key: value`, flow style inside. */
+const scalar = (value: unknown): string =>
+  typeof value === 'object' ? JSON.stringify(value) : stringify(value, { lineWidth: 0 }).trimEnd()
+
+/** The lines of a mapping's keys, without indent. `path` is that of the keys in `examples`. */
+function mapping(shape: Shape, path: string): string[] {
+  return Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
+    const own = path === '' ? key : `${path}.${key}`
+    return skipped.has(own) ? [] : keyLines(key, inner, own)
+  })
+}
+
+function keyLines(key: string, shape: Shape, path: string): string[] {
+  const about = shape.description === undefined ? [] : comment(shape.description)
+  const example = examples[path]
+  if (example === undefined && shape.const === undefined) return [...about, `# ${key}:${valueOf(shape)}`]
+  const open = isSection(example) && shape.properties
+  if (!open) return [...about, `${key}: ${scalar(example ?? shape.const)}`]
+  return [...about, `${key}:`, ...indented(mapping(shape, path))]
+}
+
+/** What is on by example, and shown key by key. */
+const isSection = (example: unknown): boolean =>
+  typeof example === 'object' && example !== null && Object.keys(example).length === 0
+
+const indented = (lines: readonly string[]): string[] => lines.map((line) => (line === '' ? '' : `  ${line}`))
+
+/** The default, or all that a mapping has of them on one line. */
+function valueOf(shape: Shape): string {
+  if (shape.properties) return ` ${flow(shape)}`
+  return shape.default === undefined ? '' : ` ${scalar(shape.default)}`
+}
+
+function flow(shape: Shape): string {
+  const parts = Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
+    if (inner.properties) return [`${key}: ${flow(inner)}`]
+    return inner.default === undefined ? [] : [`${key}: ${scalar(inner.default)}`]
+  })
+  return parts.length === 0 ? '{}' : `{ ${parts.join(', ')} }`
+}
+
+/** The first line of an item of a list gets its hyphen; a comment before it stands above. */
+function item(lines: readonly string[]): string[] {
+  const first = lines.findIndex((line) => !line.startsWith('#'))
+  return lines.map((line, index) => `${index === first ? '- ' : '  '}${line}`)
+}
+
+/** A configuration with one sink of each type of `types`, as YAML. `validate` takes it where its secrets are there. */
+export function starterText(types: readonly string[]): string {
+  const { properties = {} } = configJsonSchema() as Shape
+  const variants = properties['sinks']?.items?.oneOf ?? []
+  const sinks = types.map((type) => {
+    const variant = variants.find((each) => each.properties?.['type']?.const === type)
+    const named = { ...variant, properties: { type: {}, name: {}, ...variant?.properties } }
+    return item(mapping(named, `sinks.${type}`))
+  })
+  const section = (key: string, lines: readonly string[]) => [
+    ...comment(properties[key]?.description ?? ''),
+    `${key}:`,
+    ...lines.map((line) => `  ${line}`),
+    '',
+  ]
+  return [
+    ...comment(
+      'Auditferry: begin here. A key behind # is off, or has that value already; take the # away to change it.',
+    ),
+    ...comment('Check it with: auditferry validate --config FILE, then with --connect too.'),
+    '',
+    ...section('journal', mapping(properties['journal'] ?? {}, 'journal')),
+    ...section('workspaces', item(mapping(properties['workspaces']?.items ?? {}, 'workspaces'))),
+    ...section('sinks', sinks.flat()),
+    ...section('server', mapping(properties['server'] ?? {}, 'server')),
+  ].join('\n')
+}
