@@ -1,5 +1,6 @@
 // Every benchmark in turn: the parts, then the whole path. Prints, asserts nothing. `npm run bench`
 import { run as endToEnd } from './end-to-end.ts'
+import { run as history } from './history.ts'
 import { run as journal } from './journal.ts'
 import { run as relp } from './relp.ts'
 import { run as s3 } from './s3.ts'
@@ -12,6 +13,7 @@ for (const [name, run] of Object.entries({
   sinks,
   s3: () => s3(),
   relp,
+  history: () => history(),
   'end to end': () => endToEnd(),
 })) {
   process.stdout.write(`\n== ${name}\n`)

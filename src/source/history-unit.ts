@@ -2,7 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { beginAgain, DAY_MS, HOUR_MS } from './history-cursor.ts'
+import { beginAgain, HOUR_MS, MINUTE_MS } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { Step, Steps } from './history-step.ts'
 import type { Reading, Window } from './history-window.ts'
@@ -78,8 +78,8 @@ async function showsWindow(
 ): Promise<boolean> {
   const seen = { answered: false }
   const naming = window.version === 'v1' ? new RowNaming(undefined) : undefined
-  const least = (window.from - DAY_MS) * 1000
-  const most = (window.to + DAY_MS) * 1000
+  const least = (window.from - MINUTE_MS) * 1000
+  const most = (window.to + MINUTE_MS) * 1000
   try {
     for await (const { entries } of ask(step, window, unit, lane, naming, () => (seen.answered = true))) {
       if (entries.count > 0) return entries.times.every((at) => at >= least && at <= most)

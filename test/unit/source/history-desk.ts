@@ -7,6 +7,7 @@ import { collectOnce } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
 import { openJournal } from '../../../src/journal/journal.ts'
 import { globFilter } from '../../../src/model/globs.ts'
+import type { Transport } from '../../../src/model/http.ts'
 import type { Batch, Journal } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
@@ -41,6 +42,7 @@ export class HistoryDesk {
   readonly watch = new SourceNotes()
   readonly log = new LogLines()
   readonly #client: Client
+  #transport: Transport | undefined
   source: HistorySource
   cursor: Cursor | undefined
   #asked = 0
@@ -56,7 +58,7 @@ export class HistoryDesk {
     this.#client = new Client({
       baseUrl: 'https://api.test',
       apiKey: new Secret('acme-key'),
-      transport: server.transport,
+      transport: (request, signal) => (this.#transport ?? server.transport)(request, signal),
       clock,
       budget: new Budget({ limit: options.limit ?? 10_000, clock, random: () => 0.5, store }),
       room: new Room(32 * 2 ** 20),
@@ -86,6 +88,11 @@ export class HistoryDesk {
       ...more,
     })
     return this.source
+  }
+
+  /** Another API in the place of the test's own. */
+  through(transport: Transport): void {
+    this.#transport = transport
   }
 
   get collector(): Collector {
@@ -148,6 +155,10 @@ export class HistoryDesk {
 
   async raws(): Promise<string[]> {
     return eachEntry(await this.batch(), (entries, i) => Buffer.from(entries.raw(i)).toString())
+  }
+
+  async times(): Promise<number[]> {
+    return eachEntry(await this.batch(), (entries, i) => entries.at(i))
   }
 
   async ids(): Promise<string[]> {
