@@ -122,6 +122,27 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(await button.getAttribute('aria-pressed')).toBe('false')
   })
 
+  it('what was asked for before the pause changes nothing within it', async () => {
+    const page = await open({ held: true })
+    const { promise: answered, resolve: answer } = Promise.withResolvers<undefined>()
+    await page.route(stand.url, async (route) => {
+      await answered
+      await route.continue()
+    })
+    const asked = page.waitForRequest(stand.url)
+    await page.clock.runFor(6_000)
+    await asked
+    await page.getByRole('button', { name: 'Pause' }).click()
+    stand.clock.pass(60_000)
+    const replied = page.waitForResponse(stand.url)
+    answer(undefined)
+    await (await replied).finished()
+    await page.evaluate(
+      'new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))',
+    )
+    expect(await heading(page).textContent()).toContain('14')
+  })
+
   it('says that nobody answers, and keeps what was said last', async () => {
     const page = await open({ held: true })
     await page.route('**/*', (route) => route.abort())
