@@ -1,5 +1,5 @@
 // Privileged content on its way through the whole daemon: each sink's own bytes are looked at.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { openApp, type App } from '../../../src/app.ts'
@@ -92,4 +92,59 @@ test('a hash without its key holds its sink alone: nothing of it goes out until 
   expect(running.bytes(0) + JSON.stringify([house.lines, running.opened.board.status()])).not.toMatch(
     /privileged|planted-key/,
   )
+})
+
+test('without history.query: true a workspace asks for no query text, whatever a sink names; with it the text goes where it is named', async () => {
+  for (const query of [false, true]) {
+    const asked = new Set<string>()
+    const own: ReturnType<typeof openHouse> = openHouse({
+      entries: 0,
+      api: (request, signal) => {
+        asked.add(new URL(request.url).pathname)
+        return own.mock.transport(request, signal)
+      },
+    })
+    house = own
+    for (let i = 1; i <= 3; i++) own.mock.add({ at: own.clock.now() - i * 60_000, type: 'user:create_query' })
+    const path = (name: string) => join(own.folder, name)
+    const config = configSchema.parse({
+      journal: { path: path('a.db') },
+      workspaces: [
+        {
+          ...{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key', audit: {} },
+          history: { interval: '1s', start: '2d', query },
+          rate_limits: { history: 1000 },
+        },
+      ],
+      sinks: [
+        { name: 'plain', type: 'file', path: path('plain') },
+        { name: 'named', type: 'file', path: path('named'), sources: ['history.usage', 'history.query'] },
+        {
+          ...{ name: 'cut', type: 'file', path: path('cut'), sources: ['history.query'] },
+          redact: [{ fields: ['query', 'response'], with: 'drop' }],
+        },
+      ],
+    })
+    const running = await openApp(config, own.outside, { once: true })
+    app = running
+    void running.run()
+    await until(() => running.progress() === 'done', 'all is delivered')
+    const lines = (name: string) => {
+      const text = existsSync(path(name)) ? readFileSync(path(name), 'utf8') : ''
+      return {
+        events: text.match(/"unique_usage_id"/g)?.length ?? 0,
+        texts: text.match(/"(query|response)" ?:/g)?.length ?? 0,
+      }
+    }
+    expect(asked.has('/api/v2/history/query')).toBe(query)
+    expect(asked.has('/api/v2/history/usage')).toBe(true)
+    const read = query ? 3 : 0
+    expect([lines('plain'), lines('named'), lines('cut')]).toEqual([
+      { events: 3, texts: 0 },
+      { events: 3 + read, texts: 2 * read },
+      { events: read, texts: 0 },
+    ])
+    await running.stop()
+    own.remove()
+  }
 })
