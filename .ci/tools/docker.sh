@@ -130,9 +130,9 @@ FROM $stand_in
 COPY node /usr/local/bin/node
 COPY npm /usr/local/lib/node_modules/npm
 COPY ca.pem /etc/ssl/registry-ca.pem
-COPY npmrc /root/.npmrc
+COPY npmrc /etc/npmrc
 RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
-ENV NODE_EXTRA_CA_CERTS=/etc/ssl/registry-ca.pem
+ENV NODE_EXTRA_CA_CERTS=/etc/ssl/registry-ca.pem NPM_CONFIG_USERCONFIG=/etc/npmrc
 END
   docker build -q --network host -t "$node_stand_in" "$context" >"$home/node-image.log" 2>&1 || { tail -n 5 "$home/node-image.log"; return 1; }
 }
