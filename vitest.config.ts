@@ -1,4 +1,4 @@
-// Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers), image (needs a container engine), browser (a Chromium).
+// Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers), monitoring (Prometheus), image (needs a container engine), browser (a Chromium).
 import { defineConfig } from 'vitest/config'
 
 const suite = (name: string, folders: string[], testTimeout: number) => ({
@@ -18,6 +18,7 @@ export default defineConfig({
       suite('simulation', ['simulation'], 900_000),
       suite('e2e', ['e2e'], 600_000),
       suite('integration', ['integration'], 300_000),
+      suite('monitoring', ['monitoring'], 120_000),
       suite('image', ['image'], 120_000),
       suite('chart', ['chart'], 60_000),
       suite('cluster', ['cluster'], 300_000),

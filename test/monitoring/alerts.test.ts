@@ -1,0 +1,122 @@
+// Alerts and dashboard against the real thing: daemons, Prometheus and Alertmanager as processes, a minute of the rules' time in a second.
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../integration/receivers/ports.ts'
+import { dashboardQueries } from './dashboard-queries.ts'
+import { openHouse } from './house.ts'
+import type { House } from './house.ts'
+import { monitoringMissing, promtool, promtoolMissing } from './programs.ts'
+import { scaledRules } from './scaled-rules.ts'
+import { openTower } from './tower.ts'
+import type { Alert, Tower } from './tower.ts'
+
+const PATIENCE_MS = 45_000
+const CALM_SECONDS = 4
+
+/** What the house's troubles must raise; nothing else may come. */
+const expected: readonly Readonly<Record<string, string>>[] = [
+  { alertname: 'AuditferryKeyRefused', workspace: 'acme', source: 'audit' },
+  { alertname: 'AuditferrySourceStalled', workspace: 'acme', source: 'audit' },
+  { alertname: 'AuditferrySourceFailing', workspace: 'beta', source: 'audit' },
+  { alertname: 'AuditferrySourceStalled', workspace: 'beta', source: 'audit' },
+  { alertname: 'AuditferryGapFound', workspace: 'gamma', source: 'audit' },
+  { alertname: 'AuditferryForeignFetch', workspace: 'gamma', source: 'audit' },
+  { alertname: 'AuditferryQuarantineGrowing', workspace: 'gamma', source: 'audit' },
+  { alertname: 'AuditferryConfigReloadFailed', job: 'reading' },
+  { alertname: 'AuditferrySinkFailing', sink: 'siem' },
+  { alertname: 'AuditferryDeliveryDelayed', sink: 'siem' },
+  { alertname: 'AuditferryDeadLettersGrowing', sink: 'relay' },
+  { alertname: 'AuditferryJournalNearFull', job: 'delivering' },
+  { alertname: 'AuditferryJournalPaused', job: 'delivering' },
+]
+
+const isOf = (labels: Readonly<Record<string, string>>) => (alert: Alert) =>
+  Object.entries(labels).every(([name, value]) => alert.labels[name] === value)
+
+const told = (alerts: readonly Alert[]) =>
+  alerts.map(({ status, labels }) => `${status} ${JSON.stringify(labels)}`).join('\n')
+
+describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
+  let folder = ''
+  let house: House
+  let tower: Tower
+  const closing: (() => Promise<void>)[] = []
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'auditferry-monitoring-'))
+    house = await openHouse(folder)
+    closing.push(() => house.close())
+    await house.inOrder()
+    tower = await openTower(
+      join(folder, 'tower'),
+      scaledRules(readFileSync('monitoring/rules.yaml', 'utf8')),
+      house.targets,
+    )
+    closing.push(() => tower.close())
+  }, 60_000)
+
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const arrives = (status: Alert['status'], labels: Readonly<Record<string, string>>) =>
+    until(
+      `${status} ${JSON.stringify(labels)}`,
+      () => tower.arrived.some((alert) => alert.status === status && isOf(labels)(alert)),
+      PATIENCE_MS,
+    ).catch((error: unknown) => {
+      throw new Error(`${String(error)}; there came:\n${told(tower.arrived)}`)
+    })
+
+  test('a house in order raises nothing, and every rule can be evaluated', async () => {
+    await until('some seconds of it', async () => {
+      const [seen] = await tower.query('min(count_over_time(auditferry_build_info[5m]))')
+      return Number(seen?.value[1]) > CALM_SECONDS
+    })
+    expect(await tower.query('count_over_time(ALERTS{alertstate="firing"}[5m])')).toEqual([])
+    const rules = await tower.rules()
+    expect(rules.length).toBeGreaterThan(20)
+    for (const rule of rules) expect(rule, rule.lastError).toMatchObject({ health: 'ok' })
+  })
+
+  test('each trouble arrives at the receiver as an alert of its own, and nothing else does', async () => {
+    await house.spoil()
+    await arrives('firing', expected[0] ?? {})
+    house.mendKey()
+    await Promise.all(expected.map((labels) => arrives('firing', labels)))
+    const others = tower.arrived.filter((alert) => !expected.some((labels) => isOf(labels)(alert)))
+    expect(told(others)).toBe('')
+  }, 60_000)
+
+  test('an alert says how bad it is and leads to its page, and holds nothing of an entry', () => {
+    for (const { labels, annotations } of tower.arrived) {
+      expect(labels['severity']).toMatch(/^(critical|warning)$/)
+      expect(existsSync(annotations['runbook_url'] ?? '')).toBe(true)
+      expect(annotations['summary']).not.toMatch(/%!|error|<no value>/)
+      expect(JSON.stringify([labels, annotations])).not.toMatch(/@|xxxx|the-next-key|the-first-key/)
+    }
+  })
+
+  test.skipIf(promtoolMissing)('what the daemons expose then passes the lint of promtool', async () => {
+    for (const text of await house.metrics()) expect(promtool(['check', 'metrics'], text)).toBe('')
+  })
+
+  test('every query of the dashboard is answered, and with something where there is something', async () => {
+    for (const { title, expr, mayBeEmpty } of dashboardQueries()) {
+      const samples = await tower.query(expr)
+      if (!mayBeEmpty) expect(samples.length, `${title}: ${expr}`).toBeGreaterThan(0)
+    }
+  })
+
+  test('what is mended is resolved, and a daemon that is gone is told by its job', async () => {
+    house.mendConfig()
+    await house.leave()
+    await arrives('resolved', { alertname: 'AuditferryKeyRefused', workspace: 'acme' })
+    await arrives('resolved', { alertname: 'AuditferryConfigReloadFailed', job: 'reading' })
+    await arrives('firing', { alertname: 'AuditferryTargetAbsent', job: 'delivering' })
+    expect(await tower.query('ALERTS{workspace="acme", alertstate="firing"}')).toEqual([])
+  }, 60_000)
+})
