@@ -24,8 +24,8 @@ export const assistantModels = [
 export type AssistantModel = (typeof assistantModels)[number]
 
 /** Spec §8: characters of a prompt, without and with a file. */
-export const PROMPT_CHARACTERS = 20_000
-export const PROMPT_CHARACTERS_WITH_FILE = 4_000
+const PROMPT_CHARACTERS = 20_000
+const PROMPT_CHARACTERS_WITH_FILE = 4_000
 
 /** An answer is written while it is sent: minutes are no fault. One that is larger than a page is none. */
 const answerLimits: BodyLimits = {
