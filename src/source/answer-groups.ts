@@ -1,6 +1,7 @@
 // The body of a list as groups of entries: held whole while it is small, streamed when it is not (law 4). The audit log and the history both come through here.
 import { createHash, type Hash } from 'node:crypto'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
+import { isAbort } from '../model/errors.ts'
 import type { Quarantined } from '../model/source.ts'
 import type { Answer } from './client.ts'
 import type { Group, Splitter, SplitterOptions } from './splitter.ts'
@@ -62,7 +63,8 @@ export async function* readWholeElements(answer: Answer, options: SplitterOption
   try {
     yield* reader.read(answer, undefined)
   } catch (error) {
-    yield* reader.rest()
+    // Who was told to stop takes nothing more in.
+    if (!isAbort(error)) yield* reader.rest()
     throw error
   }
 }

@@ -231,5 +231,7 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
 
 /** New entries of `kind` before this instant (µs) are late: live reading had been there. */
 export function headAtOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
-  return polledTo === null || kind === 'backfill' || kind === 'trouble' ? undefined : polledTo * 1000
+  if (polledTo === null || kind === 'backfill' || kind === 'trouble') return undefined
+  // Event times have whole seconds: one of the poll's own second is not late.
+  return Math.floor(polledTo / SECOND_MS) * 1_000_000
 }

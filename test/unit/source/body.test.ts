@@ -100,6 +100,22 @@ it('a deadline counts only the time in which we wait for the server', async () =
   expect(deadline.expired).toBe(true)
 })
 
+it('a reader that rests longer than any limit still gets the rest of the body', async () => {
+  const clock = new VirtualClock(0)
+  const deadline = new Deadline(clock, limits, new AbortController().signal)
+  const pieces = (async function* () {
+    for (let i = 0; i < 3; i++) yield await Promise.resolve(Buffer.alloc(600))
+  })()
+  let bytes = 0
+  for await (const chunk of readBody({ status: 200, headers: {}, body: pieces }, limits, deadline)) {
+    bytes += chunk.length
+    await passTime(clock, 10 * limits.totalMs)
+  }
+  expect(bytes).toBe(1_800)
+  expect(deadline.expired).toBe(false)
+  deadline.close()
+})
+
 it('a body that takes longest of all is over then, however quick it is', async () => {
   const clock = new VirtualClock(0)
   const deadline = new Deadline(

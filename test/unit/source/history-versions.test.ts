@@ -196,3 +196,27 @@ test('a change of version that would ship days twice is held, and says what to w
   desk.open({ version: 'v2', v1Until: TODAY + 3 * DAY, rereadMs: 0 })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
 })
+
+test('a day of which a part was kept as v1 before a crash is known as one of v1', async () => {
+  const text = 'x'.repeat(1_500_000)
+  let cut = true
+  const desk = await openHistoryDesk({
+    source: { version: 'v1', start: { kind: 'time', atUs: TODAY * 1000 } },
+    fault: () => (cut ? { cutBytes: 7_000_000 } : undefined),
+  })
+  desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
+  // The process dies in the middle of the answer: its last part never lands.
+  const parts = desk.source.read(undefined, new AbortController().signal)
+  for (let next = await parts.next(); !next.done;) {
+    const part = next.value
+    if (part.fault) break
+    const appended = await desk.journal.append({ origin: desk.source.origin, ...part })
+    next = await parts.next(appended)
+  }
+  await parts.return(undefined)
+  cut = false
+  desk.cursor = await desk.journal.cursor(desk.source.origin)
+  expect((await desk.ids()).length).toBeGreaterThan(0)
+  desk.open({ version: 'v2', v1Until: TODAY, start: { kind: 'time', atUs: TODAY * 1000 } })
+  expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
+})
