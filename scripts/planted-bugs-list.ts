@@ -349,7 +349,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: secrets never reach a log',
     edits: [
       {
-        file: 'src/ops/log.ts',
+        file: 'src/ops/mask.ts',
         find: 'if (value.length >= MIN_SECRET) masked',
         replace: 'if (value.length < MIN_SECRET) masked',
       },
