@@ -179,6 +179,15 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
+      it('an append tells the last sequence number behind it, also where all was known or nothing came', async () => {
+        const last = async (...specs: Parameters<typeof part>[0]) => (await journal.append(part(specs))).last
+        expect(await last(spec(1), spec(2))).toBe(2)
+        expect(await last(spec(1))).toBe(2)
+        expect(await last()).toBe(2)
+        expect(await last(spec(3))).toBe(3)
+        expect((await journal.take('a', plenty))?.last).toBe(3)
+      })
+
       it('the cursor moves with the entries, and stays where a part has none', async () => {
         expect(await journal.cursor(audit)).toBeUndefined()
         await journal.append(part([spec(1)]))
