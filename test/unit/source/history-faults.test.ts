@@ -31,6 +31,8 @@ test.each<[string, HistoryFault, number]>([
     5 * HOUR,
     2.5 * HOUR,
   ])
+  // A width that failed is not tried again at once.
+  expect(widths.filter((ms) => ms > limit).length).toBeLessThan(10)
   expect(await desk.ids()).toHaveLength(34)
   expect(new Set(await desk.ids()).size).toBe(34)
   expect(desk.watch.gaps).toBe(0)
@@ -193,6 +195,18 @@ test.each(['s', 'ms'] as const)('the unit is found where the other one shows not
   await desk.once()
   expect(await desk.ids()).toHaveLength(72)
   expect(desk.state()).toMatchObject({ unit, unitSure: true })
+})
+
+test('what was taken for empty in the wrong unit is read again when the unit is found', async () => {
+  const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty', source: { rereadMs: 0 } })
+  desk.server.events = [
+    ...eventsFrom(historyEvent, START - 3 * DAY, 24, HOUR),
+    historyEvent(START + 2 * HOUR),
+  ]
+  await desk.live(START + HOUR)
+  expect(await desk.ids()).toEqual([])
+  await desk.live(START + 4 * HOUR)
+  expect(await desk.ids()).toHaveLength(25)
 })
 
 test('a server that shows events of other times for times that it cannot read is not believed', async () => {
