@@ -44,7 +44,9 @@ const server = () =>
   z.strictObject({
     listen: listen()
       .prefault('127.0.0.1:9464')
-      .describe('Where metrics, probes and the status page are served, host:port.'),
+      .describe(
+        'Where metrics, probes and the status page are served, host:port. Left out, the variable AUDITFERRY_LISTEN decides where it is set, as in the container image.',
+      ),
   })
 
 const log = () =>
