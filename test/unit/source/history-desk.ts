@@ -24,7 +24,7 @@ import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { AGENT, DAY, driven, START } from './desk.ts'
 
-export const origin = { workspace: 'acme', source: 'history.usage' } as const
+const origin = { workspace: 'acme', source: 'history.usage' } as const
 
 export interface HistoryDeskOptions extends Partial<Omit<HistoryServerOptions, 'clock'>> {
   readonly source?: Partial<HistoryOptions>
