@@ -14,7 +14,7 @@ const inFolder = (folder: string): string[] =>
 const documents = [
   ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'src/README.md', 'src/mock/README.md', 'test/README.md'],
   ...['helm/auditferry/README.md', 'helm/auditferry/UPGRADING.md'],
-  ...['docs', 'docs/deploy', 'docs/sinks', 'docs/decisions'].flatMap(inFolder),
+  ...['docs', 'docs/deploy', 'docs/runbooks', 'docs/sinks', 'docs/decisions'].flatMap(inFolder),
 ]
 
 interface Block {

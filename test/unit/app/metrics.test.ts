@@ -1,0 +1,78 @@
+// Whatever a feed and a receiver say: the series of the whole daemon are those of its first scrape, and no word of theirs is in one.
+import { afterEach, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import { errorCodes } from '../../../src/model/errors.ts'
+import { sinkStates, sourceStates } from '../../../src/model/watch.ts'
+import { codeLabel, sinkOutcomes, sourceOutcomes } from '../../../src/ops/metrics.ts'
+import { openHouse, reply, until } from './house.ts'
+
+let house: ReturnType<typeof openHouse> | undefined
+let app: App | undefined
+afterEach(async () => {
+  await app?.stop()
+  house?.remove()
+})
+
+const HOSTILE = 400
+/** Of each source: an API may answer any status; beside those expected, ten more can come. */
+const OTHER_CODES = 10
+
+const seriesOf = (text: string): string[] =>
+  text.split('\n').flatMap((line) => /^auditferry_\w+(?:\{.*\})?(?= )/.exec(line)?.[0] ?? [])
+
+function labelsOf(series: string): [string, string][] {
+  return [...series.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', value = '']) => [name, value])
+}
+
+const closed: Readonly<Record<string, readonly string[]>> = {
+  workspace: ['acme'],
+  source: ['audit'],
+  sink: ['archive', 'siem'],
+  state: [...sourceStates, ...sinkStates],
+  outcome: [...sourceOutcomes, ...sinkOutcomes],
+  reason: [...errorCodes, 'other'],
+  kind: ['foreign_fetch'],
+  version: ['0.0.0'],
+  node: [process.version],
+}
+
+/** Each with a type, a user, an address and an id that nobody else has; those too long to be ids are quarantined. */
+function addHostile({ mock, clock }: ReturnType<typeof openHouse>): void {
+  for (let i = 0; i < HOSTILE; i++)
+    mock.add({
+      at: clock.now() - (HOSTILE - i),
+      ...(i % 7 === 0 ? { id: `${i}-${'x'.repeat(10_000)}` } : {}),
+      type: `evil:${i}`,
+      user: `user-${i}@evil.example`,
+      ip: `evil ${i}`,
+      userAgent: `agent/${i}`,
+      ...(i % 50 === 1 ? { defect: 'bad_time' as const } : {}),
+    })
+}
+
+test('a hostile feed and a hostile receiver make no series of their own', async () => {
+  let asked = 0
+  const receiver = async () => {
+    asked++
+    const status = [418, 503, 599, 299, 200][asked % 5] ?? 200
+    return reply(status, { text: `evil ${asked}`, code: status === 200 ? 0 : asked })
+  }
+  house = openHouse({ entries: 5, receiver, maxBytes: '64MiB' })
+  app = await house.open(false)
+  const { metrics, board } = app
+  const first = seriesOf(await metrics.render())
+  addHostile(house)
+  app.run().catch(() => undefined)
+  await until(() => (board.status().sinks[0]?.accepted_entries ?? 0) >= HOSTILE * 0.8, 'delivered')
+  await until(() => asked > 3, 'the receiver asked again')
+  const later = seriesOf(await metrics.render())
+  expect(first.filter((series) => !later.includes(series))).toEqual([])
+  const more = later.filter((series) => !first.includes(series))
+  expect(more.filter((series) => !series.startsWith('auditferry_source_requests_total'))).toEqual([])
+  expect(more.length).toBeLessThanOrEqual(OTHER_CODES)
+  for (const series of later)
+    for (const [name, value] of labelsOf(series))
+      if (name === 'code') expect(codeLabel(value)).toBe(value)
+      else if (name === 'le') expect(value).toMatch(/^(\d+(\.\d+)?|\+Inf)$/)
+      else expect(closed[name], `${name} of ${series}`).toContain(value)
+})
