@@ -16,7 +16,7 @@ import { startProcess } from '../integration/receivers/process.ts'
 import type { Running } from '../integration/receivers/program.ts'
 import type { Target } from './tower.ts'
 
-export const KEY = 'the-first-key'
+const KEY = 'the-first-key'
 const FRESH_KEY = 'the-next-key'
 const main = join(import.meta.dirname, '../../src/main.ts')
 /** A few entries a second; the journal of the second daemon holds some of them. */

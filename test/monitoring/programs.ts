@@ -15,11 +15,12 @@ function missing(...programs: string[]): boolean {
   return absent.length > 0
 }
 
-export const promtoolMissing = missing('promtool')
+const PROMTOOL = 'promtool'
+export const promtoolMissing = missing(PROMTOOL)
 export const monitoringMissing = missing('prometheus', 'prometheus-alertmanager')
 
 /** What it complains of; '' when it has no complaint. */
 export function promtool(args: readonly string[], input = ''): string {
-  const { status, stdout, stderr } = spawnSync('promtool', args, { input, encoding: 'utf8' })
+  const { status, stdout, stderr } = spawnSync(PROMTOOL, args, { input, encoding: 'utf8' })
   return status === 0 ? '' : `${stdout}${stderr}` || `it ended with ${status}`
 }

@@ -1,7 +1,7 @@
 // The project's own rules with time compressed: a minute becomes a second, in `for`, in ranges and in numbers that are seconds.
 import { parse, stringify } from 'yaml'
 
-export const SCALE = 60
+const SCALE = 60
 
 const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
 

@@ -4,7 +4,7 @@ import { errorCodes } from '../../../src/model/errors.ts'
 import { canaryStages, sinkStates, sourceStates } from '../../../src/model/watch.ts'
 import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
-import { fakeStats, startAt, testClock } from './board-fixture.ts'
+import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
 
 interface Family {
   help?: string
@@ -133,6 +133,44 @@ describe('the metrics', () => {
     expect((await told('missing'))?.map((sample) => sample.at(-1))).toEqual([0, 0])
     expect(await told('interval_seconds')).toEqual([['acme', 3600]])
     expect(await told('last_success_timestamp_seconds')).toEqual([['acme', 1_700_000_000]])
+  })
+
+  it('what may be counted later is there at zero: its first rise is a rise', async () => {
+    const families = await open().families()
+    const values = (name: string, label: string) =>
+      families.get(`auditferry_${name}`)?.samples.map(({ labels, value }) => [labels[label], value])
+    expect(values('source_requests_total', 'code')).toEqual(expectedCodes.map((code) => [code, 0]))
+    for (const reason of ['unreachable', 'unauthorized', 'misconfigured', 'refused', 'disk_full'])
+      expect(values('sink_retries_total', 'reason')).toContainEqual([reason, 0])
+  })
+
+  it('one state of a part is 1, also where it has silently died', async () => {
+    const house = openHouse()
+    const shown = async () => {
+      const families = parse(await house.metrics.render())
+      return ['source', 'sink'].map((part) => {
+        const samples = families.get(`auditferry_${part}_state`)?.samples ?? []
+        expect(samples.map(({ labels }) => labels['state'])).toEqual(
+          part === 'source' ? sourceStates : sinkStates,
+        )
+        return samples.filter(({ value }) => value !== 0).map(({ labels, value }) => [labels['state'], value])
+      })
+    }
+    expect(await shown()).toEqual([[['starting', 1]], [['starting', 1]]])
+    settle(house)
+    expect(await shown()).toEqual([[['idle', 1]], [['idle', 1]]])
+    house.clock.pass(10 * 60_000)
+    expect(await shown()).toEqual([[['failing', 1]], [['idle', 1]]])
+  })
+
+  it('how long a part may rest on purpose is told in seconds', async () => {
+    const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+    const board = openBoard({ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' })
+    board.source({ workspace: 'acme', source: 'audit' }, 900_000)
+    board.sink('bucket', 's3', 'stored', 300_000)
+    const text = await metrics.render()
+    expect(text).toContain('auditferry_source_interval_seconds{workspace="acme",source="audit"} 900\n')
+    expect(text).toContain('auditferry_sink_linger_seconds{sink="bucket"} 300\n')
   })
 
   it('counters end in _total and nothing else does', async () => {
