@@ -44,6 +44,14 @@ const severities: Readonly<Record<string, Readonly<Record<number, string>>>> = {
       update_user_role_in_external_connection remove_resource_from_external_connection
       delete_external_connection`,
   },
+  vault: {
+    1: 'project_listed',
+    2: 'project_updated',
+    3: 'project_created',
+    5: 'project_deleted knowledge_base_set knowledge_base_cleared user_share_removed workspace_share_removed',
+    6: 'user_share_added user_share_changed',
+    7: 'workspace_share_added workspace_share_changed',
+  },
   user: {
     1: `create_query cancel_history_item word_add_in_ask word_add_in_docx_drafting
       word_add_in_proofread_document word_redact word_fill_template word_suggest playbook_suggest
@@ -95,6 +103,7 @@ const groupNames: Readonly<Record<string, string>> = {
   api: 'API',
   admin: 'Admin',
   user: 'User',
+  vault: 'Vault inventory',
   system: 'System',
 }
 const outcomes: Readonly<Record<string, string>> = { 'auth:login': 'success', 'auth:failed': 'failure' }
@@ -138,9 +147,12 @@ const bySource: Readonly<Record<SourceName, EventType>> = {
   assistant: sourceType('assistant', 'Assistant entry', 3),
 }
 
+/** Entries of the other sources have no type of their own. */
+export const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
+
 /** New types may come at any time: one that no document knows is told as it is, with a severity in the middle of low. */
 export function eventType(source: SourceName, type: string): EventType {
-  if (source !== 'audit' || type === '') return bySource[source]
+  if (!hasTypes(source) || type === '') return bySource[source]
   const known = documented.get(type)
   if (known) return known
   const colon = type.indexOf(':')

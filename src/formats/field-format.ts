@@ -5,7 +5,7 @@ import { eachMember, stringAt } from '../model/json-members.ts'
 import type { Format } from '../model/sink.ts'
 import type { SourceName } from '../model/source.ts'
 import { ByteWriter } from '../model/writer.ts'
-import { eventType } from './event-types.ts'
+import { eventType, hasTypes } from './event-types.ts'
 import { findMembers, isWritten, openTables } from './fields.ts'
 import type { Dialect, FieldName, Found, Row, Table } from './fields.ts'
 import { writeLabel, writeMember, writePlain, writeText } from './field-values.ts'
@@ -39,15 +39,18 @@ export function fieldFormat(dialect: Dialect): Format {
   const tables = openTables()
   const scratch = new ByteWriter(4096)
   const sourceHeads = new Map<SourceName, Head>()
-  const typeHeads = new Map<string, Head>()
+  const auditHeads = new Map<string, Head>()
+  const vaultHeads = new Map<string, Head>()
   let known: Told | undefined
 
   function headOf(source: SourceName, type: string): Head {
-    const met = source === 'audit' ? typeHeads.get(type) : sourceHeads.get(source)
+    const typed = hasTypes(source) && type !== ''
+    const typeHeads = source === 'audit' ? auditHeads : vaultHeads
+    const met = typed ? typeHeads.get(type) : sourceHeads.get(source)
     if (met) return met
     const made = makeHead(dialect, scratch, source, type)
     if (typeHeads.size >= MOST_HEADS) typeHeads.clear()
-    if (source !== 'audit') sourceHeads.set(source, made)
+    if (!typed) sourceHeads.set(source, made)
     else if (type.length <= LONGEST_KEPT_TYPE) typeHeads.set(type, made)
     return made
   }

@@ -70,14 +70,13 @@ const rowsOf: Readonly<Record<SourceName, readonly Row[]>> = {
   'history.query': historyRows,
   'vault.projects': [
     ['id', 'id'],
-    ['project_updated_at', 'time'],
-    ['updated_at', 'time'],
-    ['created_at', 'time'],
+    ['timestamp', 'time'],
+    ['type', 'type'],
     ['creator_email', 'user'],
     ['name', 'name'],
     ['files_count', 'files'],
     ['size_bytes', 'size'],
-    ['sharing', 'details'],
+    ['share', 'details'],
   ],
 }
 

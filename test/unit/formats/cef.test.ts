@@ -28,7 +28,7 @@ const ofText: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 function membersIn(source: string, { classId, extension }: CefEvent): Map<string, Json> {
   const told = new Map<string, Json>()
   const group = source.split('.')[0] ?? ''
-  if (source === 'audit' && classId !== 'audit') told.set('type', classId)
+  if (['audit', 'vault.projects'].includes(source) && classId !== source) told.set('type', classId)
   for (const [key, member] of Object.entries(ofText[group] ?? {})) {
     const value = extension.get(key)
     if (value !== undefined) told.set(member, value)
@@ -291,7 +291,9 @@ describe('a line of CEF', () => {
   })
 
   test('every type that is documented has a name and a severity, each once', () => {
-    expect(documentedTypes.map(({ classId }) => classId).sort()).toEqual([...typesOfMock].sort())
+    // Those of the vault inventory are ours: docs/records.md.
+    const ofApi = documentedTypes.filter(({ category }) => category !== 'vault')
+    expect(ofApi.map(({ classId }) => classId).sort()).toEqual([...typesOfMock].sort())
     expect(new Set(documentedTypes.map(({ name }) => name)).size).toBe(documentedTypes.length)
   })
 })

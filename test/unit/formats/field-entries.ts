@@ -15,7 +15,7 @@ const keysOf: Readonly<Record<Shipped, readonly [string, string]>> = {
   audit: ['id', 'timestamp'],
   'history.usage': ['unique_usage_id', 'utc_time'],
   'history.query': ['unique_usage_id', 'utc_time'],
-  'vault.projects': ['id', 'project_updated_at'],
+  'vault.projects': ['id', 'timestamp'],
 }
 
 /** The entry as the journal has it: cut out of a page by the real splitter. */
@@ -83,16 +83,16 @@ export const plain: Readonly<Record<Shipped, Readonly<Record<string, unknown>>>>
   },
   'vault.projects': {
     id,
+    timestamp: '2026-03-02T03:04:05.000006Z',
+    type: 'vault:user_share_added',
+    seen_at: '2026-03-02T04:00:00.000000Z',
+    project_id: id,
     name: 'Project | Blue',
     creator_email: 'ann@example.com',
-    created_at: '2026-01-02T03:04:05.000006',
-    updated_at: '2026-02-02T03:04:05.000006',
-    project_updated_at: '2026-03-02T03:04:05.000006',
     files_count: 12,
-    query_count: 3,
     size_bytes: 900719925474099312,
-    is_knowledge_base_project: false,
-    sharing: { user_count: 0, user_shares: [], workspace_count: 0, workspace_shares: [] },
+    share: { permission_level: 'EDIT', dest_user_email: 'bob@example.com' },
+    project: { sharing: { user_count: 0, user_shares: [], workspace_count: 0, workspace_shares: [] } },
   },
 }
 

@@ -25,7 +25,7 @@ const ofNumber = { parentThreadId: 'parent_thread_id', filesCount: 'files_count'
 /** The entry's members, as docs/formats.md tells a reader to get them back. */
 function membersIn(source: string, { eventId, attributes }: LeefEvent): Map<string, Json> {
   const told = new Map<string, Json>()
-  if (source === 'audit' && eventId !== 'audit') told.set('type', eventId)
+  if (['audit', 'vault.projects'].includes(source) && eventId !== source) told.set('type', eventId)
   for (const [key, member] of Object.entries(ofText[source.split('.')[0] ?? ''] ?? {})) {
     const value = attributes.get(key)
     if (value !== undefined) told.set(member, value)
