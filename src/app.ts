@@ -12,6 +12,7 @@ import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
+import { Taps } from './ops/taps.ts'
 import { ship } from './ship/loop.ts'
 import type { Mode, Outside } from './outside.ts'
 import { within } from './outside.ts'
@@ -42,6 +43,8 @@ export interface App {
   readonly board: Board
   readonly metrics: Metrics
   readonly journal: Journal
+  /** what its sinks are sent, for who may look */
+  readonly taps: Pick<Taps, 'next'>
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>
   progress(): Progress
@@ -84,17 +87,29 @@ export async function openApp(
     board,
     room: new Room(ROOM_BYTES),
     instance: await instanceOf(journal, outside),
+    taps: new Taps(),
   }
   const readings = config.workspaces.map((workspace) => openReading(parts, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
-  return new Daemon({ config, journal, board, metrics, outside, readings, readers, shippings })
+  return new Daemon({
+    config,
+    journal,
+    taps: parts.taps,
+    board,
+    metrics,
+    outside,
+    readings,
+    readers,
+    shippings,
+  })
 }
 
 interface Parts {
   readonly config: Config
   readonly journal: Journal
+  readonly taps: Taps
   readonly board: Board
   readonly metrics: Metrics
   readonly outside: Outside
@@ -109,6 +124,7 @@ class Daemon implements App {
   readonly board: Board
   readonly metrics: Metrics
   readonly journal: Journal
+  readonly taps: Taps
   readonly #parts: Parts
   readonly #stopping = new AbortController()
   readonly #cut = new AbortController()
@@ -123,6 +139,7 @@ class Daemon implements App {
     this.board = parts.board
     this.metrics = parts.metrics
     this.journal = parts.journal
+    this.taps = parts.taps
   }
 
   run(): Promise<void> {

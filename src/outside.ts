@@ -9,6 +9,7 @@ import type { Room } from './model/room.ts'
 import type { Connect, OpenDatagrams, TlsOptions } from './model/socket.ts'
 import type { Tracing } from './model/trace.ts'
 import type { Board } from './ops/board.ts'
+import type { Taps } from './ops/taps.ts'
 
 export interface Network {
   readonly send: Transport
@@ -43,6 +44,7 @@ export interface Shared {
   readonly board: Board
   readonly room: Room
   readonly instance: string
+  readonly taps: Taps
 }
 
 /** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */

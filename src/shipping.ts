@@ -35,7 +35,8 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
   const opened = openSink(shared.config, config, outside, log)
-  const sink = outside.tracing?.sink(opened.sink) ?? opened.sink
+  const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
+  const sink = outside.tracing?.sink(heard) ?? heard
   const watch = board.sink(config.name, config.type, sink.assurance, lingerOf(sink, config))
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
   const shipper = openAfterKeys(config, readTextFile, (policy) =>

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { each, eachNumber, port, wholeNumber } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
+import { bundle } from './bundle.ts'
 import { configPrint } from './config-print.ts'
 import { init } from './init.ts'
 import { exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
@@ -9,6 +10,7 @@ import { replay } from './replay.ts'
 import { run } from './run.ts'
 import { schema } from './schema.ts'
 import { status } from './status.ts'
+import { tap } from './tap.ts'
 import { validate } from './validate.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
@@ -185,6 +187,21 @@ export const specs: readonly CommandSpec[] = [
     options: verifyOptions,
     run: async (world: World, options: VerifyCommandOptions, where?: string) =>
       (await import('./verify.ts')).verify(world, options, where),
+  },
+  {
+    name: 'tap',
+    summary: 'live samples of what a sink is sent; off unless its tap: true allows it',
+    options: (command) =>
+      withConfig(command)
+        .requiredOption('--sink <name>', 'the sink to look into')
+        .option('--limit <number>', 'so many lines, then the end', wholeNumber, 10),
+    run: tap,
+  },
+  {
+    name: 'bundle',
+    summary: 'a support bundle without secrets or content, in a new file of mode 0600',
+    options: (command) => toFile(withConfig(command)),
+    run: bundle,
   },
   {
     name: 'config',

@@ -121,6 +121,12 @@ class Front {
       get journal() {
         return now().journal
       },
+      get taps() {
+        return now().taps
+      },
+      get metrics() {
+        return now().metrics
+      },
     })
   }
 

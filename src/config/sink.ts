@@ -51,6 +51,10 @@ const common = {
     .describe(
       'Entries that this sink never gets: by the name of a top-level field, a list of its values; docs/content-policy.md.',
     ),
+  tap: z
+    .boolean()
+    .default(false)
+    .describe('Allow `auditferry tap` to show live samples of what this sink is sent: content.'),
 }
 
 /** Addresses of a sink whose options may still be at fault in part: then there may be none. */

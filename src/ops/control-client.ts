@@ -12,6 +12,9 @@ export interface ControlClient extends Aside {
   status(): Promise<StatusReport>
   /** the name under which this daemon's requests stand in the audit log */
   instance(): Promise<string | undefined>
+  metrics(): Promise<string>
+  /** The next lines that the sink takes, as far as they come within `waitMs`. */
+  tap(sink: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]>
 }
 
 const TIMEOUT_MS = 30_000
@@ -117,6 +120,11 @@ export async function connectControl(journalPath: string): Promise<ControlClient
   return {
     status: () => json<StatusReport>('/status'),
     instance: async () => (await json<{ instance?: string }>('/instance')).instance,
+    metrics: async () => (await json<{ text: string }>('/metrics')).text,
+    tap: async (sink, limit, waitMs) => {
+      const { lines } = await json<{ lines: readonly string[] }>('/tap', { sink, limit, waitMs })
+      return lines.map((line) => Buffer.from(line, 'base64'))
+    },
     deadLetters: (query) => json<readonly DeadLetter[]>('/dead-letters', query),
     deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
     retryDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/retry', query)).count,

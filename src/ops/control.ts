@@ -10,6 +10,8 @@ import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
+import type { Metrics } from './metrics.ts'
+import type { Taps } from './taps.ts'
 
 /** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
 export type Aside = Pick<
@@ -27,6 +29,8 @@ export interface ControlOptions {
   readonly journalPath: string
   readonly board: Pick<Board, 'status'>
   readonly journal: Aside & Pick<Journal, 'note'>
+  readonly taps: Pick<Taps, 'next'>
+  readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
 }
 
@@ -85,6 +89,18 @@ function quarantine(asked: unknown) {
   return { ...rest, ...(wanted ? { ids: wanted } : {}) }
 }
 
+const tapQuery = z.strictObject({
+  sink: z.string(),
+  limit: z.int().min(1).max(MAX_ROWS),
+  waitMs: z.int().min(0).max(TIMEOUT_MS),
+})
+
+async function tap({ taps }: ControlOptions, asked: unknown): Promise<Reply> {
+  const { sink, limit, waitMs } = tapQuery.parse(asked)
+  const lines = await taps.next(sink, limit, waitMs)
+  return { lines: lines.map((line) => Buffer.from(line).toString('base64')) }
+}
+
 function replay(asked: unknown) {
   const { workspace, until, ...rest } = replayQuery.parse(asked)
   return { ...rest, until, ...(workspace === undefined ? {} : { workspace }) }
@@ -103,6 +119,8 @@ const questions = new Map<string, Question>([
     'POST /dead-letters/drop',
     async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letters(asked)) }),
   ],
+  ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
+  ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantine(asked))],
   ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],

@@ -2,7 +2,7 @@
 import type { Span } from '@opentelemetry/api'
 import type { Journal, Settlement, Seq } from '../../model/journal.ts'
 import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../model/sink.ts'
-import { overlay } from './overlay.ts'
+import { overlay } from '../../model/overlay.ts'
 import type { Pages } from './pages.ts'
 import { type Begin, type Facts, within } from './spans.ts'
 

@@ -2,7 +2,7 @@
 import type { Tracer } from '@opentelemetry/api'
 import type { Tracing } from '../../model/trace.ts'
 import { type Delivering, tracedSettle, tracedSink } from './delivering.ts'
-import { overlay } from './overlay.ts'
+import { overlay } from '../../model/overlay.ts'
 import { openPages } from './pages.ts'
 import { type Reads, tracedAppend, tracedSource, tracedTransport } from './reading.ts'
 import { beginner } from './spans.ts'

@@ -38,8 +38,9 @@ afterEach(async () => {
 /** A daemon, as far as the commands see one. */
 async function startDaemon(): Promise<Journal> {
   held = await stand.openJournal()
-  const { board } = openHouse()
-  control = await openControl({ journalPath: stand.path, board, journal: held, log: logOf() })
+  const { board, metrics, taps } = openHouse()
+  const parts = { board, metrics, taps, journal: held }
+  control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
   return held
 }
 

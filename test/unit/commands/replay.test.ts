@@ -38,8 +38,9 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   beforeEach(async () => {
     if (how !== 'through a daemon') return
     const journal = await reopen()
-    const { board } = openHouse()
-    control = await openControl({ journalPath: stand.path, board, journal, log: logOf() })
+    const { board, metrics, taps } = openHouse()
+    const parts = { board, metrics, taps, journal }
+    control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
   })
 
   test('a span comes again to its sink, which says first that its lines cannot tell', async () => {

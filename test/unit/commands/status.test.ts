@@ -29,7 +29,8 @@ async function startDaemon() {
   const house = openHouse()
   settle(house)
   const control = await openControl({
-    ...{ journalPath: stand.path, board: house.board, journal, log: logOf() },
+    ...{ journalPath: stand.path, journal, log: logOf() },
+    ...{ board: house.board, metrics: house.metrics, taps: house.taps },
   })
   closers.push(() => control.close())
   return house

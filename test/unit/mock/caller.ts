@@ -39,5 +39,5 @@ export async function history(mock: Mock, path: string, from: number, to: number
   const { status, text } = await call(mock, `/api/${path}${query}`)
   if (status !== 200) throw new Error(`status ${status}: ${text}`)
   const body = JSON.parse(text) as Row[] | { events: Row[] }
-  return 'events' in body ? body.events : (body)
+  return 'events' in body ? body.events : body
 }

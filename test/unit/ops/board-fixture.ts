@@ -2,6 +2,7 @@
 import type { Clock } from '../../../src/model/clock.ts'
 import type { JournalStats } from '../../../src/model/journal.ts'
 import { openBoard } from '../../../src/ops/board.ts'
+import { Taps } from '../../../src/ops/taps.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
 
 export const startAt = Date.parse('2026-11-21T10:00:00Z')
@@ -40,7 +41,7 @@ export function openHouse() {
     const owed = { sink: 'archive', position: 1, owedEntries: entries, oldestOwedAt: sinceAt, deadLetters: 0 }
     journal.stats = { ...fakeStats, entries, bytes: entries * 100, sinks: [owed], ...more }
   }
-  return { clock, journal, metrics, board, source, sink, owe }
+  return { clock, journal, metrics, board, taps: new Taps(), source, sink, owe }
 }
 
 /** All is well: read, caught up and delivered. */

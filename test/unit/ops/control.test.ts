@@ -51,7 +51,7 @@ const journal: ControlOptions['journal'] = {
 async function open(journalPath = join(folder, 'a.db')) {
   const house = openHouse()
   settle(house)
-  opened.push(await openControl({ journalPath, board: house.board, journal, log }))
+  opened.push(await openControl({ ...house, journalPath, journal, log }))
   return journalPath
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
 import type { ObjectContent, ObjectSink, OpenObject, StoredObject } from '../../../../src/model/sink.ts'
-import { overlay } from '../../../../src/ops/tracing/overlay.ts'
+import { overlay } from '../../../../src/model/overlay.ts'
 import { tracingOver } from '../../../../src/ops/tracing/traced.ts'
 
 function open() {

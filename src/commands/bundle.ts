@@ -1,0 +1,111 @@
+// `bundle`: what somebody who helps needs to know, in one file that a person can read before sending it. No secret, no content.
+import { statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { configText } from '../config/shown.ts'
+import { secretsIn } from '../model/secret.ts'
+import { connectControl } from '../ops/control-client.ts'
+import type { ControlClient } from '../ops/control-client.ts'
+import { masker } from '../ops/mask.ts'
+import { columns } from './columns.ts'
+import { configFile } from './config-file.ts'
+import { writeExport } from './export-file.ts'
+import { knownConfig } from './known-config.ts'
+import { exitCodes, type World } from './world.ts'
+
+interface Section {
+  readonly title: string
+  readonly text: string
+}
+
+export async function bundle(
+  world: World,
+  options: { readonly config?: string },
+  file: string,
+): Promise<number> {
+  const source = configFile(world, options.config)
+  const config = knownConfig(source, world)
+  const client = await connectControl(config.journal.path)
+  const sections: Section[] = [
+    { title: 'Program and machine', text: machine(world) },
+    { title: `Configuration (${source}), secrets masked`, text: configText(config) },
+    { title: 'Journal', text: files(config.journal.path) },
+    ...(client ? await running(client) : [{ title: 'Daemon', text: 'No daemon runs on this journal.\n' }]),
+  ]
+  const secrets = secretsIn(config)
+  const mask = masker(() => secrets)
+  await writeExport(world, file, pieces())
+  if (file !== '-') world.stderr(`auditferry: ${file} holds the bundle: read it before you send it\n`)
+  return exitCodes.done
+
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from(
+      '# Auditferry support bundle\n\nNo secrets and no content of entries. Names of workspaces, sinks and hosts stand here.\n',
+    )
+    for (const { title, text } of sections)
+      yield Buffer.from(`\n## ${title}\n\n\`\`\`\n${mask(text).trimEnd()}\n\`\`\`\n`)
+  }
+}
+
+function machine({ version, env }: World): string {
+  const { arch, platform, versions } = process
+  const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].filter((name) => env[name] !== undefined)
+  return columns([
+    ['auditferry', version],
+    ['node', versions.node],
+    ['platform', `${platform} ${arch}`],
+    ['set in the environment', proxies.length === 0 ? 'no proxy' : proxies.join(', ')],
+  ])
+}
+
+function files(journal: string): string {
+  const sizes = ['', '-wal', '.ballast', '.sock'].map((suffix) => [
+    `${journal}${suffix}`,
+    sizeOf(journal + suffix),
+  ])
+  return columns([...sizes, [dirname(journal), freeOf(dirname(journal))]])
+}
+
+function sizeOf(path: string): string {
+  try {
+    return `${statSync(path).size} bytes`
+  } catch {
+    return 'not there'
+  }
+}
+
+function freeOf(folder: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return `${bavail * bsize} bytes free`
+  } catch {
+    return 'not there'
+  }
+}
+
+/** What a receiver said of a letter may hold a word of its own: counted by code, not told. */
+async function running(client: ControlClient): Promise<Section[]> {
+  const status = await client.status()
+  const letters = await client.deadLetters({ limit: 1000 })
+  const quarantined = await client.quarantined({ limit: 1000 })
+  const counted = (names: readonly string[]) =>
+    columns(
+      Object.entries(Object.groupBy(names, (name) => name)).map(([name, all = []]) => [
+        name,
+        String(all.length),
+      ]),
+    )
+  return [
+    { title: 'Status', text: JSON.stringify(status, null, 2) },
+    {
+      title: 'Dead letters by sink and code (the first 1,000)',
+      text: counted(letters.map(({ sink, code }) => `${sink} ${code}`)),
+    },
+    {
+      title: 'Quarantine by source and reason (the first 1,000)',
+      text: counted(
+        quarantined.map(({ origin, reason }) => `${origin.workspace} ${origin.source} ${reason}`),
+      ),
+    },
+    { title: 'Metrics', text: await client.metrics() },
+  ]
+}

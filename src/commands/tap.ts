@@ -1,0 +1,31 @@
+// `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
+import { connectControl } from '../ops/control-client.ts'
+import { configFile } from './config-file.ts'
+import { knownConfig } from './known-config.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface TapOptions {
+  readonly config?: string
+  readonly sink: string
+  readonly limit: number
+}
+
+const WAIT_MS = 2_000
+const LF = Buffer.from('\n')
+
+/** Until so many lines were shown, or until the signal. */
+export async function tap(world: World, { config: given, sink, limit }: TapOptions): Promise<number> {
+  const file = configFile(world, given)
+  const { journal } = knownConfig(file, world)
+  const client = await connectControl(journal.path)
+  if (!client) {
+    world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
+    return exitCodes.failed
+  }
+  for (let left = limit; left > 0 && !world.signal.aborted;) {
+    const lines = await client.tap(sink, left, WAIT_MS)
+    for (const line of lines) await world.print(line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))
+    left -= lines.length
+  }
+  return exitCodes.done
+}

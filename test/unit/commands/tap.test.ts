@@ -1,0 +1,102 @@
+// `tap` and `bundle`, through a whole daemon: what may be seen of a sink's lines, and what a bundle must not hold.
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { bundle } from '../../../src/commands/bundle.ts'
+import { runDaemon } from '../../../src/commands/daemon.ts'
+import { tap } from '../../../src/commands/tap.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import { openHouse, until } from '../app/house.ts'
+import { openStand } from './stand.ts'
+
+let house: ReturnType<typeof openHouse>
+let stand: ReturnType<typeof openStand>
+let stopping: AbortController
+let daemon: Promise<void>
+let file: string
+
+const text = () => `
+journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, sweep: 0s } }]
+sinks:
+  - { name: open, type: file, path: ${house.folder}/open.out, tap: true }
+  - { name: closed, type: file, path: ${house.folder}/closed.out }
+server: { listen: "127.0.0.1:0" }
+`
+
+beforeEach(async () => {
+  house = openHouse()
+  stand = openStand()
+  file = join(house.folder, 'auditferry.yaml')
+  writeFileSync(file, text())
+  stopping = new AbortController()
+  const { journal } = house.config
+  const sink = (name: string, more: object) => ({
+    ...{ name, type: 'file', path: `${house.folder}/${name}.out` },
+    ...more,
+  })
+  const sinks = [sink('open', { tap: true }), sink('closed', {})]
+  const parsed = configSchema.parse({
+    journal: { path: journal.path },
+    workspaces: [
+      {
+        name: 'acme',
+        base_url: 'https://api.example.com',
+        api_key: 'acme-key',
+        audit: { interval: '1s', sweep: '0s' },
+      },
+    ],
+    ...{ sinks, server: { listen: '127.0.0.1:0' } },
+  })
+  let started = false
+  daemon = runDaemon({ config: parsed, outside: house.outside }, stopping.signal, {
+    started: () => void (started = true),
+  })
+  daemon.catch(() => undefined)
+  await until(() => started, 'the start')
+})
+
+afterEach(async () => {
+  stopping.abort()
+  await daemon.catch(() => undefined)
+  stand.remove()
+  house.remove()
+})
+
+describe('tap', () => {
+  test('shows the lines that the sink takes from then on, as they are', async () => {
+    const looking = tap(stand.world, { config: file, sink: 'open', limit: 2 })
+    const adding = setInterval(() => house.mock.add({}), 20)
+    expect(await looking).toBe(0)
+    clearInterval(adding)
+    const lines = stand.heard().stdout.split('\n').slice(0, -1)
+    expect(lines).toHaveLength(2)
+    const delivered = readFileSync(join(house.folder, 'open.out'), 'latin1')
+    for (const line of lines) expect(delivered).toContain(line)
+  })
+
+  test('is refused where the configuration does not allow it', async () => {
+    await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
+      'Sink closed may not be looked into: its lines are content; set tap: true at it',
+    )
+    expect(stand.heard().stdout).toBe('')
+  })
+})
+
+describe('bundle', () => {
+  test('holds status, figures and the masked configuration, no secret and no content, for its owner alone', async () => {
+    await until(() => house.mock.entries().length >= 20, 'entries')
+    const path = join(house.folder, 'bundle.md')
+    expect(await bundle(stand.world, { config: file }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    for (const part of ['keep_keys: 35d', '"sentence":', 'auditferry_sink_owed_entries', 'bytes free'])
+      expect(held).toContain(part)
+    expect(held).not.toContain('planted')
+    for (const { raw } of house.mock.entries().slice(0, 20)) {
+      const { user, id } = JSON.parse(Buffer.from(raw).toString()) as { user: string; id: string }
+      expect(held).not.toContain(user)
+      expect(held).not.toContain(id)
+    }
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+  })
+})
