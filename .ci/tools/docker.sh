@@ -123,7 +123,7 @@ node_image() {
   tag=$(cat <(declare -f node_image) <(echo "$stand_in") "$node" "$npm/package.json" "$context"/* | sha256sum | cut -c 1-12)
   node_stand_in=auditferry-gate/node:$tag
   docker image inspect "$node_stand_in" >/dev/null 2>&1 && return 0
-  docker images -q auditferry-gate/node | sort -u | xargs -r docker rmi -f >/dev/null
+  docker images -q auditferry-gate/node | sort -u | xargs -r docker rmi -f >/dev/null 2>&1
   cp "$node" "$context/node" && cp -RL "$npm" "$context/npm" || return 1
   cat >"$context/Dockerfile" <<END
 FROM $stand_in
