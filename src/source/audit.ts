@@ -2,6 +2,7 @@
 import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
 import { anchor } from './audit-anchor.ts'
 import { noteLateness, openCursor } from './audit-cursor.ts'
+import type { AuditCursor } from './audit-cursor.ts'
 import { drainStep } from './audit-head.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { currentPace } from './audit-step.ts'
@@ -15,6 +16,9 @@ export class AuditSource implements Source {
   /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
   #behindUs = 0
 
+  /** what was planned by, which the read that follows may change */
+  #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
+
   constructor(options: AuditOptions) {
     this.#options = options
     this.origin = options.origin
@@ -24,7 +28,7 @@ export class AuditSource implements Source {
     const { clock, once } = this.#options
     const now = clock.now()
     if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
-    const cursor = openCursor(text, now, this.origin.workspace)
+    const cursor = (this.#planned = { text, cursor: openCursor(text, now, this.origin.workspace) }).cursor
     const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
     const sweep = sweepDueAt(this.#options, cursor)
     if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
@@ -34,7 +38,7 @@ export class AuditSource implements Source {
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
     const { clock, once, watch } = this.#options
     const now = clock.now()
-    const cursor = openCursor(text, now, this.origin.workspace)
+    const cursor = this.#take(text, now)
     noteLateness(cursor, this.#behindUs, now)
     this.#behindUs = 0
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
@@ -50,6 +54,14 @@ export class AuditSource implements Source {
       watch.cursor(cursor.headUs)
       watch.head(Math.max(cursor.headUs, cursor.latestUs))
     }
+  }
+
+  /** Opened once for plan and read; a copy that may be changed. */
+  #take(text: Cursor | undefined, now: number): AuditCursor {
+    const planned = this.#planned
+    this.#planned = undefined
+    if (planned && text !== undefined && planned.text === text) return planned.cursor
+    return openCursor(text, now, this.origin.workspace)
   }
 
   #choose(step: Step, now: number): Steps {
