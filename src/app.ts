@@ -1,4 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
+import { Backfills, statusOf } from './backfilling.ts'
 import { collect } from './collect.ts'
 import { sourcesOf } from './config/schema.ts'
 import type { Config } from './config/schema.ts'
@@ -6,6 +7,7 @@ import { openJournal } from './journal/journal.ts'
 import type { JournalOptions } from './journal/journal.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
+import type { Past } from './model/past.ts'
 import { Room } from './model/room.ts'
 import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
@@ -45,6 +47,8 @@ export interface App {
   readonly journal: Journal
   /** what its sinks are sent, for who may look */
   readonly taps: Pick<Taps, 'next'>
+  /** Reading again what was. Backfills are read by `run`, and not with `once`. */
+  readonly past: Past
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>
   progress(): Progress
@@ -78,7 +82,8 @@ export async function openApp(
   // Found once: what is read again later changes within them.
   const secrets = secretsIn(config)
   const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
-  const board = openBoard({ clock, metrics, version, budget, ...kept })
+  const told = () => backfills.list().map(statusOf)
+  const board = openBoard({ clock, metrics, version, budget, backfills: told, ...kept })
   const parts = {
     config,
     outside,
@@ -91,6 +96,8 @@ export async function openApp(
   }
   const readings = config.workspaces.map((workspace) => openReading(parts, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
+  const ranges = readings.flatMap((reading) => reading.ranges)
+  const backfills = new Backfills({ ranges, journal, clock, random: outside.random })
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
   return new Daemon({
@@ -100,9 +107,11 @@ export async function openApp(
     board,
     metrics,
     outside,
+    mode,
     readings,
     readers,
     shippings,
+    backfills,
   })
 }
 
@@ -113,10 +122,12 @@ interface Parts {
   readonly board: Board
   readonly metrics: Metrics
   readonly outside: Outside
+  readonly mode: Mode
   readonly readings: readonly Reading[]
   /** of all readings */
   readonly readers: readonly Reader[]
   readonly shippings: readonly Shipping[]
+  readonly backfills: Backfills
 }
 
 class Daemon implements App {
@@ -125,6 +136,7 @@ class Daemon implements App {
   readonly metrics: Metrics
   readonly journal: Journal
   readonly taps: Taps
+  readonly past: Past
   readonly #parts: Parts
   readonly #stopping = new AbortController()
   readonly #cut = new AbortController()
@@ -139,6 +151,7 @@ class Daemon implements App {
     this.board = parts.board
     this.metrics = parts.metrics
     this.journal = parts.journal
+    this.past = parts.backfills
     this.taps = parts.taps
   }
 
@@ -148,7 +161,7 @@ class Daemon implements App {
   }
 
   async #runAll(): Promise<void> {
-    const { config, readings, readers, shippings, outside } = this.#parts
+    const { config, mode, readings, readers, shippings, backfills, outside } = this.#parts
     const { signal } = this.#stopping
     tellStart(config, shippings, outside)
     const reading = readers.map(async (reader) => {
@@ -156,6 +169,8 @@ class Daemon implements App {
       reader.finished = true
     })
     const probing = readings.map(({ canary }) => canary?.run(signal))
+    // Begun on somebody's word: a single run reads what is there for everybody, and leaves them where they are.
+    if (!mode.once) probing.push(backfills.run(signal))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
@@ -222,6 +237,7 @@ class Daemon implements App {
     const { sinks } = this.board.status()
     log.info('Stopping')
     this.#stopping.abort()
+    this.#parts.backfills.close()
     await within(FINISH_MS, clock, this.#ended)
     this.#cut.abort()
     await within(STOP_MS, clock, this.#ended)

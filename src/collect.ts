@@ -21,7 +21,7 @@ const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
 export interface Collector {
   readonly source: Source
-  readonly journal: Journal
+  readonly journal: Pick<Journal, 'append' | 'cursor' | 'stats'>
   readonly watch: SourceWatch
   readonly log: Log
   readonly clock: Clock

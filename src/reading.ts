@@ -8,6 +8,8 @@ import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
 import type { Network, Shared } from './outside.ts'
 import { openProbe, type Probe } from './probing.ts'
+import type { RangeReader } from './ranges.ts'
+import { AuditRange } from './source/audit-range.ts'
 import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
@@ -26,6 +28,8 @@ export interface Reading {
   readonly workspace: string
   readonly readers: readonly Reader[]
   readonly canary: Probe<Reader>['canary'] | undefined
+  /** whose past can be read again */
+  readonly ranges: readonly RangeReader[]
   budgets(): readonly BudgetStatus[]
   close(): Promise<void>
 }
@@ -54,6 +58,7 @@ export function openReading(shared: Shared, workspace: WorkspaceConfig): Reading
     workspace: workspace.name,
     readers: probe?.readers ?? readers,
     canary: probe?.canary,
+    ranges: readers.flatMap((reader) => auditRange(access, reader)),
     budgets: () => access.budgets(),
     close: () => access.close(),
   }
@@ -162,6 +167,19 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
     })
   })
+}
+
+/** The audit log of the past; no other source's is read again so far. */
+function auditRange(access: Access, { source: { origin }, watch, log, wanted }: Reader): RangeReader[] {
+  const { config, instance, outside } = access.shared
+  const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
+  const common = { origin, log, clock: outside.clock, instance, expectedUserAgent: () => false }
+  if (origin.source !== 'audit') return []
+  const open: RangeReader['open'] = ({ fromUs, toUs }, watch) => {
+    const client = access.client('audit', watch)
+    return new AuditRange({ ...common, maxEntryBytes, maxDepth, client, watch, fromUs, toUs })
+  }
+  return [{ origin, watch, log, wanted, open }]
 }
 
 function historyReader(

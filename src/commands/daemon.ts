@@ -124,6 +124,9 @@ class Front {
       get taps() {
         return now().taps
       },
+      get past() {
+        return now().past
+      },
       get metrics() {
         return now().metrics
       },

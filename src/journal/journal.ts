@@ -166,6 +166,12 @@ class SqliteJournal implements Journal {
     return appended
   }
 
+  async known(...[origin, entries]: Parameters<Journal['known']>) {
+    const { keys, origins, transactions } = this.#core
+    const id = origins.find(origin)
+    return id === undefined ? new Uint8Array(entries.count) : transactions.read(() => keys.known(id, entries))
+  }
+
   async take(...[sink, limits, after, busy]: Parameters<Journal['take']>) {
     const { ledger, shelf, transactions } = this.#core
     const { first, last } = ledger.next(sink, after, busy)

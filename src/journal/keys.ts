@@ -63,6 +63,15 @@ export class Keys {
       : this.#claimFirsts(source, entries, asked, restart)
   }
 
+  /** One byte an entry: 1 where its key is taken, whatever its content. */
+  known(source: number, entries: Entries): Uint8Array {
+    const taken = new Uint8Array(entries.count)
+    if (entries.count === 0) return taken
+    const { ids, times } = this.#keysOf(entries, undefined)
+    for (const index of this.#knownOfPage.all(times, source, ids)) taken[index] = 1
+    return taken
+  }
+
   #claimFirsts(source: number, entries: Entries, asked: Uint32Array | undefined, restart: () => void): Claim {
     const count = asked?.length ?? entries.count
     const all = { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }

@@ -274,6 +274,8 @@ export interface FindingRecord {
 export interface Journal {
   cursor(origin: Origin): Promise<Cursor | undefined>
   append(part: Append): Promise<Appended>
+  /** One byte an entry: 1 where its key is known. A look only. */
+  known(origin: Origin, entries: Entries): Promise<Uint8Array>
   /**
    * The oldest entries after `after` (default: the sink's position) that are not settled and in no stretch of `busy`, whatever
    * they are: the caller filters. Undefined: none.

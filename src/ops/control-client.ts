@@ -3,12 +3,21 @@ import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
-import type { DeadLetter, QuarantineRecord, Replayed } from '../model/journal.ts'
+import type {
+  DayDeliveries,
+  DayKept,
+  DeadLetter,
+  OwedStep,
+  QuarantineRecord,
+  Replayed,
+} from '../model/journal.ts'
+import type { Backfill, Past, Surveyed } from '../model/past.ts'
+import type { Origin } from '../model/source.ts'
 import { controlPath } from './control.ts'
 import type { Aside } from './control.ts'
 import type { StatusReport } from './status.ts'
 
-export interface ControlClient extends Aside {
+export interface ControlClient extends Aside, Past {
   status(): Promise<StatusReport>
   /** the name under which this daemon's requests stand in the audit log */
   instance(): Promise<string | undefined>
@@ -129,6 +138,13 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
     retryDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/retry', query)).count,
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
+    counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
+    owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
+    origins: () => json<Origin[]>('/past'),
+    backfill: (choice, span) => json<Backfill[]>('/backfill', { ...choice, ...span }),
+    backfills: () => json<Backfill[]>('/backfills'),
+    cancelBackfill: async (choice) => (await json<{ count: number }>('/backfill/cancel', choice)).count,
+    survey: (query) => json<Surveyed>('/survey', query),
     replay: (query) => json<Replayed>('/replay', query),
     quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
     quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import type { Past } from '../model/past.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
 import type { Metrics } from './metrics.ts'
@@ -23,6 +24,8 @@ export type Aside = Pick<
   | 'quarantined'
   | 'quarantinedRaw'
   | 'replay'
+  | 'counts'
+  | 'owed'
 >
 
 export interface ControlOptions {
@@ -30,6 +33,8 @@ export interface ControlOptions {
   readonly board: Pick<Board, 'status'>
   readonly journal: Aside & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
+  /** Absent: nothing is read again here. */
+  readonly past?: Past
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
 }
@@ -74,6 +79,18 @@ const replayQuery = z.strictObject({
   until: z.int().min(0).optional(),
 })
 
+const choice = { workspace: z.string().optional(), source: z.enum(sourceNames).optional() }
+const choiceQuery = z.strictObject(choice)
+const span = { fromUs: z.int(), toUs: z.int() }
+const backfillQuery = z.strictObject({ ...choice, ...span })
+const surveyQuery = z.strictObject({
+  origin: z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) }),
+  ...span,
+  place: z.string().optional(),
+})
+const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
+const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).optional() })
+
 /** Bytes go out as they are; anything else as JSON. */
 type Reply = Uint8Array | object | undefined
 type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
@@ -106,6 +123,30 @@ function replay(asked: unknown) {
   return { ...rest, until, ...(workspace === undefined ? {} : { workspace }) }
 }
 
+function pastOf({ past }: ControlOptions): Past {
+  if (past) return past
+  throw new ConnectorError('misconfigured', 'This daemon reads nothing again')
+}
+
+function choiceOf({ workspace, source }: z.infer<typeof choiceQuery>) {
+  return { ...(workspace === undefined ? {} : { workspace }), ...(source === undefined ? {} : { source }) }
+}
+
+function backfill(options: ControlOptions, asked: unknown) {
+  const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
+  return pastOf(options).backfill(choiceOf(rest), { fromUs, toUs })
+}
+
+function survey(options: ControlOptions, asked: unknown) {
+  const { place, ...rest } = surveyQuery.parse(asked)
+  return pastOf(options).survey({ ...rest, place })
+}
+
+function owed({ journal }: ControlOptions, asked: unknown) {
+  const { sink, after } = owedQuery.parse(asked)
+  return journal.owed(sink, after)
+}
+
 const questions = new Map<string, Question>([
   ['GET /status', async ({ board }) => board.status()],
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
@@ -122,6 +163,18 @@ const questions = new Map<string, Question>([
   ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
   ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
+  ['GET /past', (options) => pastOf(options).origins()],
+  ['GET /backfills', (options) => pastOf(options).backfills()],
+  ['POST /backfill', backfill],
+  [
+    'POST /backfill/cancel',
+    async (options, asked) => ({
+      count: await pastOf(options).cancelBackfill(choiceOf(choiceQuery.parse(asked))),
+    }),
+  ],
+  ['POST /survey', survey],
+  ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
+  ['POST /owed', owed],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantine(asked))],
   ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
 ])

@@ -43,6 +43,8 @@ const journal: ControlOptions['journal'] = {
     throw new ConnectorError('journal_full', 'the journal is full')
   },
   quarantined: async () => [],
+  counts: async () => ({ kept: [], delivered: [] }),
+  owed: async () => ({ rows: [], through: 0, more: false }),
   quarantinedRaw: async () => {
     throw new TypeError('inner words')
   },

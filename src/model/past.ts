@@ -1,0 +1,93 @@
+// What can be asked about spans of the past: reading one again into the journal, and holding one against it.
+import type { ErrorCode } from './errors.ts'
+import type { Origin, SourceName } from './source.ts'
+
+/** By the entries' own time, µs: included, excluded. */
+export interface PastSpan {
+  readonly fromUs: number
+  readonly toUs: number
+}
+
+/** Whose: absent means all that can be read again. */
+export interface PastChoice {
+  readonly workspace?: string
+  readonly source?: SourceName
+}
+
+export interface BackfillCounts {
+  /** elements that the API showed, the malformed among them */
+  readonly read: number
+  readonly new: number
+  readonly known: number
+  readonly filtered: number
+  /** malformed elements that were not kept before */
+  readonly quarantined: number
+  /** places at which entries may have been left out */
+  readonly gaps: number
+}
+
+export interface Backfill extends PastSpan {
+  readonly origin: Origin
+  /** epoch ms; tells it from others of the same source */
+  readonly begunAt: number
+  readonly endedAt: number | undefined
+  /** the own time of what was read last, µs; undefined: nothing yet */
+  readonly atUs: number | undefined
+  readonly counts: BackfillCounts
+  /** why it does not come on just now; it is tried again */
+  readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
+  /** for a place in the budget, or for room in the journal */
+  readonly waiting: boolean
+}
+
+/** One step of a walk that keeps nothing. */
+export interface SurveyQuery extends PastSpan {
+  readonly origin: Origin
+  /** as the last step told it; undefined at first */
+  readonly place: string | undefined
+}
+
+/** fetched = known + filtered + malformed + unknown. */
+export interface SurveyDay {
+  /** days since 1970 */
+  readonly day: number
+  readonly fetched: number
+  /** the journal has its key, whatever its type */
+  readonly known: number
+  /** not known, and of a type that is not wanted */
+  readonly filtered: number
+  /** no entry: without a time that can be told, it stands on the day where it was met */
+  readonly malformed: number
+  readonly unknown: number
+}
+
+export interface Surveyed {
+  readonly days: readonly SurveyDay[]
+  /** ids of some of the unknown ones */
+  readonly unknown: readonly { readonly id: string; readonly day: number }[]
+  readonly gaps: number
+  readonly place: string | undefined
+  readonly done: boolean
+  /** Nothing was read: the next step may be asked for after so long. */
+  readonly waitMs: number
+  /** the page could not be read, and is tried again with the next step */
+  readonly fault: { readonly code: ErrorCode; readonly message: string } | undefined
+  /** who the key is to the audit log, where the walk met a fetch of ours */
+  readonly user: string | undefined
+}
+
+export interface Past {
+  /** Whose past can be read again. */
+  origins(): Promise<readonly Origin[]>
+  /**
+   * Begins one for each source that is meant; one that is under way over the same span is joined. Throws ConnectorError
+   * `misconfigured` where there is none to read, or one over another span is under way.
+   */
+  backfill(choice: PastChoice, span: PastSpan): Promise<readonly Backfill[]>
+  /** Under way, and the last one of each source. */
+  backfills(): Promise<readonly Backfill[]>
+  /** Ends those under way; what they read stays. Returns how many. */
+  cancelBackfill(choice: PastChoice): Promise<number>
+  /** One bounded step: a page, or none. Throws ConnectorError. */
+  survey(query: SurveyQuery): Promise<Surveyed>
+}

@@ -1,0 +1,28 @@
+// What a source must be able to do for its past to be read again, and how that is watched without disturbing what is told of its live reading.
+import type { Log } from './model/log.ts'
+import type { PastSpan } from './model/past.ts'
+import type { Origin, Source } from './model/source.ts'
+import type { SourceWatch } from './model/watch.ts'
+
+/** A source whose past can be read again. */
+export interface RangeReader {
+  readonly origin: Origin
+  readonly watch: SourceWatch
+  readonly log: Log
+  readonly wanted: (type: string) => boolean
+  /** Reads the span once; the cursor of its parts is a place in that span. */
+  open(span: PastSpan, watch: SourceWatch): Source
+}
+
+/** Counts requests and entries under the source, and says nothing of where its live reading is. */
+export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWatch {
+  const silent = () => undefined
+  return {
+    request: (code, durationMs) => watch.request(code, durationMs),
+    waited: (durationMs) => watch.waited(durationMs),
+    appended: (appended) => watch.appended(appended),
+    gap: (count) => watch.gap(count),
+    ...{ state: silent, success: silent, caughtUp: silent, head: silent, cursor: silent, ownFetch: silent },
+    ...told,
+  }
+}

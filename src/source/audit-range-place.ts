@@ -1,0 +1,85 @@
+// How far a walk over a span of the audit log is: one JSON value, kept with what it speaks of. Pure.
+import { hash } from 'node:crypto'
+import type { Entries } from '../model/entries.ts'
+import type { Cursor } from '../model/source.ts'
+import type { Walk } from './audit-cursor.ts'
+import type { Probe } from './audit-probe.ts'
+import type { Fetches } from './own-fetches.ts'
+import { freshFetches } from './own-fetches.ts'
+
+/** Instants are µs. */
+export interface RangePlace {
+  readonly v: 1
+  /** where it ends */
+  untilUs: number
+  /** the server's clock was heard */
+  untilTold: boolean
+  /** null: its place is to be found by time, at `probe` or at `anchorUs` */
+  walk: Walk | null
+  anchorUs: number
+  probe: Probe | null
+  tries: number
+  newestUs: number
+  /** an entry from which no page led on */
+  dead: string | null
+  deadPassed: boolean
+  /** it went back to the earliest entry once */
+  rewound: boolean
+  /** an empty page is being held against `search`; was held, and there is something later */
+  checking: boolean
+  doubted: boolean
+  /** hashes of the last page's entries: the next one may repeat them */
+  tail: string[]
+  /** places at which entries may have been left out */
+  gaps: number
+  done: boolean
+  fetches: Fetches
+}
+
+/** Somewhat more than a page holds. What is kept goes over the control socket and back. */
+const TAIL_LENGTH = 1_600
+const KEY_LENGTH = 22
+
+export function freshPlace(fromUs: number, untilUs: number, now: number): RangePlace {
+  return {
+    ...{ v: 1, untilUs, untilTold: false, walk: null, anchorUs: fromUs, probe: null, tries: 0, newestUs: 0 },
+    ...{ dead: null, deadPassed: false, rewound: false, checking: false, doubted: false, tail: [], gaps: 0 },
+    ...{ done: fromUs >= untilUs, fetches: freshFetches(now) },
+  }
+}
+
+/** A copy that a step may change freely; undefined: not begun, or of a version that is not ours, and then it begins again. */
+export function openPlace(text: Cursor | undefined): RangePlace | undefined {
+  if (text === undefined) return undefined
+  const place = JSON.parse(text) as { readonly v: number }
+  return place.v === 1 ? (place as RangePlace) : undefined
+}
+
+export function closePlace(place: RangePlace): Cursor {
+  return JSON.stringify(place)
+}
+
+/** Who the key is to the audit log, once the walk has met a fetch of ours. */
+export function userOf(text: Cursor | undefined): string | undefined {
+  return openPlace(text)?.fetches.user ?? undefined
+}
+
+/** The entries before the end, each once (by time and id, as the journal tells them apart): pages overlap where `from` is answered too, or a page is sent again. */
+export function within(entries: Entries, place: RangePlace, page: Set<string>): Entries {
+  const before = new Set(place.tail)
+  const kept: number[] = []
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.at(i)
+    if (at >= place.untilUs) continue
+    const key = hash('sha256', `${at} ${entries.id(i)}`, 'base64url').slice(0, KEY_LENGTH)
+    if (before.has(key) || page.has(key)) continue
+    page.add(key)
+    kept.push(i)
+  }
+  return kept.length === entries.count ? entries : entries.pick(kept)
+}
+
+/** After a whole page: what it showed is known to the next one. A page that showed nothing new changes nothing. */
+export function noteTail(place: RangePlace, page: ReadonlySet<string>): void {
+  if (page.size > 0) place.tail = [...page].slice(-TAIL_LENGTH)
+}

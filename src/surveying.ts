@@ -1,0 +1,165 @@
+// Walks over a span of the past that keep nothing: each step reads a page and says what the journal knows of it.
+import type { Clock } from './model/clock.ts'
+import { ConnectorError } from './model/errors.ts'
+import type { Appended, Journal } from './model/journal.ts'
+import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
+import type { Part } from './model/source.ts'
+import { within } from './outside.ts'
+import { quietly } from './ranges.ts'
+import type { RangeReader } from './ranges.ts'
+import { userOf } from './source/audit-range-place.ts'
+
+export interface SurveyOptions {
+  readonly ranges: readonly RangeReader[]
+  readonly journal: Pick<Journal, 'known'>
+  readonly clock: Clock
+}
+
+/** A step answers within this; a page that takes longer is read on meanwhile, and told to whoever asks for it again. */
+const STEP_MS = 20_000
+const WAIT_MS = 5_000
+/** So many of the unknown are told by name, a step. */
+const NAMED = 20
+const DAY_US = 86_400_000_000
+
+const nothing: Appended = {
+  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
+}
+
+interface Step {
+  readonly asked: string
+  readonly work: Promise<Surveyed>
+  readonly stop: AbortController
+}
+
+type Counts = { -readonly [name in keyof SurveyDay]: number }
+
+export class Surveys {
+  readonly #options: SurveyOptions
+  /** one a source: somebody else's question ends the one before */
+  readonly #steps = new Map<RangeReader, Step>()
+
+  constructor(options: SurveyOptions) {
+    this.#options = options
+  }
+
+  async step(query: SurveyQuery): Promise<Surveyed> {
+    const { ranges, clock } = this.#options
+    const range = ranges.find(
+      ({ origin: { workspace, source } }) =>
+        workspace === query.origin.workspace && source === query.origin.source,
+    )
+    if (!range)
+      throw new ConnectorError(
+        'misconfigured',
+        `${query.origin.workspace} ${query.origin.source} is not switched on, or its past cannot be read again`,
+      )
+    const source = range.open(query, quietly(range.watch))
+    const { caughtUp, dueAt } = source.plan(query.place)
+    if (caughtUp) return { ...untouched(query), done: true }
+    const asked = JSON.stringify(query)
+    const known = this.#steps.get(range)
+    const waitMs = dueAt - clock.now()
+    if (known?.asked !== asked && waitMs > 0)
+      return { ...untouched(query), waitMs: Math.min(waitMs, WAIT_MS) }
+    const step = known?.asked === asked ? known : this.#begin(range, asked, query)
+    const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
+      this.#steps.delete(range)
+      throw error
+    })
+    if (surveyed === undefined) return { ...untouched(query), waitMs: 1 }
+    this.#steps.delete(range)
+    return surveyed
+  }
+
+  close(): void {
+    for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
+  }
+
+  #begin(range: RangeReader, asked: string, query: SurveyQuery): Step {
+    this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
+    const stop = new AbortController()
+    const step = { asked, stop, work: survey(range, query, this.#options.journal, stop.signal) }
+    // Whoever asked may be gone when it fails.
+    step.work.catch(() => undefined)
+    this.#steps.set(range, step)
+    return step
+  }
+}
+
+function untouched({ place }: SurveyQuery): Surveyed {
+  const empty = { days: [], unknown: [], gaps: 0, waitMs: 0, fault: undefined }
+  return { ...empty, place, done: false, user: userOf(place) }
+}
+
+async function survey(
+  range: RangeReader,
+  query: SurveyQuery,
+  journal: SurveyOptions['journal'],
+  signal: AbortSignal,
+): Promise<Surveyed> {
+  const source = range.open(query, quietly(range.watch))
+  const parts = source.read(query.place, signal)
+  const tally = new Tally(query)
+  let done = false
+  let { place } = query
+  let gaps = 0
+  let fault: ConnectorError | undefined
+  for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+    const part = next.value
+    fault ??= part.fault
+    gaps += part.gaps
+    place = part.cursor ?? place
+    // Of a page that failed only what stays unreadable counts: the rest comes again.
+    if (fault) tally.clear()
+    tally.add(part, await journal.known(range.origin, part.entries), range.wanted)
+  }
+  done = source.plan(place).caughtUp
+  const why = fault && { code: fault.code, message: fault.message }
+  return { ...tally.told(), gaps, place, done, waitMs: 0, fault: why, user: userOf(place) }
+}
+
+class Tally {
+  readonly #days = new Map<number, Counts>()
+  #unknown: { readonly id: string; readonly day: number }[] = []
+  #day: number
+
+  constructor({ fromUs }: SurveyQuery) {
+    this.#day = Math.floor(fromUs / DAY_US)
+  }
+
+  clear(): void {
+    this.#days.clear()
+    this.#unknown = []
+  }
+
+  add({ entries, quarantined }: Part, known: Uint8Array, wanted: (type: string) => boolean): void {
+    for (let i = 0; i < entries.count; i++) {
+      this.#day = Math.floor(entries.at(i) / DAY_US)
+      const counts = this.#of(this.#day)
+      counts.fetched++
+      if (known[i] === 1) counts.known++
+      else if (!wanted(entries.type(i))) counts.filtered++
+      else {
+        counts.unknown++
+        if (this.#unknown.length < NAMED) this.#unknown.push({ id: entries.id(i), day: this.#day })
+      }
+    }
+    if (quarantined.length === 0) return
+    const counts = this.#of(this.#day)
+    counts.fetched += quarantined.length
+    counts.malformed += quarantined.length
+  }
+
+  told(): Pick<Surveyed, 'days' | 'unknown'> {
+    return { days: [...this.#days.values()], unknown: this.#unknown }
+  }
+
+  #of(day: number): Counts {
+    const known = this.#days.get(day)
+    if (known) return known
+    const counts = { day, fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+    this.#days.set(day, counts)
+    return counts
+  }
+}

@@ -1,0 +1,100 @@
+// Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
+import { Backfills } from '../../../src/backfilling.ts'
+import { collect } from '../../../src/collect.ts'
+import { globFilter } from '../../../src/model/globs.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import type { Backfill, PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'
+import { Room } from '../../../src/model/room.ts'
+import { Secret } from '../../../src/model/secret.ts'
+import type { RangeReader } from '../../../src/ranges.ts'
+import { AuditRange } from '../../../src/source/audit-range.ts'
+import { Client } from '../../../src/source/client.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, openDesk, origin, SECOND, START } from '../source/desk.ts'
+import type { Desk, DeskOptions } from '../source/desk.ts'
+
+/** The three whole UTC days before the desk's today. */
+export const TODAY = START - 10 * HOUR
+export const SPAN: PastSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
+
+/** `types`: as the source's own. */
+export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): Backfills {
+  const { clock, mock, budget, watch, log } = desk
+  const range: RangeReader = {
+    ...{ origin, watch, log, wanted: globFilter(types) },
+    open: (span, quiet) => {
+      const client = new Client({
+        ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: mock.transport },
+        ...{ clock, budget, room: new Room(32 * 2 ** 20), watch: quiet, userAgent: AGENT },
+      })
+      const limits = { maxEntryBytes: 2 ** 24, maxDepth: 512 }
+      const common = { origin, clock, log, instance: INSTANCE, expectedUserAgent: () => false }
+      return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
+    },
+  }
+  return new Backfills({ ranges: [range], journal, clock, random: () => 0.5 })
+}
+
+/** Entries evenly over the four days up to now. */
+export function fillPast(desk: Desk, count: number): void {
+  const from = TODAY - 3 * DAY - 12 * HOUR
+  const step = (START - from) / count
+  for (let i = 0; i < count; i++) desk.mock.add({ at: Math.floor(from + i * step), visibleAt: 0 })
+}
+
+export function idsIn(desk: Desk, { fromUs, toUs }: PastSpan): string[] {
+  const within = desk.mock.entries().filter(({ atUs }) => atUs >= fromUs && atUs < toUs)
+  return within.map(({ id }) => id).sort()
+}
+
+/** A desk whose live reader began now: of the past nothing is known. */
+export async function openLateDesk(options: DeskOptions, entries: number): Promise<Desk> {
+  const desk = await openDesk({ ...options, source: { start: { kind: 'latest' }, ...options.source } })
+  fillPast(desk, entries)
+  return desk
+}
+
+/** Runs until `seen`, or until virtual time is up. */
+export async function runUntil(
+  desk: Desk,
+  past: Backfills,
+  seen: (told: readonly Backfill[]) => boolean,
+  withLive = false,
+): Promise<void> {
+  const stop = new AbortController()
+  const loops = [past.run(stop.signal), ...(withLive ? [collect(desk.collector, stop.signal)] : [])]
+  for (let turn = 0; !seen(past.list()); turn++) {
+    if (turn > 20_000) throw new Error(`waited in vain: ${JSON.stringify(past.list())}`)
+    await settled()
+    if (!seen(past.list())) desk.clock.advance(desk.clock.now() + SECOND)
+  }
+  stop.abort()
+  await driven(desk.clock, Promise.all(loops))
+}
+
+export const isDone = (told: readonly Backfill[]) => told.length > 0 && told.every(({ endedAt }) => endedAt)
+
+/** A whole walk that keeps nothing, summed by day. */
+export async function walkOver(desk: Desk, past: Backfills, span = SPAN) {
+  const days = new Map<number, SurveyDay>()
+  const unknown: string[] = []
+  let gaps = 0
+  for (let place: string | undefined, steps = 0; ; steps++) {
+    if (steps > 500) throw new Error('no end')
+    const asked = past.survey({ origin, ...span, place })
+    const step: Surveyed = await driven(desk.clock, asked)
+    for (const { day, ...more } of step.days) {
+      const sum = days.get(day) ?? { fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+      const each = (name: keyof typeof more) => sum[name] + more[name]
+      days.set(day, {
+        ...{ day, fetched: each('fetched'), known: each('known'), filtered: each('filtered') },
+        ...{ malformed: each('malformed'), unknown: each('unknown') },
+      })
+    }
+    unknown.push(...step.unknown.map(({ id }) => id))
+    gaps += step.gaps
+    place = step.place
+    if (step.done) return { days: [...days.values()], unknown, gaps }
+    if (step.waitMs > 0) await driven(desk.clock, desk.clock.sleep(step.waitMs))
+  }
+}

@@ -1,0 +1,194 @@
+// Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
+import { expect, test } from 'vitest'
+import { statusOf } from '../../../src/backfilling.ts'
+import {
+  fillPast,
+  idsIn,
+  isDone,
+  openLateDesk,
+  pastOf,
+  runUntil,
+  SPAN,
+  TODAY,
+  walkOver,
+} from './backfill-stand.ts'
+import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
+
+const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
+
+test('a span filled by a backfill is whole, nothing of it twice, and the live cursor is where it was', async () => {
+  const desk = await openLateDesk({}, 4_000)
+  await desk.drain()
+  const cursor = await desk.journal.cursor(origin)
+  const past = pastOf(desk)
+  const [begun] = await past.backfill({}, SPAN)
+  expect(begun).toMatchObject({ origin, fromUs: SPAN.fromUs, endedAt: undefined })
+  await runUntil(desk, past, isDone)
+  const wanted = idsIn(desk, SPAN)
+  const kept = await desk.ids()
+  expect(kept.filter((id) => wanted.includes(id)).sort()).toEqual(wanted)
+  expect(new Set(kept).size).toBe(kept.length)
+  expect(await desk.journal.cursor(origin)).toBe(cursor)
+  const [ended] = past.list()
+  expect(ended?.counts).toEqual({
+    ...{ read: wanted.length, new: wanted.length, known: 0, filtered: 0, quarantined: 0, gaps: 0 },
+  })
+  expect(ended && statusOf(ended)).toMatchObject({ state: 'done', progress: 1, new_entries: wanted.length })
+})
+
+test('what is known already is not kept again, and counts as known', async () => {
+  const desk = await openDesk()
+  fillPast(desk, 2_500)
+  await desk.drain()
+  const before = (await desk.ids()).length
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  expect((await desk.ids()).length).toBe(before)
+  const wanted = idsIn(desk, SPAN).length
+  expect(past.list()[0]?.counts).toMatchObject({ read: wanted, new: 0, known: wanted })
+})
+
+test('a backfill goes on after a restart where it stood, and nothing comes twice', async () => {
+  const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const first = pastOf(desk)
+  await first.backfill({}, SPAN)
+  await runUntil(desk, first, ([one]) => (one?.counts.read ?? 0) > 1_000)
+  const asked = desk.asked().length
+  expect(isDone(first.list())).toBe(false)
+  const second = pastOf(desk)
+  expect((await second.backfills())[0]?.counts.read).toBeGreaterThan(1_000)
+  await runUntil(desk, second, isDone)
+  const kept = await desk.ids()
+  expect([...kept].sort()).toEqual(idsIn(desk, SPAN))
+  // The rest, and not all of it again.
+  expect(asked + desk.asked().length).toBeLessThan(kept.length / 100 + 5)
+  expect(second.list()[0]?.counts).toMatchObject({ read: kept.length, new: kept.length })
+})
+
+test('a cancelled backfill ends, keeps what it read, and does not come back with a restart', async () => {
+  const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, ([one]) => (one?.counts.read ?? 0) > 100)
+  const kept = (await desk.ids()).length
+  expect(kept).toBeGreaterThan(0)
+  expect(await past.cancelBackfill({ workspace: 'other' })).toBe(0)
+  expect(await past.cancelBackfill({})).toBe(1)
+  expect(past.list()).toEqual([])
+  const next = pastOf(desk)
+  expect(await next.backfills()).toEqual([])
+  expect((await desk.ids()).length).toBe(kept)
+})
+
+test('the same span is joined, another one is refused while the first is under way', async () => {
+  const desk = await openLateDesk({}, 10)
+  const past = pastOf(desk)
+  const [first] = await past.backfill({}, SPAN)
+  expect(await past.backfill({}, SPAN)).toEqual([first])
+  await expect(past.backfill({}, NOW)).rejects.toThrow('over another span is under way')
+  await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
+    'No source that is switched on',
+  )
+})
+
+test('types that are not wanted are counted and not kept', async () => {
+  const desk = await openLateDesk({}, 300)
+  const past = pastOf(desk, ['auth:*'])
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  const kept = (await desk.ids()).length
+  const { read, filtered, ...rest } = past.list()[0]?.counts ?? {}
+  expect(rest).toMatchObject({ new: kept, known: 0 })
+  expect((read ?? 0) - (filtered ?? 0)).toBe(kept)
+  expect(filtered).toBeGreaterThan(0)
+})
+
+test('live reading comes first, and no minute holds more requests than the limit', async () => {
+  const limit = 10
+  const desk = await openLateDesk(
+    {
+      limit,
+      limits: { audit: limit },
+      switches: { self_audit: 'off', page_cap: 50 },
+      source: { intervalMs: MINUTE },
+    },
+    3_000,
+  )
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  let added = 0
+  await runUntil(
+    desk,
+    past,
+    (told) => {
+      const due = Math.floor((desk.clock.now() - START) / (30 * SECOND))
+      for (; added < due && added < 20; added++) desk.mock.add({ at: desk.clock.now(), visibleAt: 0 })
+      return isDone(told)
+    },
+    true,
+  )
+  expect(desk.watch.codes.filter((code) => code === '429')).toEqual([])
+  const times = desk.mock.requests.map(({ at }) => at)
+  const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
+  expect(fullest).toBeLessThanOrEqual(limit)
+  expect(fullest).toBeGreaterThan(limit / 2)
+  const live = desk.mock.entries().filter(({ atUs }) => atUs > START * 1000)
+  expect(live.length).toBe(20)
+  // Each was shown to us within its poll's interval, whatever the backfill asked for.
+  for (const { atUs, shownAt = Infinity } of live) expect(shownAt - atUs / 1000).toBeLessThan(1.5 * MINUTE)
+})
+
+test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {
+  const desk = await openLateDesk({}, 3_000)
+  let bytes = 0
+  const journal = new Proxy(desk.journal, {
+    get(target, name: keyof typeof desk.journal) {
+      if (name === 'stats') return () => ({ ...target.stats(), bytes, capacityBytes: 1000 })
+      const own = Reflect.get(target, name) as unknown
+      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  bytes = 500
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
+  expect(past.list()[0]).toMatchObject({ waiting: true, counts: { read: 0 } })
+  bytes = 499
+  const next = pastOf(desk, ['*'], journal)
+  await runUntil(desk, next, isDone)
+  expect(next.list()[0]?.counts.new).toBe(idsIn(desk, SPAN).length)
+})
+
+test('a key that is refused is told, tried again, and the backfill goes on when it is good', async () => {
+  const desk = await openLateDesk({}, 100)
+  desk.mock.setFault('unauthorized', 1)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, ([one]) => one?.error !== undefined)
+  const [held] = past.list()
+  expect(held?.error?.code).toBe('unauthorized')
+  expect(held && statusOf(held).state).toBe('failed')
+  desk.mock.setFault('unauthorized', undefined)
+  await runUntil(desk, past, isDone)
+  expect(past.list()[0]).toMatchObject({ error: undefined })
+})
+
+test('a walk that keeps nothing tells what is known, filtered, malformed and unknown, by day', async () => {
+  const desk = await openDesk()
+  fillPast(desk, 2_000)
+  desk.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
+  await desk.drain()
+  const kept = (await desk.ids()).length
+  // Behind the cursor: nothing but the sweep would find it, and there is none here.
+  const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
+  const { days, unknown, gaps } = await walkOver(desk, pastOf(desk))
+  expect((await desk.ids()).length).toBe(kept)
+  expect(unknown).toEqual([lost.id])
+  expect(gaps).toBe(0)
+  expect(days.map(({ day }) => day * DAY)).toEqual([3, 2, 1].map((ago) => TODAY - ago * DAY))
+  const sum = (name: 'fetched' | 'known' | 'malformed') => days.reduce((all, day) => all + day[name], 0)
+  expect(sum('malformed')).toBe(1)
+  expect(sum('fetched')).toBe(idsIn(desk, SPAN).length)
+  expect(sum('known')).toBe(sum('fetched') - 2)
+})

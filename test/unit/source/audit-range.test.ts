@@ -1,0 +1,169 @@
+// A span of the audit log's past: whole, nothing twice, and an end, whatever the server does. The real reader, client and budget before the mock.
+import { expect, test } from 'vitest'
+import type { Transport } from '../../../src/model/http.ts'
+import { Room } from '../../../src/model/room.ts'
+import { Secret } from '../../../src/model/secret.ts'
+import { AuditRange } from '../../../src/source/audit-range.ts'
+import { Budget } from '../../../src/source/budget.ts'
+import { Client } from '../../../src/source/client.ts'
+import type { FaultName, FaultPlan, Switches } from '../../../src/mock/switches.ts'
+import { openMock } from '../../../src/mock/mock.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, origin, SECOND, START } from './desk.ts'
+
+const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+
+interface Bench {
+  readonly switches?: Partial<Switches>
+  readonly faults?: Partial<Record<FaultName, number | FaultPlan>>
+  readonly wrap?: (send: Transport) => Transport
+  readonly from?: number
+  readonly to?: number
+}
+
+function openBench({ switches, faults, wrap = (send) => send, from = START - DAY, to = START }: Bench = {}) {
+  const clock = new VirtualClock(START)
+  const mock = openMock({
+    ...{ clock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },
+    switches: { self_audit: 'off', ...switches },
+    ...(faults && { faults }),
+  })
+  const watch = new SourceNotes()
+  const store = { load: async () => undefined, save: async () => undefined }
+  const budget = new Budget({ limit: 10_000, clock, random: () => 0.5, store })
+  const client = new Client({
+    ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: wrap(mock.transport) },
+    ...{ clock, budget, room: new Room(32 * 2 ** 20), watch, userAgent: AGENT },
+  })
+  const range = new AuditRange({
+    ...{ origin, client, clock, watch, log: new LogLines(), instance: INSTANCE },
+    ...{ expectedUserAgent: () => false, maxEntryBytes: 2 ** 24, maxDepth: 512 },
+    ...{ fromUs: from * 1000, toUs: to * 1000 },
+  })
+  const read = { ids: [] as string[], gaps: 0, malformed: 0, steps: 0 }
+  let place: string | undefined
+  const step = async () => {
+    const parts = range.read(place, new AbortController().signal)
+    for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+      const { entries, quarantined, gaps, cursor } = next.value
+      for (let i = 0; i < entries.count; i++) read.ids.push(entries.id(i))
+      read.malformed += quarantined.length
+      read.gaps += gaps
+      place = cursor ?? place
+    }
+  }
+  const walk = async (most = 200) => {
+    for (; !range.plan(place).caughtUp; read.steps++) {
+      if (read.steps >= most) throw new Error(`no end after ${most} steps: ${place ?? ''}`)
+      await driven(
+        clock,
+        step().catch(() => clock.sleep(SECOND)),
+      )
+    }
+    return read
+  }
+  const expected = () =>
+    mock
+      .entries()
+      .filter(({ atUs }) => atUs >= from * 1000 && atUs < to * 1000)
+      .map(({ id }) => id)
+  return { clock, mock, walk, step, read, expected, placeOf: () => place }
+}
+
+const spread = (bench: ReturnType<typeof openBench>, count: number, span = 2 * DAY) => {
+  for (let i = 0; i < count; i++)
+    bench.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
+}
+
+/** In numbers: thousands of ids tell nobody anything. */
+function compared(ids: readonly string[], expected: readonly string[]) {
+  const met = new Set(ids)
+  const wanted = new Set(expected)
+  expect(wanted.size).toBeGreaterThan(0)
+  return {
+    missing: expected.filter((id) => !met.has(id)).length,
+    strange: ids.filter((id) => !wanted.has(id)).length,
+    twice: ids.length - met.size,
+  }
+}
+
+test.each([
+  { name: 'as it is', bench: {} },
+  { name: 'where from is answered too', bench: { switches: { from: 'inclusive' } } },
+  { name: 'where pages are sent again', bench: { faults: { repeated_page: { nth: [3, 4] } } } },
+  { name: 'where elements come twice', bench: { faults: { duplicated: 1 } } },
+  { name: 'where pages are empty by mistake', bench: { faults: { empty_page: { nth: [3, 6] } } } },
+  { name: 'where every fetch is an entry', bench: { switches: { self_audit: 'all' } } },
+  { name: 'where answers break off', bench: { faults: { cut: 0.3, error_500: 0.2 } } },
+] as { name: string; bench: Bench }[])(
+  'a span is read whole and nothing of it twice, $name',
+  async ({ bench }) => {
+    const at = openBench(bench)
+    spread(at, 4_500)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  },
+)
+
+test('a year ago and more is read from the earliest entry on, and only the span is kept', async () => {
+  const at = openBench({ from: START - 400 * DAY, to: START - 390 * DAY })
+  for (let day = 420; day > 380; day--) at.mock.add({ at: START - day * DAY + HOUR, visibleAt: 0 })
+  const { ids } = await at.walk()
+  expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+  expect(at.expected()).toHaveLength(10)
+})
+
+test('what the walk itself writes into the log does not keep it going, even where no clock is told', async () => {
+  const at = openBench({ switches: { self_audit: 'all', date_header: 'off' }, to: START + HOUR })
+  spread(at, 50, DAY)
+  const { steps } = await at.walk(20)
+  expect(steps).toBeLessThan(6)
+})
+
+test('a span without an entry is at its end at once', async () => {
+  const at = openBench({ from: START - 3 * DAY, to: START - 2 * DAY })
+  at.mock.add({ at: START - HOUR, visibleAt: 0 })
+  expect(await at.walk()).toEqual({ ids: [], gaps: 0, malformed: 0, steps: 1 })
+})
+
+test.each(['404', '400', 'empty'] as const)(
+  'an entry that is purged under the walk (%s) is found again by time',
+  async (gone) => {
+    const at = openBench({ switches: { gone } })
+    spread(at, 3_000, DAY)
+    for (let i = 0; i < 3; i++) await driven(at.clock, at.step())
+    at.mock.purge([at.read.ids.at(-1) ?? ''])
+    const { ids } = await at.walk()
+    expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+  },
+)
+
+test('an entry that stays unreadable is passed and told, and what stands behind it is read', async () => {
+  const at = openBench()
+  spread(at, 600, DAY)
+  const poison = at.mock.add({ at: START - 5 * HOUR, visibleAt: 0, defect: 'poison' })
+  const { ids, gaps, malformed } = await at.walk()
+  const readable = at.expected().filter((id) => id !== poison.id)
+  expect(compared(ids, readable)).toEqual({ missing: 0, strange: 0, twice: 0 })
+  expect({ gaps, malformed }).toEqual({ gaps: 1, malformed: 1 })
+})
+
+test('malformed elements are told apart, each once', async () => {
+  const at = openBench({ switches: { from: 'inclusive' } })
+  spread(at, 1_500, DAY)
+  for (let i = 1; i <= 5; i++) at.mock.add({ at: START - i * 3 * HOUR, visibleAt: 0, defect: 'no_id' })
+  const { ids, malformed } = await at.walk()
+  expect(malformed).toBe(5)
+  expect(new Set(ids).size).toBe(ids.length)
+})
+
+test('a walk goes on where it stood: its place is all that it needs', async () => {
+  const at = openBench()
+  spread(at, 3_000, DAY)
+  for (let i = 0; i < 2; i++) await driven(at.clock, at.step())
+  expect(Buffer.byteLength(JSON.stringify({ place: at.placeOf() }))).toBeLessThan(60_000)
+  const { ids } = await at.walk()
+  expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+})
