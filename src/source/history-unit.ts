@@ -2,7 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { beginAgain, HOUR_MS, MINUTE_MS } from './history-cursor.ts'
+import { beginAgain, DAY_MS, dayOf, HOUR_MS, MINUTE_MS } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { Step, Steps } from './history-step.ts'
 import type { Reading, Window } from './history-window.ts'
@@ -10,6 +10,8 @@ import { ask, isAboutWindow, readWindow } from './history-window.ts'
 
 /** As long as no answer held anything, an empty one is held against the other unit so often. */
 const DOUBT_EVERY_MS = HOUR_MS
+/** No row can lie so far ahead of today. */
+const AHEAD_MS = 7 * DAY_MS
 
 const otherThan = (unit: HistoryCursor['unit']): HistoryCursor['unit'] => (unit === 's' ? 'ms' : 's')
 
@@ -69,24 +71,42 @@ export async function turnsUnit(step: Step, window: Window, lane: Lane): Promise
   return true
 }
 
-/** Nothing of it is kept. Only events that lie in the window are believed: a server that cannot read the times may answer anything. */
+/**
+ * Nothing of it is kept. Only events that lie in the window are believed: a server that cannot read the times may answer
+ * anything. Rows that say no time are believed where the same question about a day to come shows none.
+ */
 async function showsWindow(
   step: Step,
   window: Window,
   unit: HistoryCursor['unit'],
   lane: Lane,
 ): Promise<boolean> {
+  const shown = await shownOf(step, window, unit, lane)
+  if (shown !== 'rows') return shown === 'events'
+  const from = dayOf(step.options.clock.now()) + AHEAD_MS
+  return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)) === 'nothing'
+}
+
+/** `rows`: without a time. `unknown`: what came says nothing. */
+async function shownOf(
+  step: Step,
+  window: Window,
+  unit: HistoryCursor['unit'],
+  lane: Lane,
+): Promise<'events' | 'rows' | 'nothing' | 'unknown'> {
   const seen = { answered: false }
   const naming = window.version === 'v1' ? new RowNaming(undefined) : undefined
   const least = (window.from - MINUTE_MS) * 1000
   const most = (window.to + MINUTE_MS) * 1000
   try {
     for await (const { entries } of ask(step, window, unit, lane, naming, () => (seen.answered = true))) {
-      if (entries.count > 0) return entries.times.every((at) => at >= least && at <= most)
+      if (entries.count > 0)
+        return entries.times.every((at) => at >= least && at <= most) ? 'events' : 'unknown'
     }
-    return false
+    return naming && naming.leftOut > 0 ? 'rows' : 'nothing'
   } catch (error) {
-    if (isRefused(error) || isAboutWindow(error, seen.answered)) return false
+    if (isRefused(error)) return 'nothing'
+    if (isAboutWindow(error, seen.answered)) return 'unknown'
     throw error
   }
 }

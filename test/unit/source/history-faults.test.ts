@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryFault, HistoryRequest } from '../../fakes/history-server.ts'
@@ -31,8 +32,6 @@ test.each<[string, HistoryFault, number]>([
     5 * HOUR,
     2.5 * HOUR,
   ])
-  // A width that failed is not tried again at once.
-  expect(widths.filter((ms) => ms > limit).length).toBeLessThan(10)
   expect(await desk.ids()).toHaveLength(34)
   expect(new Set(await desk.ids()).size).toBe(34)
   expect(desk.watch.gaps).toBe(0)
@@ -197,18 +196,6 @@ test.each(['s', 'ms'] as const)('the unit is found where the other one shows not
   expect(desk.state()).toMatchObject({ unit, unitSure: true })
 })
 
-test('what was taken for empty in the wrong unit is read again when the unit is found', async () => {
-  const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty', source: { rereadMs: 0 } })
-  desk.server.events = [
-    ...eventsFrom(historyEvent, START - 3 * DAY, 24, HOUR),
-    historyEvent(START + 2 * HOUR),
-  ]
-  await desk.live(START + HOUR)
-  expect(await desk.ids()).toEqual([])
-  await desk.live(START + 4 * HOUR)
-  expect(await desk.ids()).toHaveLength(25)
-})
-
 test('a server that shows events of other times for times that it cannot read is not believed', async () => {
   const desk = await openHistoryDesk({ source: latest })
   const stale = historyEvent(START - 50 * DAY)
@@ -220,6 +207,33 @@ test('a server that shows events of other times for times that it cannot read is
   expect(transport).toBeDefined()
   await desk.live(START + HOUR)
   expect(desk.state().unit).toBe('s')
+})
+
+test('rows without a time prove the unit too', async () => {
+  const desk = await openHistoryDesk({
+    unit: 'ms',
+    otherUnit: 'empty',
+    source: { version: 'v1', start: { kind: 'span', ms: 3 * DAY } },
+  })
+  const timeless = (at: number) => historyEvent(at, { timeless: true })
+  desk.server.events = eventsFrom(timeless, START - 30 * HOUR, 30, HOUR)
+  await desk.live(START + MINUTE)
+  expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: true, timeless: true })
+  expect(await desk.ids()).toHaveLength(30)
+})
+
+test('rows without a time that are shown for any day prove no unit', async () => {
+  const desk = await openHistoryDesk({ source: { ...latest, version: 'v1' } })
+  const anything = Buffer.from(`[${historyEvent(START, { timeless: true }).v1}]`)
+  const asked: string[] = []
+  desk.through((request, signal) => {
+    if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
+    asked.push(request.url)
+    return Promise.resolve({ status: 200, headers: {}, body: Readable.from([anything]) })
+  })
+  await desk.live(START + MINUTE)
+  expect(asked).toHaveLength(2)
+  expect(desk.state()).toMatchObject({ unit: 's', unitSure: false })
 })
 
 async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Promise<number> {
