@@ -39,18 +39,21 @@ export function upset(hec: FakeHec, scenario: AckScenario, roll: Dice, now: () =
   }
 }
 
-/** Which of [first, through] are not on an indexer's disk now. Must be called before the settlement that is judged. */
+/** Which of [first, through], as far as the sink wants their `sources`, are not on an indexer's disk now. Must be called before the settlement that is judged. */
 export async function unsafe(
   journal: Journal,
   hec: FakeHec,
   { first, through }: { readonly first: Seq; readonly through: Seq },
   now: number,
+  sources: readonly string[],
 ): Promise<readonly string[]> {
   // As they stand now: a crash makes another list.
   const { indexed } = hec
   const { runs } = await journal.range(first, through)
   const missing = new Set(
-    runs.flatMap(({ entries }) => Array.from({ length: entries.count }, (_, i) => entries.id(i))),
+    runs
+      .filter(({ origin }) => sources.includes(origin.source))
+      .flatMap(({ entries }) => Array.from({ length: entries.count }, (_, i) => entries.id(i))),
   )
   // What is settled came lately.
   for (let at = indexed.length - 1; at >= 0 && missing.size > 0; at--) {

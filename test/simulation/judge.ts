@@ -2,20 +2,15 @@
 import type { App } from '../../src/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
 import { balanceOf } from '../../src/model/balance.ts'
+import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
+import type { HistoryTruth } from './judge-history.ts'
+import { judgeInventory, judgeRecords } from './judge-vault.ts'
+import type { VaultFacts } from './judge-vault.ts'
+import { lineOf, onOneLine } from './lines.ts'
+import type { Judged, Line } from './lines.ts'
 import { hecBatchEntries } from './scenario.ts'
 import type { World } from './simulate.ts'
-import { FILE_PATH, secrets } from './simulate.ts'
-
-/** What lies between CR and LF outside of strings is all that raw may lack. */
-function onOneLine(raw: Uint8Array): string {
-  return Buffer.from(raw)
-    .toString('latin1')
-    .replace(/[\r\n]/g, '')
-}
-
-function idOf(line: string): string {
-  return (JSON.parse(Buffer.from(line, 'latin1').toString()) as { id: string }).id
-}
+import { FILE_PATH, secrets, sourcesOf } from './simulate.ts'
 
 function fileLines(world: World): string[] {
   // Rotated files hold the older lines.
@@ -46,7 +41,8 @@ function wanted(world: World): readonly MockEntry[] {
 
 interface Received {
   readonly sink: string
-  readonly lines: readonly string[]
+  readonly lines: readonly Line[]
+  readonly sources: readonly string[]
   /** how many lines may stand twice */
   readonly mayRepeat: number
   readonly unordered?: boolean
@@ -54,74 +50,104 @@ interface Received {
 
 function received(world: World): readonly Received[] {
   const { batchEntries, acks } = world.scenario
+  const sources = (sink: string) => sourcesOf(world.scenario, sink)
   const crashes = world.deaths
   const inFlight = acks?.maxInFlight ?? 1
   return [
-    { sink: 'archive', lines: fileLines(world), mayRepeat: 0 },
+    {
+      sink: 'archive',
+      lines: fileLines(world).map(lineOf),
+      sources: sources('archive'),
+      mayRepeat: 0,
+    },
     {
       sink: 'splunk',
-      lines: world.hec.indexed.map(({ event }) => event.toString('latin1')),
+      lines: world.hec.indexed.map(({ event }) => lineOf(event.toString('latin1'))),
+      sources: sources('splunk'),
       mayRepeat: hecBatchEntries(world.scenario) * inFlight * (crashes + world.hecDoubts + 1),
       // What an indexer lost comes later.
       unordered: acks !== undefined,
     },
     {
       sink: 'console',
-      lines: world.printed.map((line) => line.toString('latin1')),
+      lines: world.printed.map((line) => lineOf(line.toString('latin1'))),
+      sources: sources('console'),
       mayRepeat: batchEntries * crashes,
     },
   ]
 }
 
-function judgeSink(world: World, { sink, lines, mayRepeat }: Received): string[] {
+function judgeSink(
+  world: World,
+  truth: HistoryTruth | undefined,
+  { sink, sources, lines, mayRepeat }: Received,
+  archive: readonly Line[],
+): string[] {
+  const judged = [
+    judgeAudit(world, sink, lines),
+    judgeHistory(truth, sink, sources, lines),
+    judgeRecords(sink, lines, archive),
+  ]
+  const repeats = judged.reduce((sum, one) => sum + one.repeats, 0)
+  return [
+    ...(repeats > mayRepeat ? [`${sink}: ${repeats} lines stand twice, at most ${mayRepeat} may`] : []),
+    ...judged.flatMap(({ faults }) => faults),
+  ]
+}
+
+function judgeAudit(world: World, sink: string, lines: readonly Line[]): Judged {
   const faults: string[] = []
   const byId = new Map(world.mock.entries().map((entry) => [entry.id, entry]))
   const seen = new Set<string>()
   let repeats = 0
-  for (const line of lines) {
-    const id = idOf(line)
+  for (const { source, id, text } of lines) {
+    if (source !== 'audit' || id === undefined) continue
     if (seen.has(id)) repeats++
     seen.add(id)
     const entry = byId.get(id)
     if (!entry) faults.push(`${sink}: a line that the mock never made: ${id}`)
-    else if (onOneLine(entry.raw) !== line) faults.push(`${sink}: entry ${id} is not what the API sent`)
+    else if (onOneLine(entry.raw) !== text) faults.push(`${sink}: entry ${id} is not what the API sent`)
   }
-  if (repeats > mayRepeat) faults.push(`${sink}: ${repeats} lines stand twice, at most ${mayRepeat} may`)
   const missing = wanted(world).filter(({ id }) => !seen.has(id))
   for (const entry of missing.slice(0, 3))
     faults.push(
       `${sink}: entry ${entry.id} is missing (of ${missing.length}): type ${entry.type}, at ${new Date(entry.atUs / 1000).toISOString()}, visible ${new Date(entry.visibleAt).toISOString()}, shown ${new Date(entry.shownAt ?? 0).toISOString()} by ${entry.shownBy.join(' ')}`,
     )
-  return faults
+  return { faults, repeats }
 }
 
-function order(lines: readonly string[]): string[] {
-  return [...new Set(lines.map(idOf))]
+/** What both of two sinks want, each once, as it came first. */
+function order(lines: readonly Line[], sources: readonly string[]): string[] {
+  return [...new Set(lines.flatMap(({ source, text }) => (sources.includes(source) ? [text] : [])))]
 }
 
 function judgeOrder([first, ...others]: readonly Received[]): string[] {
   if (!first) return []
-  const journal = order(first.lines)
-  return others.flatMap(({ sink, lines, unordered }) => {
+  return others.flatMap(({ sink, sources, lines, unordered }) => {
     if (unordered) return []
-    const own = order(lines)
-    const at = own.findIndex((id, index) => id !== journal[index])
+    const both = sources.filter((source) => first.sources.includes(source))
+    const journal = order(first.lines, both)
+    const at = order(lines, both).findIndex((text, index) => text !== journal[index])
     return at < 0 ? [] : [`${sink}: line ${at} is out of the journal's order`]
   })
 }
 
-function judgeBudget(world: World): string[] {
-  const counted = world.mock.requests.filter((request) => request.area === 'audit').map(({ at }) => at)
+const limits = { audit: 60, history: 60, vault: 10 } as const
+
+function judgeBudget(world: World, area: keyof typeof limits): string[] {
+  const counted = world.mock.requests.filter((request) => request.area === area).map(({ at }) => at)
   let first = 0
   for (const [index, at] of counted.entries()) {
     while ((counted[first] as number) <= at - 60_000) first++
-    if (index - first + 1 > 60)
-      return [`more than 60 requests in the minute before ${new Date(at).toISOString()}`]
+    if (index - first + 1 > limits[area])
+      return [
+        `${area}: more than ${limits[area]} requests in the minute before ${new Date(at).toISOString()}`,
+      ]
   }
   return []
 }
 
-function judgeLog(world: World): string[] {
+function judgeLog(world: World, truth: HistoryTruth | undefined): string[] {
   const text = world.logged.join('\n')
   const told = secrets.filter((secret) => text.includes(secret))
   const people = new Set(
@@ -134,10 +160,13 @@ function judgeLog(world: World): string[] {
   return [
     ...told.map((secret) => `the log tells the secret ${secret}`),
     ...content.map((user) => `the log tells of ${user}`),
+    ...judgeQueryText(truth, text),
   ]
 }
 
-function judgeApp(app: App | undefined): string[] {
+function judgeApp({ scenario }: World, app: App | undefined): string[] {
+  // What stays unreadable is told and tried again for days.
+  const poisoned = (scenario.faults.history_poison ?? 0) !== 0
   if (!app) return ['the daemon does not run at the end']
   const { sinks, workspaces } = app.board.status()
   return [
@@ -150,7 +179,8 @@ function judgeApp(app: App | undefined): string[] {
     ...workspaces.flatMap((workspace) =>
       workspace.sources
         .filter(
-          (source) => source.state === 'failing' || source.state === 'held' || source.state === 'paused',
+          ({ name, state }) =>
+            ['failing', 'held', 'paused'].includes(state) && !(poisoned && name.startsWith('history.')),
         )
         .map((source) => `${source.name}: ${JSON.stringify(source)}`),
     ),
@@ -174,15 +204,52 @@ function judgeAcks({ tooEarly }: World): string[] {
   return [`splunk: ${tooEarly.length} entries were settled before they were safe, such as ${tooEarly[0]}`]
 }
 
+/** A day is read again at least every six hours. */
+const REREAD_MS = 7 * 3_600_000
+/** Some passes in peace, each every two hours at least. */
+const GONE_MS = 9 * 3_600_000
+const CLOCKS_MS = 120_000
+
+function historyOf({ scenario: seed, mock, clock, deaths }: World): HistoryTruth | undefined {
+  const scenario = seed.areas?.history
+  if (!scenario) return undefined
+  const poisoned = (seed.faults.history_poison ?? 0) !== 0
+  return historyTruth({
+    ...{ scenario, mock, startAt: seed.startAt, now: clock.now() },
+    timeless: seed.switches.history_v1_time === 'off',
+    doubles: (seed.faults.duplicated ?? 0) !== 0,
+    dueBefore: poisoned ? -Infinity : clock.now() - REREAD_MS,
+    // An answer may be lost with its reader, or find no room, and what it showed be another one's by the next.
+    everyContent: deaths === 0 && seed.journalBytes === '2GiB',
+  })
+}
+
+function vaultOf({ scenario, mock, clock }: World): VaultFacts | undefined {
+  if (!scenario.areas?.vault) return undefined
+  const passes = mock.requests.filter(
+    ({ area, target, at }) => area === 'vault' && /[?&]page=1&/.test(target) && at < clock.now() - 600_000,
+  )
+  return {
+    mock,
+    passAt: passes.at(-1)?.at ?? 0,
+    goneBefore: clock.now() - GONE_MS,
+    clocksMs: CLOCKS_MS,
+  }
+}
+
 export async function judge(world: World, app: App | undefined): Promise<string[]> {
   const sinks = received(world)
+  const truth = historyOf(world)
+  const vault = vaultOf(world)
+  const archive = sinks[0]?.lines ?? []
   return [
     ...judgeAcks(world),
-    ...sinks.flatMap((sink) => judgeSink(world, sink)),
+    ...sinks.flatMap((sink) => judgeSink(world, truth, sink, archive)),
+    ...(vault ? judgeInventory(vault, archive) : []),
     ...judgeOrder(sinks),
-    ...judgeBudget(world),
-    ...judgeLog(world),
-    ...judgeApp(app),
+    ...(['audit', 'history', 'vault'] as const).flatMap((area) => judgeBudget(world, area)),
+    ...judgeLog(world, truth),
+    ...judgeApp(world, app),
     ...(await judgeBalance(app)),
   ].slice(0, 12)
 }

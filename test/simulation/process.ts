@@ -17,6 +17,8 @@ export interface Surroundings {
   readonly disk: Disk
   readonly transport: Transport
   readonly print: (bytes: Uint8Array) => Promise<void>
+  /** Of how many chunks of history answers one life hears. */
+  readonly fatalChunk: number
   /** Told of each settlement before it lands. */
   readonly settling: (journal: Journal, sink: string, settlement: Settlement) => void
 }
@@ -27,17 +29,28 @@ const never = () => new Promise<never>(() => undefined)
 class Life {
   steps = 0
   dead = false
+  chunks = 0
   readonly #fatalStep: number
+  readonly #fatalChunk: number
   readonly #die: () => void
 
-  constructor(fatalStep: number, die: () => void) {
+  constructor(fatalStep: number, fatalChunk: number, die: () => void) {
     this.#fatalStep = fatalStep
+    this.#fatalChunk = fatalChunk
     this.#die = die
   }
 
   step(): Promise<void> | undefined {
     if (this.dead) return never()
-    if (++this.steps !== this.#fatalStep) return undefined
+    return ++this.steps === this.#fatalStep ? this.#end() : undefined
+  }
+
+  /** One more chunk of a history answer has come. */
+  chunk(): Promise<void> | undefined {
+    return ++this.chunks === this.#fatalChunk && !this.dead ? this.#end() : undefined
+  }
+
+  #end(): Promise<never> {
     this.dead = true
     this.#die()
     return never()
@@ -79,13 +92,19 @@ function mortalDisk(disk: Disk, life: Life): Disk {
 function mortalTransport(transport: Transport, life: Life): Transport {
   return life.guard(async (request, signal) => {
     const reply = await transport(request, signal)
-    return { ...reply, body: mortalBody(reply.body, life) }
+    const isHistory = /\/api\/v\d\/history\//.test(request.url)
+    return { ...reply, body: mortalBody(reply.body, life, isHistory) }
   })
 }
 
-async function* mortalBody(body: AsyncIterable<Uint8Array>, life: Life): AsyncGenerator<Uint8Array> {
+async function* mortalBody(
+  body: AsyncIterable<Uint8Array>,
+  life: Life,
+  isHistory: boolean,
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of body) {
     await life.step()
+    if (isHistory) await life.chunk()
     yield chunk
   }
 }
@@ -130,8 +149,8 @@ export async function startProcess(
   const death = new Promise<void>((resolve) => {
     died = resolve
   })
-  const life = new Life(fatalStep, () => died())
-  const { clock, random, log, disk, transport, print, settling } = around
+  const { clock, random, log, disk, transport, print, settling, fatalChunk } = around
+  const life = new Life(fatalStep, fatalChunk, () => died())
   const outside: Outside = {
     version: '0.0.0-simulated',
     clock: {

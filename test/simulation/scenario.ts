@@ -1,5 +1,7 @@
 // What a seed stands for: a workspace, its server's manners and faults, the sinks and their troubles, and when the daemon dies.
 import type { Faults, Switches } from '../../src/mock/switches.ts'
+import { areasOf } from './areas.ts'
+import type { AreaScenario } from './areas.ts'
 import { dice } from './random.ts'
 
 export const HOUR_MS = 3_600_000
@@ -42,6 +44,8 @@ export interface Scenario {
   readonly rotateBytes: string | undefined
   /** undefined: the collector's word that it accepted a batch is all there is */
   readonly acks: AckScenario | undefined
+  /** undefined: the audit log is all that is read */
+  readonly areas: AreaScenario | undefined
 }
 
 /** A batch that waits for its word waits for seconds: of one entry each a backlog would outlast its seed. */
@@ -115,6 +119,13 @@ function switchesOf(roll: ReturnType<typeof dice>): Partial<Switches> {
 export function scenarioOf(seed: number): Scenario {
   const roll = dice(seed)
   const deaths = roll.pick([0, 1, 2, 4, 8])
+  const audit = auditOf(seed, roll, deaths)
+  const areas = areasOf(seed, audit.startAt, audit.entriesPerHour)
+  const switches = { ...audit.switches, ...areas?.switches }
+  return { ...audit, switches, faults: { ...audit.faults, ...areas?.faults }, areas }
+}
+
+function auditOf(seed: number, roll: ReturnType<typeof dice>, deaths: number): Omit<Scenario, 'areas'> {
   return {
     seed,
     // A Tuesday morning, and every hour of the week after it.

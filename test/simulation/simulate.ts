@@ -86,13 +86,50 @@ function hecFaults(roll: Dice, share: number, world: World): () => HecFault | un
   }
 }
 
+const usualSources = ['audit', 'history.usage', 'vault.projects']
+
+/** What a sink wants. */
+export function sourcesOf({ areas }: Scenario, sink: string): readonly string[] {
+  return areas?.history?.queryAt.includes(sink) === true ? [...usualSources, 'history.query'] : usualSources
+}
+
+/** What a workspace reads beside its audit log. */
+function areaConfig({ areas, startAt }: Scenario) {
+  const history = areas?.history
+  const span = history?.startSpanMs
+  return {
+    ...(areas?.vault ? { vault: { projects: true, interval: areas.vault.interval } } : {}),
+    ...(history
+      ? {
+          history: {
+            version: history.version,
+            ...(history.v1UntilMs === undefined
+              ? {}
+              : { v1_until: new Date(history.v1UntilMs).toISOString().slice(0, 10) }),
+            query: history.query,
+            interval: history.interval,
+            start: span === undefined ? 'earliest' : new Date(startAt - span).toISOString(),
+            reread: `${history.rereadMs / HOUR_MS}h`,
+          },
+        }
+      : {}),
+  }
+}
+
 function configOf(scenario: Scenario, folder: string) {
   const { journalBytes, interval, activity, start, batchEntries, rotateBytes, acks } = scenario
   const batch = { max_entries: batchEntries }
+  const wants = (sink: string) => ({ sources: sourcesOf(scenario, sink) })
   return configSchema.parse({
     journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_settled: '1MiB' },
     workspaces: [
-      { name: 'acme', base_url: 'https://api.test', api_key: API_KEY, audit: { interval, activity, start } },
+      {
+        name: 'acme',
+        base_url: 'https://api.test',
+        api_key: API_KEY,
+        audit: { interval, activity, start },
+        ...areaConfig(scenario),
+      },
     ],
     sinks: [
       {
@@ -100,6 +137,7 @@ function configOf(scenario: Scenario, folder: string) {
         type: 'file',
         path: FILE_PATH,
         batch,
+        ...wants('archive'),
         ...(rotateBytes ? { rotate: { max_bytes: rotateBytes, keep: 1000 } } : {}),
       },
       {
@@ -112,6 +150,7 @@ function configOf(scenario: Scenario, folder: string) {
         compression: 'none',
         ...(acks ? { acks: acks.acks, max_in_flight: acks.maxInFlight, ack_timeout: acks.timeout } : {}),
         batch: { max_entries: hecBatchEntries(scenario) },
+        ...wants('splunk'),
       },
       { name: 'console', type: 'stdout', batch },
     ],
@@ -129,6 +168,7 @@ function openWorld(scenario: Scenario): World {
       since: scenario.startAt - scenario.historyMs,
       exotic: 0.2,
     },
+    ...(scenario.areas ? { projects: scenario.areas.projects } : {}),
     switches: scenario.switches,
     faults: scenario.faults,
   })
@@ -148,6 +188,7 @@ class Run {
   readonly #config
   readonly #roll: Dice
   readonly #fatalSteps: number[]
+  readonly #fatalChunks: number[]
   #process: Process | undefined
   #turns = 0
   /** epoch ms until which each sink is dead */
@@ -159,6 +200,7 @@ class Run {
     this.#roll = dice(scenario.seed + 2)
     this.#config = configOf(scenario, folder)
     this.#fatalSteps = [...scenario.fatalSteps]
+    this.#fatalChunks = [...(scenario.areas?.fatalChunks ?? [])]
     const until = scenario.startAt + scenario.deadSinkHours * HOUR_MS
     const which = this.#roll.below(4)
     this.#dead = {
@@ -191,6 +233,7 @@ class Run {
         log: capture(logged),
         disk: mendingDisk(disk, () => clock.now() < this.#dead.archive),
         transport,
+        fatalChunk: this.#fatalChunks.shift() ?? Infinity,
         print: (bytes) => {
           if (clock.now() < this.#dead.console)
             return Promise.reject(new ConnectorError('unreachable', 'nobody reads'))
@@ -200,7 +243,10 @@ class Run {
         },
         settling: (journal, sink, settlement) => {
           if (!scenario.acks || sink !== 'splunk') return
-          void unsafe(journal, hec, settlement, clock.now()).then((ids) => world.tooEarly.push(...ids))
+          const wanted = sourcesOf(scenario, sink)
+          void unsafe(journal, hec, settlement, clock.now(), wanted).then((ids) =>
+            world.tooEarly.push(...ids),
+          )
         },
       },
       false,
@@ -264,6 +310,7 @@ class Run {
   async calm(): Promise<void> {
     const { world } = this
     this.#fatalSteps.length = 0
+    this.#fatalChunks.length = 0
     for (const name of faultNames) world.mock.setFault(name, undefined)
     world.hec.faultOf = undefined
     world.hec.ackFaultOf = undefined
