@@ -2,6 +2,7 @@
 import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
 import { WHOLE_BODY_BYTES } from './model/entries.ts'
 import { ConnectorError } from './model/errors.ts'
+import type { Transport } from './model/http.ts'
 import { Room } from './model/room.ts'
 import type { CheckResult } from './model/sink.ts'
 import type { SourceWatch } from './model/watch.ts'
@@ -60,46 +61,96 @@ async function bounded(
   }
 }
 
-/** One request that changes nothing: tells whether address, key and permission are right. */
+/** One request for each area that is read; none changes anything. Tells whether address, key and permission are right. */
+interface Question {
+  readonly what: string
+  readonly area: keyof WorkspaceConfig['rate_limits']
+  readonly path: string
+  /** what a 404 means here; absent: a fault like any other */
+  readonly none?: string
+  /** what may help where the key is good and the answer is not */
+  readonly hint?: string
+}
+
+/** Of the history one past second: an answer as small as there can be. */
+function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number): readonly Question[] {
+  const second = Math.floor(nowMs / 1000) - 60
+  const span = `start_time=${second}&end_time=${second + 1}`
+  const version = history?.version ?? 'v2'
+  const kinds = [...(history?.usage ? ['usage'] : []), ...(history?.query ? ['query'] : [])]
+  const hint =
+    version === 'v2'
+      ? 'where v2 is not available yet, set history.version: v1; else the key may lack the permission'
+      : 'the key may lack the permission'
+  return [
+    ...(audit
+      ? [
+          {
+            ...({ what: 'audit log API', area: 'audit', path: '/api/v1/logs/audit/latest' } as const),
+            none: 'and knows no entry (404): the log is empty, or base_url leads elsewhere',
+          },
+        ]
+      : []),
+    ...kinds.map((kind) => ({
+      ...{ what: `history API (${kind}, ${version})`, area: 'history' as const, hint },
+      path: `/api/${version}/history/${kind}?${span}`,
+    })),
+    ...(vault?.projects
+      ? [
+          {
+            ...({ what: 'vault API (projects)', area: 'vault' } as const),
+            path: '/api/v1/vault/workspace/projects?page=1&per_page=1',
+            hint: "the key needs the permission 'View workspace projects'",
+          },
+        ]
+      : []),
+  ]
+}
+
 async function checkApi(
   workspace: WorkspaceConfig,
   outside: Outside,
   signal: AbortSignal,
   instance: string | undefined,
 ): Promise<readonly CheckResult[]> {
-  const what = `${workspace.name}: audit log API`
-  if (!workspace.audit) return []
-  const { clock, random, version } = outside
-  const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: workspace.rate_limits.audit, clock, random, store })
   const network = outside.network()
-  const client = new Client({
-    ...{ baseUrl: workspace.base_url, apiKey: workspace.api_key, transport: network.send, clock, budget },
-    ...{ room: new Room(WHOLE_BODY_BYTES), watch: unwatched },
-    userAgent: `auditferry/${version} (${instance === undefined ? 'validate' : `instance ${instance}`})`,
-  })
+  const userAgent = `auditferry/${outside.version} (${instance === undefined ? 'validate' : `instance ${instance}`})`
+  const ask = (question: Question) => checkArea(workspace, question, outside, network.send, userAgent, signal)
   try {
-    const answers = client.get('/api/v1/logs/audit/latest', 'live', signal, async function* ({ body }) {
+    return await Promise.all(questionsOf(workspace, outside.clock.now()).map(ask))
+  } finally {
+    await network.close()
+  }
+}
+
+async function checkArea(
+  { name, base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
+  { what, area, path, none, hint }: Question,
+  { clock, random }: Outside,
+  transport: Transport,
+  userAgent: string,
+  signal: AbortSignal,
+): Promise<CheckResult> {
+  const store = { load: async () => undefined, save: async () => undefined }
+  const budget = new Budget({ limit: limits[area], clock, random, store })
+  const room = new Room(WHOLE_BODY_BYTES)
+  const client = new Client({ baseUrl, apiKey, transport, clock, budget, room, watch: unwatched, userAgent })
+  const told = { what: `${name}: ${what}` }
+  try {
+    const answers = client.get(path, 'live', signal, async function* ({ body }) {
       for await (const piece of body) yield piece.length
     })
     // Read to its end, so that an answer that breaks off does not count.
     for await (const length of answers) if (length === 0) continue
-    return [{ what, ok: true, message: 'answers, accepts the key' }]
+    return { ...told, ok: true, message: 'answers, accepts the key' }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'not_found')
-      return [
-        {
-          what,
-          ok: true,
-          message:
-            'answers, accepts the key, and knows no entry (404): the log is empty, or base_url leads elsewhere',
-        },
-      ]
-    return [{ what, ok: false, message: error.message }]
+    if (error.code === 'not_found' && none !== undefined)
+      return { ...told, ok: true, message: `answers, accepts the key, ${none}` }
+    const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
+    return { ...told, ok: false, message: `${error.message}${more}` }
   } finally {
     await budget.close()
-    await network.close()
   }
 }
 

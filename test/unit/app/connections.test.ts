@@ -1,12 +1,14 @@
 // The questions of `validate --connect`, with the mock as the API and a receiver of the test's own.
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { checkConnections } from '../../../src/connections.ts'
 import { never, openHouse, refuseToken, reply } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
 afterEach(() => house?.remove())
 
-async function check(options: Parameters<typeof openHouse>[0], instance?: string) {
+type HouseOptions = NonNullable<Parameters<typeof openHouse>[0]>
+
+async function check(options: HouseOptions, instance?: string) {
   house = openHouse(options)
   const results = await checkConnections(house.config, house.outside, new AbortController().signal, instance)
   return results.map(({ what, ok, message }) => `${ok ? 'ok' : 'FAIL'} ${what}: ${message}`)
@@ -47,4 +49,38 @@ test('asks under the name of the daemon that runs, so that it finds the request 
   }
   await check({ api }, 'abc123')
   expect(agents).toEqual(['auditferry/0.0.0 (instance abc123)'])
+})
+
+describe('every area that is switched on is asked', () => {
+  const paths: string[] = []
+  const answering =
+    (status: (path: string) => number): NonNullable<HouseOptions['api']> =>
+    async ({ url }) => {
+      const path = new URL(url).pathname
+      paths.push(path)
+      return reply(status(path), {})
+    }
+  const all = { history: { usage: true, query: true }, vault: { projects: true } }
+  afterEach(() => void (paths.length = 0))
+
+  test('with one small request each, and what answers is told as right', async () => {
+    const results = await check({ api: answering(() => 200), workspace: all })
+    expect(paths.toSorted()).toEqual([
+      ...['/api/v1/logs/audit/latest', '/api/v1/vault/workspace/projects'],
+      ...['/api/v2/history/query', '/api/v2/history/usage'],
+    ])
+    expect(results.slice(0, 4)).toEqual([
+      'ok acme: audit log API: answers, accepts the key',
+      'ok acme: history API (usage, v2): answers, accepts the key',
+      'ok acme: history API (query, v2): answers, accepts the key',
+      'ok acme: vault API (projects): answers, accepts the key',
+    ])
+  })
+
+  test('where v2 is not there, v1 is named; where a permission may lack, which', async () => {
+    const api = answering((path) => (path.includes('history') ? 404 : path.includes('vault') ? 403 : 200))
+    const results = await check({ api, workspace: all })
+    expect(results[1]).toMatch(/^FAIL acme: history API .*404.*set history\.version: v1/)
+    expect(results[3]).toMatch(/^FAIL acme: vault API .*403.*'View workspace projects'/)
+  })
 })

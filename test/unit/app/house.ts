@@ -60,6 +60,8 @@ interface HouseOptions {
   /** what the API's requests get; the mock answers without */
   readonly api?: Transport
   readonly key?: string
+  /** more keys of the workspace's configuration */
+  readonly workspace?: object
   readonly maxBytes?: string
   readonly folder?: string
   /** puts itself before the journal */
@@ -87,6 +89,7 @@ export function openHouse(options: HouseOptions = {}) {
       {
         ...{ name: 'acme', base_url: 'https://api.example.com', api_key: options.key ?? 'acme-key' },
         audit: { interval: '1s', sweep: '0s' },
+        ...options.workspace,
       },
     ],
     sinks: [
