@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** What the contract gives a newcomer. */
+/** What a newcomer is promised. */
 const STARTED_WITHIN_MS = 60_000
 const STOPPED_WITHIN_MS = 10_000
 const data = mkdtempSync(join(tmpdir(), 'auditferry-demo-'))

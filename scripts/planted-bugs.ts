@@ -152,7 +152,7 @@ async function writeDocs(): Promise<void> {
   })
   const text = `# Planted bugs
 
-A test that never failed proves little. Each bug below breaks one law of the design; the tests beside it must notice. The command
+A test that never failed proves little. Each bug below breaks one of the [guarantees](guarantees.md); the tests beside it must notice. The command
 plants them one at a time in a private copy of the sources, first making sure that the unbroken copy passes, and exits 1 when one
 survives:
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else touches process.
+// The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else changes the process.
 import type { World } from './commands/world.ts'
 
 const needed = [22, 19] as const

@@ -104,7 +104,7 @@ async function watchOnce(
   }
 }
 
-/** One line for a person or a job's log, and the exit code of the contract. */
+/** One line for a person or a job's log, and the documented exit code. */
 function tellOnce(app: App, ended: Ending, world: World): number {
   const { workspaces, sinks, journal, sentence } = app.board.status()
   const read = workspaces

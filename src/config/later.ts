@@ -1,4 +1,4 @@
-// What the contract names and this version does not carry out yet: refused with a word that says so.
+// What is announced and not in this version yet: refused with a word that says so.
 
-/** Formats that an operator may know from the contract. */
+/** Formats that an operator may ask for. */
 export const laterWords: readonly string[] = ['ecs', 'ocsf']

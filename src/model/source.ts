@@ -62,8 +62,7 @@ export interface Plan {
 
 /**
  * Never sleeps (but for its budget) or retries. All that decides what is read next stands in the cursor; what a source keeps
- * beside it may be lost with the process: whether a drain of `run --once` came to its end, and how late the last part's
- * entries were, which stands in the cursor from the next read on.
+ * beside it may be lost with the process: that costs a request again, never an entry.
  * `read` makes one request, rarely two, and is told of each part what became of it. It throws ConnectorError when the other
  * side did not answer; then nothing of the current page may be taken as read.
  */
