@@ -1,12 +1,10 @@
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dice } from '../simulation/random.ts'
 import type { Dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
-import { startChild, until } from './child.ts'
 import { judge } from './judge.ts'
-import { calm, type Death, killAtRandom, PATIENCE_MS } from './lives.ts'
+import { calm, type Death, killAt, killAtRandom } from './lives.ts'
 import { openStage, secrets } from './stage.ts'
 import type { Stage } from './stage.ts'
 import { crashSteps } from './steps.ts'
@@ -81,18 +79,6 @@ async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<D
   }
 }
 
-const crashing = join(import.meta.dirname, 'crashing-main.ts')
-
-async function killAt(stage: Stage, step: CrashStep, nth: number): Promise<Death> {
-  const child = startChild([crashing, built.dist, stage.config, step, String(nth)])
-  await until(
-    () => child.ending() !== undefined,
-    PATIENCE_MS,
-    () => `${step} ${nth}: ${child.stderr()}`,
-  )
-  return { child, told: `${step}, time ${nth}` }
-}
-
 describe.concurrent('the built program, killed again and again, loses nothing and keeps its order', () => {
   const seeds = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i)
 
@@ -104,7 +90,7 @@ describe.concurrent('the built program, killed again and again, loses nothing an
     let death = number * KILLS
     await round(1000 + number, (stage, roll) => {
       const step = crashSteps[death++ % crashSteps.length] as CrashStep
-      return killAt(stage, step, 1 + roll.below(6))
+      return killAt(built, stage, step, 1 + roll.below(6))
     })
   })
 })

@@ -1,4 +1,5 @@
 // The lives that the kill suites let the built program lead: one that ends by SIGKILL, and a last one in peace.
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { faultNames } from '../../src/mock/switches.ts'
@@ -8,8 +9,9 @@ import { startChild, until } from './child.ts'
 import type { Child } from './child.ts'
 import { Arrivals } from './judge.ts'
 import type { Stage } from './stage.ts'
+import type { CrashStep } from './steps.ts'
 
-export const PATIENCE_MS = 90_000
+const PATIENCE_MS = 90_000
 
 export interface Death {
   readonly child: Child
@@ -30,6 +32,19 @@ export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): P
   await sleep(waitMs)
   child.kill('SIGKILL')
   return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
+}
+
+const crashing = join(import.meta.dirname, 'crashing-main.ts')
+
+/** Dies when it comes to a step for the `nth` time. */
+export async function killAt({ dist }: Built, stage: Stage, step: CrashStep, nth: number): Promise<Death> {
+  const child = startChild([crashing, dist, stage.config, step, String(nth)])
+  await until(
+    () => child.ending() !== undefined,
+    PATIENCE_MS,
+    () => `${step} ${nth}: ${child.stderr()}`,
+  )
+  return { child, told: `${step}, time ${nth}` }
 }
 
 /** Runs the daemon in peace until all that was there is in both sinks; then it stops as a service manager would stop it. */

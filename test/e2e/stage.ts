@@ -24,6 +24,10 @@ export interface StageOptions {
   readonly compression?: 'gzip' | 'none'
   /** more of the workspace's audit section */
   readonly audit?: Readonly<Record<string, unknown>>
+  /** what else the workspace reads: its history and vault sections */
+  readonly areas?: Readonly<Record<string, unknown>>
+  /** more of the file sink's settings */
+  readonly archive?: Readonly<Record<string, unknown>>
   /** what a receiver is like that acknowledges; absent: it does not */
   readonly receiver?: HecOptions
   /** more of the HEC sink's settings */
@@ -55,7 +59,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     traffic,
     switches,
     faults,
-    limits: { audit: 0 },
+    limits: { audit: 0, history: 0, vault: 0 },
   })
   const hec = new FakeHec({
     tokens: { [hecToken]: { acks: options.receiver !== undefined } },
@@ -86,11 +90,12 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         base_url: api.url,
         api_key: `\${file:${keyFile}}`,
         audit: { activity: 'high', interval: '1s', ...audit },
-        rate_limits: { audit: 60_000 },
+        ...options.areas,
+        rate_limits: { audit: 60_000, history: 60_000, vault: 60_000 },
       },
     ],
     sinks: [
-      { name: 'archive', type: 'file', path: file, batch },
+      { name: 'archive', type: 'file', path: file, batch, ...options.archive },
       ...(options.withoutHec === true ? [] : [splunk]),
     ],
     server: { listen: '127.0.0.1:0' },

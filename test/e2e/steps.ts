@@ -10,4 +10,6 @@ export const crashSteps = [
   'HEC answered, not settled',
   'batch settled',
 ] as const
-export type CrashStep = (typeof crashSteps)[number]
+/** Of the history, whose answers are kept in parts, and of the vault. */
+export const areaSteps = ['history answer half read', 'history part appended', 'vault page appended'] as const
+export type CrashStep = (typeof crashSteps)[number] | (typeof areaSteps)[number]

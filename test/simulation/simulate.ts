@@ -119,7 +119,10 @@ function areaConfig({ areas, startAt }: Scenario) {
 function configOf(scenario: Scenario, folder: string) {
   const { journalBytes, interval, activity, start, batchEntries, rotateBytes, acks } = scenario
   const batch = { max_entries: batchEntries }
-  const wants = (sink: string) => ({ sources: sourcesOf(scenario, sink) })
+  const wants = (sink: string) => {
+    const sources = sourcesOf(scenario, sink)
+    return sources === usualSources ? {} : { sources }
+  }
   return configSchema.parse({
     journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_settled: '1MiB' },
     workspaces: [

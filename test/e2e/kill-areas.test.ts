@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { historyTruth, judgeHistory } from '../simulation/judge-history.ts'
+import { judgeInventory, judgeRecords } from '../simulation/judge-vault.ts'
+import { lineOf } from '../simulation/lines.ts'
+import type { Line } from '../simulation/lines.ts'
+import { dice } from '../simulation/random.ts'
+import type { Dice } from '../simulation/random.ts'
+import { buildProgram } from './built.ts'
+import type { Built } from './built.ts'
+import { fileLines, judge } from './judge.ts'
+import { calm, killAt, killAtRandom } from './lives.ts'
+import type { Death } from './lives.ts'
+import { openStage, secrets } from './stage.ts'
+import type { Stage } from './stage.ts'
+import { areaSteps } from './steps.ts'
+import type { CrashStep } from './steps.ts'
+
+const DAY_MS = 86_400_000
+/** Sixteen in all, four a journal. */
+const KILLS = 4
+/** Of a day's questions there are more than one transaction holds. */
+const BACKLOG = 15_000
+const BATCH = 500
+const version = { v2: { version: 'v2' }, v1: { version: 'v1' } } as const
+
+let built: Built
+beforeAll(() => {
+  built = buildProgram()
+})
+afterAll(() => built.remove())
+
+type Version = keyof typeof version
+
+async function openRound(seed: number, api: Version): Promise<Stage> {
+  return openStage({
+    seed,
+    batchEntries: BATCH,
+    traffic: {
+      ...{ backlog: BACKLOG, since: Date.now() - DAY_MS, entriesPerHour: 3_600 },
+      ...{ rhythm: 'steady', exotic: 0.2 },
+    },
+    switches: { latency: 10, retry_after: 'none', per_page_cap: 20, deletion_takes: 100 },
+    faults: { error_500: 0.01, reset: 0.01, cut: 0.02, truncated: 0.02, shifting_list: 0.02 },
+    areas: {
+      history: { ...version[api], query: true, interval: '5s', start: '3d', reread: '1d' },
+      vault: { projects: true, interval: '1s' },
+    },
+    archive: { sources: ['audit', 'history.usage', 'history.query', 'vault.projects'] },
+  })
+}
+
+/** What is wrong at the sinks with all but the audit log. `since`: epoch ms of the first life in peace. */
+function judgeAreas({ mock, hec }: Stage, api: Version, since: number, lines: readonly Line[]) {
+  const truth = historyTruth({
+    // Every day that is read at all is read to its end by now.
+    scenario: {
+      version: api,
+      v1UntilMs: undefined,
+      query: true,
+      startSpanMs: 3 * DAY_MS,
+      rereadMs: 30 * DAY_MS,
+    },
+    ...{ mock, startAt: since, now: Date.now(), timeless: false, doubles: false },
+    ...{ dueBefore: since, everyContent: false },
+  })
+  const events = hec.indexed.map(({ event }) => lineOf(event.toString('latin1')))
+  const usual = ['audit', 'history.usage', 'vault.projects']
+  const archive = judgeHistory(truth, 'archive', [...usual, 'history.query'], lines)
+  const splunk = [judgeHistory(truth, 'splunk', usual, events), judgeRecords('splunk', events, lines)]
+  const passes = mock.requests.filter(({ area, target }) => area === 'vault' && /[?&]page=1&/.test(target))
+  const vault = { mock, passAt: passes.at(-1)?.at ?? 0, goneBefore: 0, clocksMs: 2_000 }
+  const kinds = new Set(lines.map(({ source }) => source))
+  return {
+    faults: [
+      ...archive.faults,
+      ...(archive.repeats > 0 ? [`archive: ${archive.repeats} lines stand twice`] : []),
+      ...judgeInventory(vault, lines),
+      ...splunk.flatMap(({ faults }) => faults),
+      ...(kinds.size === 4 ? [] : [`archive: only ${[...kinds].join(', ')}`]),
+    ],
+    repeats: splunk.reduce((sum, { repeats }) => sum + repeats, 0),
+  }
+}
+
+async function round(
+  seed: number,
+  api: Version,
+  kill: (stage: Stage, roll: Dice) => Promise<Death>,
+): Promise<void> {
+  const roll = dice(seed)
+  const stage = await openRound(seed, api)
+  try {
+    const told: string[] = []
+    let logs = ''
+    for (let death = 0; death < KILLS; death++) {
+      const { child, told: how } = await kill(stage, roll)
+      expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
+      told.push(how)
+      logs += child.stderr()
+    }
+    const since = Date.now()
+    logs += await calm(built, stage)
+    const mayRepeat = BATCH * (KILLS + 1)
+    const lines = fileLines(stage).map((line) => lineOf(line.toString('latin1')))
+    const areas = judgeAreas(stage, api, since, lines)
+    const audit = judge(stage, {
+      mayRepeat: mayRepeat - areas.repeats,
+      only: (line) => lineOf(Buffer.from(line).toString('latin1')).source === 'audit',
+    })
+    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${told.join('; ')}`).toEqual([])
+    for (const secret of secrets) expect(logs).not.toContain(secret)
+  } finally {
+    await stage.close()
+  }
+}
+
+describe.concurrent(
+  'the built program, killed while it reads history and vault, loses nothing and tells nothing twice',
+  () => {
+    test.for([
+      [1, 'v2'],
+      [2, 'v1'],
+    ] as const)('at random moments, seed %i, %s', async ([seed, api]) => {
+      await round(3_000 + seed, api, (stage, roll) => killAtRandom(built, stage, roll))
+    })
+
+    test.for([
+      [3, 'v2'],
+      [4, 'v1'],
+    ] as const)('in mid-answer and between two pages, seed %i, %s', async ([seed, api]) => {
+      let death = seed
+      await round(3_000 + seed, api, (stage, roll) => {
+        const step = areaSteps[death++ % areaSteps.length] as CrashStep
+        return killAt(built, stage, step, 1 + roll.below(2))
+      })
+    })
+  },
+)
