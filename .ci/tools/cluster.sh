@@ -77,12 +77,45 @@ end_process() {
   until_true 5 gone "$1"
 }
 
-# Those of this run alone: containerd's shims know where their containerd listens.
-shims() {
+# processes_of <run>: every program of a cluster is told where its run lies; containerd's shims too.
+processes_of() {
   local process
   for process in /proc/[0-9]*; do
-    { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -qF -- "-address $run/containerd.sock" && echo "${process#/proc/}"
+    { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -qF -- "$1/" && echo "${process#/proc/}"
   done
+}
+
+# children_of <pid …>: the containers of a shim.
+children_of() {
+  local process parent
+  for process in /proc/[0-9]*; do
+    parent=$(awk '$1 == "PPid:" { print $2 }' "$process/status" 2>/dev/null)
+    case " $* " in *" ${parent:-none} "*) echo "${process#/proc/}" ;; esac
+  done
+}
+
+# What pods that were not ended in order leave of their network: a link each, which would lead their successors' addresses astray.
+remove_links() {
+  local link
+  for link in $(ip route | sed -nE 's/^10\.244\.7\.[0-9]+ .*dev (veth\w+).*/\1/p' | sort -u); do ip link delete "$link"; done
+  ip address del "$host/32" dev lo 2>/dev/null
+}
+
+# A former run that was killed may have left its node.
+end_former() {
+  local former pid
+  former=$(cat "$bin/run" 2>/dev/null || echo none)
+  case $former in
+    /tmp/auditferry-cluster.*)
+      rm -f "$former/running"
+      # shellcheck disable=SC2046 # numbers
+      for pid in $(children_of $(processes_of "$former")); do kill -9 "$pid" 2>/dev/null; done
+      for pid in $(processes_of "$former"); do end_process "$pid"; done
+      remove_run "$former"
+      ;;
+  esac
+  remove_links
+  rm -f "$bin/run"
 }
 
 clean_up() {
@@ -99,11 +132,14 @@ clean_up() {
   for left in $(ctr --address "$run/containerd.sock" -n k8s.io tasks ls -q 2>/dev/null); do
     ctr --address "$run/containerd.sock" -n k8s.io tasks kill -s SIGKILL "$left" >/dev/null 2>&1
   done
-  for pid in $(shims); do end_process "$pid"; done
+  for pid in $(processes_of "$run"); do
+    case " ${pids[*]} " in *" $pid "*) ;; *) end_process "$pid" ;; esac
+  done
   for ((left = ${#pids[@]} - 1; left >= 0; left--)); do end_process "${pids[left]}"; done
-  ip address del "$host/32" dev lo 2>/dev/null
+  remove_links
   [ -z "${AUDITFERRY_CLUSTER_LOGS:-}" ] || { mkdir -p "$AUDITFERRY_CLUSTER_LOGS" && cp "$run"/*.log "$AUDITFERRY_CLUSTER_LOGS/"; }
   remove_run "$run"
+  rm -f "$bin/run"
 }
 
 installed() {
@@ -188,7 +224,7 @@ keep_kubelet() {
   while [ -f "$run/running" ]; do
     "$bin/kubelet" --config="$run/kubelet.yaml" --kubeconfig="$run/kubeconfig" --root-dir="$run/kubelet" --cert-dir="$run/kubelet/pki" \
       --hostname-override=localhost >>"$run/kubelet.log" 2>&1 &
-    echo $! >"$run/kubelet.pid"
+    echo $! >"$run/kubelet.pid.new" && mv "$run/kubelet.pid.new" "$run/kubelet.pid"
     wait $!
     sleep 0.5
   done
@@ -230,7 +266,9 @@ flock -w 300 9 || as_it_is 'another run has the cluster' "$@"
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 # Sockets have short names only.
+end_former
 run=$(mktemp -d /tmp/auditferry-cluster.XXXXXX)
+echo "$run" >"$bin/run"
 pause || as_it_is 'the image of the pause container could not be made' "$@"
 since=$SECONDS
 configure || as_it_is 'the cluster could not be configured' "$@"

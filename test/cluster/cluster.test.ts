@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)('on a cluster', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it.concurrent.each(helms)(
-    'installed by %s, every entry arrives, once at file and bucket, whatever happens to pod, node, secret, values and chart',
+    'installed by %s, every entry arrives, once at file and bucket, whatever happens to pod, node, secret, values, chart and configuration',
     async (name) => {
       const own = join(folder, name)
       mkdirSync(own)
@@ -92,6 +92,13 @@ async function live(helm: Helm, stand: Stand): Promise<void> {
   await release('upgrade', chart, '--set', 'config.log.level=warn')
   expect(await pod()).not.toBe(whole)
   await arrived(stand, 'after the upgrade of the values')
+
+  // What the daemon refuses fails the upgrade, and the next good one heals it by itself.
+  const bad = ['--set', 'config.log.level=loud', '--wait', '--timeout', '10s', '--namespace', namespace]
+  const upgrade = ['upgrade', 'auditferry', chart, '-f', stand.values]
+  expect((await call(join(toolsFolder, 'bin', helm), [...upgrade, ...bad])).code).not.toBe(0)
+  await release('upgrade', chart)
+  await arrived(stand, 'after a configuration at fault')
 
   const tested = await run('test', 'auditferry', '--timeout', '60s')
   expect(tested).toContain('Succeeded')

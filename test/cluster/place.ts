@@ -27,11 +27,20 @@ export async function loadImage(tag: string, folder: string): Promise<void> {
   await ok(call('ctr', ['--address', `${home}/containerd.sock`, '-n', 'k8s.io', 'images', 'import', archive]))
 }
 
-/** The kubelet dies; its keeper starts another one. Resolves when that one has told the node's state. */
-export async function restartKubelet(): Promise<void> {
+let turn: Promise<void> = Promise.resolve()
+
+/** The kubelet dies; its keeper starts another one. Resolves when that one has told the node's state. One at a time. */
+export function restartKubelet(): Promise<void> {
+  turn = turn.catch(() => undefined).then(killKubelet)
+  return turn
+}
+
+async function killKubelet(): Promise<void> {
   const pid = () => Number(readFileSync(join(home, 'kubelet.pid'), 'utf8'))
   const beat = () => told('kube-node-lease', 'lease/localhost', '.spec.renewTime')
   const before = pid()
+  // Zero would be this very process and all of its group.
+  if (!(before > 1)) throw new Error('nobody knows which process is the kubelet')
   process.kill(before, 'SIGKILL')
   for (let tries = 0; pid() === before; tries++) {
     if (tries > 100) throw new Error('no new kubelet')
