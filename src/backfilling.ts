@@ -1,4 +1,5 @@
 // Reading spans of the past again beside the readers: backfills that go on after a restart, and walks that keep nothing.
+import { z } from 'zod'
 import { collect } from './collect.ts'
 import type { Collector } from './collect.ts'
 import type { Clock, Random } from './model/clock.ts'
@@ -6,6 +7,7 @@ import { ConnectorError } from './model/errors.ts'
 import type { Appended, Journal } from './model/journal.ts'
 import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from './model/past.ts'
 import type { Origin, Part } from './model/source.ts'
+import { sourceNames } from './model/source.ts'
 import { isoFromUs } from './model/time.ts'
 import type { BackfillStatus } from './ops/status.ts'
 import { quietly } from './ranges.ts'
@@ -25,17 +27,27 @@ const FULL_SHARE = 0.5
 const TOLD_MS = 86_400_000
 const NOTE = 'backfill:'
 
+const count = z.number()
 /** As it stands in the journal's notes. */
-interface Order extends PastSpan {
-  readonly v: 1
-  readonly origin: Origin
-  readonly begunAt: number
-  endedAt?: number
-  atUs?: number
-  counts: Backfill['counts']
+const order = z.object({
+  v: z.literal(1),
+  origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
+  /** µs */
+  fromUs: z.number(),
+  toUs: z.number(),
+  /** epoch ms */
+  begunAt: z.number(),
+  endedAt: z.number().exactOptional(),
+  /** µs */
+  atUs: z.number().exactOptional(),
+  counts: z.object({
+    ...{ read: count, new: count, known: count },
+    ...{ filtered: count, quarantined: count, gaps: count },
+  }),
   /** of the walk, opaque */
-  place?: string
-}
+  place: z.string().exactOptional(),
+})
+type Order = z.output<typeof order>
 
 interface Running {
   readonly order: Order
@@ -218,10 +230,10 @@ export class Backfills implements Past {
 
   async #read(): Promise<void> {
     for (const { name, value } of await this.#options.journal.notes(NOTE, 1000)) {
-      const order = JSON.parse(value) as Order
+      const order = readOrder(value)
       const known = this.#options.ranges.find(({ origin }) => nameOf(origin) === name)
       // Of a source that is switched off just now: it waits in the journal.
-      if (!known || (order as { v: number }).v !== 1) continue
+      if (!known || !order) continue
       const running = { order: { ...order, origin: known.origin }, cancelled: new AbortController() }
       this.#running.set(name, { ...running, error: undefined, waiting: true })
     }
@@ -236,6 +248,15 @@ export class Backfills implements Past {
       signal.addEventListener('abort', over, { once: true })
       this.#wake.push(over)
     })
+  }
+}
+
+/** What a note holds; one that is not ours, or of another version, is as good as none. */
+function readOrder(note: string): Order | undefined {
+  try {
+    return order.safeParse(JSON.parse(note)).data
+  } catch {
+    return undefined
   }
 }
 

@@ -1,9 +1,10 @@
 // What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
-import { ConnectorError } from '../model/errors.ts'
 import type { Cursor } from '../model/source.ts'
 import type { Probe } from './audit-probe.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
+import type { Fields } from './stored-cursor.ts'
+import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from './stored-cursor.ts'
 
 /** An entry's place in the feed. */
 export interface Position {
@@ -114,26 +115,41 @@ export function freshCursor(now: number): AuditCursor {
   }
 }
 
-/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is not of our version. */
+/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
 export function openCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
   if (cursor === undefined) return freshCursor(now)
-  const opened = parsed(cursor)
-  if (opened?.v === 1) return opened as AuditCursor
-  const version = typeof opened?.v === 'number' ? opened.v : 'none'
-  throw new ConnectorError(
-    'journal_corrupt',
-    `The journal's cursor for the audit log of workspace ${workspace} is of version ${version}, and only version 1 can be read here: ` +
-      'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal begins again at the configured start',
+  return openStored(cursor, { workspace, source: 'audit', isWhole })
+}
+
+const isPosition = (value: unknown) => isText(fieldsOf(value)?.['id']) && areNumbers(value, 'at')
+const isProbe = (value: unknown) => areNumbers(value, 'atUs', 'lowUs', 'steps')
+
+function isWalk(value: unknown): boolean {
+  const walk = fieldsOf(value)
+  return (
+    areNumbers(walk, 'badTries', 'goodPages', 'stuckPages') &&
+    isPosition(walk?.['from']) &&
+    isNullOr(walk?.['probe'], isProbe) &&
+    isListOf(walk?.['ends'], isText)
   )
 }
 
-/** Undefined where it is no JSON: the parser's own message would quote it. */
-function parsed(cursor: Cursor): { readonly v?: unknown } | null | undefined {
-  try {
-    return JSON.parse(cursor) as { readonly v?: unknown } | null
-  } catch {
-    return undefined
-  }
+function isWhole(fields: Fields): fields is Fields & AuditCursor {
+  const sweep = fieldsOf(fields['sweep'])
+  const fetches = fieldsOf(fields['fetches'])
+  return (
+    areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'anchorTries', 'lateUs', 'lateSeenAt') &&
+    isNullOr(fields['startUs'], Number.isFinite) &&
+    isNullOr(fields['head'], isPosition) &&
+    isNullOr(fields['lost'], isPosition) &&
+    isNullOr(fields['drain'], isWalk) &&
+    isNullOr(fields['probe'], isProbe) &&
+    isListOf(fields['trail'], isPosition) &&
+    areNumbers(sweep, 'untilUs', 'fullDueAt', 'quickDueAt') &&
+    isNullOr(sweep?.['walk'], isWalk) &&
+    areNumbers(fetches, 'sinceUs') &&
+    isListOf(fetches?.['sent'], Number.isFinite)
+  )
 }
 
 export function closeCursor(cursor: AuditCursor): Cursor {

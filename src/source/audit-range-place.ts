@@ -6,6 +6,7 @@ import type { Walk } from './audit-cursor.ts'
 import type { Probe } from './audit-probe.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
+import { storedFields } from './stored-cursor.ts'
 
 /** Instants are µs. */
 export interface RangePlace {
@@ -51,8 +52,8 @@ export function freshPlace(fromUs: number, untilUs: number, now: number): RangeP
 /** A copy that a step may change freely; undefined: not begun, or of a version that is not ours, and then it begins again. */
 export function openPlace(text: Cursor | undefined): RangePlace | undefined {
   if (text === undefined) return undefined
-  const place = JSON.parse(text) as { readonly v: number }
-  return place.v === 1 ? (place as RangePlace) : undefined
+  const place = storedFields(text)
+  return place?.['v'] === 1 ? (place as typeof place & RangePlace) : undefined
 }
 
 export function closePlace(place: RangePlace): Cursor {

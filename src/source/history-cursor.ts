@@ -1,6 +1,7 @@
 // What the history readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
-import { ConnectorError } from '../model/errors.ts'
 import type { Cursor, SourceName } from '../model/source.ts'
+import type { Fields } from './stored-cursor.ts'
+import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from './stored-cursor.ts'
 
 export const SECOND_MS = 1_000
 export const MINUTE_MS = 60_000
@@ -135,62 +136,32 @@ export function beginAgain(cursor: HistoryCursor, now: number): void {
 
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
 export function openCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
-  const opened = parsed(cursor)
-  if (isCursor(opened)) return opened
-  const version = opened?.['v'] === 1 ? 'damaged' : 'not of version 1, the only one that can be read here'
-  throw new ConnectorError(
-    'journal_corrupt',
-    `The journal's cursor for ${source} of workspace ${workspace} is ${version}: ` +
-      'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal begins again at the configured start',
-  )
+  return openStored(cursor, { workspace, source, isWhole })
 }
 
 export function closeCursor(cursor: HistoryCursor): Cursor {
   return JSON.stringify(cursor)
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
-/** Undefined where it is no JSON: the parser's own message would quote it. */
-function parsed(cursor: Cursor): Fields | undefined {
-  try {
-    return fieldsOf(JSON.parse(cursor))
-  } catch {
-    return undefined
-  }
-}
-
-const fieldsOf = (value: unknown): Fields | undefined =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
-
-const numbers = (value: unknown, ...names: string[]): boolean => {
-  const fields = fieldsOf(value)
-  return fields !== undefined && names.every((name) => Number.isFinite(fields[name]))
-}
-
-const orNull = (value: unknown, check: (value: unknown) => boolean) => value === null || check(value)
 const isWalk = (value: unknown) =>
-  numbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'stuck', 'doubts')
-const isTrouble = (value: unknown) => numbers(value, 'from', 'to', 'sinceAt', 'tries', 'dueAt')
-const isListOf = (value: unknown, check: (value: unknown) => boolean) =>
-  Array.isArray(value) && value.every(check)
+  areNumbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'stuck', 'doubts')
+const isTrouble = (value: unknown) => areNumbers(value, 'from', 'to', 'sinceAt', 'tries', 'dueAt')
 
-function isCursor(fields: Fields | undefined): fields is Fields & HistoryCursor {
-  if (fields?.['v'] !== 1) return false
+function isWhole(fields: Fields): fields is Fields & HistoryCursor {
   const widths = fieldsOf(fields['widths'])
-  const whole = ['startAt', 'startUs', 'unitDoubtAt', 'boundaryAt', 'openDay', 'dueAt', 'serverBehindMs']
+  const numbers = ['startAt', 'startUs', 'unitDoubtAt', 'boundaryAt', 'openDay', 'dueAt', 'serverBehindMs']
   return (
-    numbers(fields, ...whole, 'headUs') &&
+    areNumbers(fields, ...numbers, 'headUs') &&
     (fields['unit'] === 's' || fields['unit'] === 'ms') &&
     typeof fields['unitSure'] === 'boolean' &&
     typeof fields['timeless'] === 'boolean' &&
-    ['v1To', 'v2From', 'polledTo'].every((name) => orNull(fields[name], Number.isFinite)) &&
-    orNull(fields['live'], isWalk) &&
-    orNull(fields['sweep'], isWalk) &&
+    ['v1To', 'v2From', 'polledTo'].every((name) => isNullOr(fields[name], Number.isFinite)) &&
+    isNullOr(fields['live'], isWalk) &&
+    isNullOr(fields['sweep'], isWalk) &&
     isListOf(fields['todo'], isWalk) &&
     isListOf(fields['troubles'], isTrouble) &&
     fieldsOf(fields['rereads']) !== undefined &&
     Object.values(fields['rereads'] as object).every((read) => isListOf(read, Number.isFinite)) &&
-    ['live', 'sweep', 'backfill'].every((name) => numbers(widths?.[name], 'ms', 'good'))
+    ['live', 'sweep', 'backfill'].every((name) => areNumbers(widths?.[name], 'ms', 'good'))
   )
 }

@@ -1,6 +1,7 @@
 // What the inventory remembers between two reads: every project by digests, who it is shared with, and how far the pass is. Pure.
-import { ConnectorError } from '../model/errors.ts'
 import type { Cursor } from '../model/source.ts'
+import type { Fields } from './stored-cursor.ts'
+import { areNumbers, isListOf, isNullOr, isText, openStored } from './stored-cursor.ts'
 
 /** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
 export interface Principal {
@@ -99,19 +100,13 @@ function freshVaultCursor(now: number): VaultCursor {
   }
 }
 
-/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is not of our version. */
+/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
 export function openVaultCursor(text: Cursor | undefined, now: number, workspace: string): VaultCursor {
   if (text === undefined) return freshVaultCursor(now)
-  const stored = parsed(text)
-  if (stored?.v !== 1)
-    throw new ConnectorError(
-      'journal_corrupt',
-      `The journal's cursor for the vault of workspace ${workspace} cannot be read by this version: ` +
-        'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal begins again with a whole inventory',
-    )
+  const stored = openStored(text, { workspace, source: 'vault.projects', isWhole })
   return {
-    ...(stored as Stored),
-    principals: (stored as Stored).principals.map(([kind, id, inWorkspace, folder, email]) => ({
+    ...stored,
+    principals: stored.principals.map(([kind, id, inWorkspace, folder, email]) => ({
       kind: kind === 'u' ? 'user' : 'workspace',
       id,
       workspace: inWorkspace,
@@ -119,7 +114,7 @@ export function openVaultCursor(text: Cursor | undefined, now: number, workspace
       email,
     })),
     projects: new Map(
-      (stored as Stored).projects.map(([id, name, flag, content, marks, sharing, seen, shares]) => [
+      stored.projects.map(([id, name, flag, content, marks, sharing, seen, shares]) => [
         id,
         { id, name, flag, content, marks, sharing, seen, shares },
       ]),
@@ -127,13 +122,32 @@ export function openVaultCursor(text: Cursor | undefined, now: number, workspace
   }
 }
 
-/** Undefined where it is no JSON: the parser's own message would quote it. */
-function parsed(text: Cursor): { readonly v?: unknown } | null | undefined {
-  try {
-    return JSON.parse(text) as { readonly v?: unknown } | null
-  } catch {
-    return undefined
-  }
+const isPass = (value: unknown) =>
+  areNumbers(value, 'n', 'perPage', 'startedUs', 'page', 'seen', 'repeats', 'nameless', 'barren', 'at')
+const isEnded = (value: unknown) => areNumbers(value, 'n', 'startedUs', 'seen', 'repeats', 'nameless')
+const isPrincipal = (value: unknown) => isListOf(value, isText) && (value as unknown[]).length === 5
+
+function isProject(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length !== 8) return false
+  const [id, name, flag, content, marks, sharing, seen, shares] = value as unknown[]
+  return (
+    [id, name, content, marks, sharing].every(isText) &&
+    isNullOr(flag, (value) => typeof value === 'boolean') &&
+    Number.isFinite(seen) &&
+    isListOf(shares, Number.isFinite)
+  )
+}
+
+function isWhole(fields: Fields): fields is Fields & Stored {
+  return (
+    areNumbers(fields, 'told', 'passes', 'dueAt', 'early') &&
+    isNullOr(fields['pass'], isPass) &&
+    isNullOr(fields['last'], isEnded) &&
+    isListOf(fields['fields'], isText) &&
+    isListOf(fields['levels'], isText) &&
+    isListOf(fields['principals'], isPrincipal) &&
+    isListOf(fields['projects'], isProject)
+  )
 }
 
 /** About 200 bytes a project of eight fields, and some six for each share. */

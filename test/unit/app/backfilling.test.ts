@@ -81,6 +81,19 @@ test('a cancelled backfill ends, keeps what it read, and does not come back with
   expect((await desk.ids()).length).toBe(kept)
 })
 
+test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
+  'a note of a backfill that is damaged or of another version is as good as none: %s',
+  async (note) => {
+    const desk = await openLateDesk({}, 10)
+    await desk.journal.putNote(`backfill:${origin.workspace}:${origin.source}`, note)
+    const past = pastOf(desk)
+    expect(await past.backfills()).toEqual([])
+    await past.backfill({}, SPAN)
+    await runUntil(desk, past, isDone)
+    expect(past.list()[0]?.counts.read).toBe(idsIn(desk, SPAN).length)
+  },
+)
+
 test('the same span is joined, another one is refused while the first is under way', async () => {
   const desk = await openLateDesk({}, 10)
   const past = pastOf(desk)

@@ -20,17 +20,18 @@ it('a cursor survives as text', () => {
 })
 
 it.each([
-  ['{"v":2,"head":{"id":"secret-id","at":1}}', '2'],
-  ['{"v":"1"}', 'none'],
-  ['{}', 'none'],
-  ['null', 'none'],
-  ['{"v":1,"head":{"id":"secret-id"', 'none'],
-])('a cursor of another version is refused, never guessed at: %s', (text, version) => {
+  ['{"v":2,"head":{"id":"secret-id","at":1}}', 'is of version 2, and only version 1 can be read here'],
+  ['{"v":"1"}', 'is damaged'],
+  ['{"v":1}', 'is damaged'],
+  ['{}', 'is damaged'],
+  ['null', 'is damaged'],
+  ['{"v":1,"head":{"id":"secret-id"', 'is damaged'],
+])('a cursor of another version, or damaged, is refused and never guessed at: %s', (text, state) => {
   const opening = () => openCursor(text, START, 'acme')
   expect(opening).toThrow(ConnectorError)
   expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }))
-  expect(opening).toThrow('the audit log of workspace acme')
-  expect(opening).toThrow(`of version ${version}`)
+  expect(opening).toThrow('cursor for audit of workspace acme')
+  expect(opening).toThrow(state)
   expect(opening).toThrow('start the version of this program that wrote it')
   expect(opening).not.toThrow('secret-id')
 })

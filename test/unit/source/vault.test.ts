@@ -487,10 +487,18 @@ async function writesOf(desk: VaultDesk): Promise<number> {
   return writes
 }
 
-it('a cursor of another version stops the process and is not quoted', async () => {
-  const desk = await withProjects(1)
-  desk.cursor = '{"v":99,"secret":1}'
-  expect(() => desk.source.plan(desk.cursor)).toThrow(
-    expect.objectContaining({ code: 'journal_corrupt' }) as Error,
-  )
-})
+it.each([
+  ['{"v":99,"secret":1}', 'is of version 99'],
+  ['{"v":1}', 'is damaged'],
+  ['{"v":1,"secret":', 'is damaged'],
+])(
+  'a cursor of another version, or damaged, stops the process and is not quoted: %s',
+  async (text, state) => {
+    const desk = await withProjects(1)
+    desk.cursor = text
+    const opening = () => desk.source.plan(desk.cursor)
+    expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }) as Error)
+    expect(opening).toThrow(`cursor for vault.projects of workspace acme ${state}`)
+    expect(opening).not.toThrow('secret')
+  },
+)

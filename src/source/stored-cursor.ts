@@ -1,0 +1,55 @@
+// Opening what a source keeps between two reads: one JSON value of version 1, held against its shape before anything trusts it. Pure.
+import { ConnectorError } from '../model/errors.ts'
+import type { Cursor, Origin } from '../model/source.ts'
+
+export type Fields = Readonly<Record<string, unknown>>
+
+interface Stored<T> extends Origin {
+  /** Is all there that the readers rely on? Asked of version 1 only. */
+  readonly isWhole: (fields: Fields) => fields is Fields & T
+}
+
+/**
+ * A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is
+ * damaged or not of version 1. No message quotes it.
+ */
+export function openStored<T>(text: Cursor, { workspace, source, isWhole }: Stored<T>): T {
+  const fields = storedFields(text)
+  const version = fields?.['v']
+  if (fields && version === 1 && isWhole(fields)) return fields
+  const state =
+    typeof version === 'number' && version !== 1
+      ? `of version ${version}, and only version 1 can be read here`
+      : 'damaged'
+  throw new ConnectorError(
+    'journal_corrupt',
+    `The journal's cursor for ${source} of workspace ${workspace} is ${state}: ` +
+      'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal reads this source from its start again',
+  )
+}
+
+/** Undefined where it is no JSON object: the parser's own message would quote it. */
+export function storedFields(text: string): Fields | undefined {
+  try {
+    return fieldsOf(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
+
+export const fieldsOf = (value: unknown): Fields | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
+
+/** Are they all numbers, each of them finite? */
+export function areNumbers(value: unknown, ...names: readonly string[]): boolean {
+  const fields = fieldsOf(value)
+  return fields !== undefined && names.every((name) => Number.isFinite(fields[name]))
+}
+
+export const isNullOr = (value: unknown, check: (value: unknown) => boolean): boolean =>
+  value === null || check(value)
+
+export const isListOf = (value: unknown, check: (value: unknown) => boolean): boolean =>
+  Array.isArray(value) && value.every((item) => check(item))
+
+export const isText = (value: unknown): boolean => typeof value === 'string'
