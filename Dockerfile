@@ -12,6 +12,7 @@ COPY src src
 RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json
 
 FROM ${NODE_IMAGE} AS production
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts --omit=dev --omit=optional
