@@ -196,6 +196,46 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|is not what the API sent/,
   },
   {
+    name: 'readers may hold all of the room',
+    law: '4: all held bodies and batches stay within 32 MB; no reader keeps a sink waiting',
+    edits: [
+      {
+        file: 'src/model/room.ts',
+        find: 'const READING_BYTES = 24 * 1024 * 1024',
+        replace: 'const READING_BYTES = ALL_BYTES',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/model/room.test.ts',
+        title: 'readers and sinks hold no more than 32 MiB together, and 8 of them no reader enters',
+      },
+      {
+        file: 'test/unit/app/app.test.ts',
+        title: 'twelve APIs that stall in the middle of their answers keep no sink from sending',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'what readers hold does not count in the room of all',
+    law: '4: all held bodies and batches of the process together stay within 32 MB',
+    edits: [
+      {
+        file: 'src/model/room.ts',
+        find: 'reading: new Room(READING_BYTES, all)',
+        replace: 'reading: new Room(READING_BYTES)',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/model/room.test.ts',
+        title: 'readers and sinks hold no more than 32 MiB together, and 8 of them no reader enters',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'a request’s place comes back 60 s after it was sent, not after it was answered',
     law: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [

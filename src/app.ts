@@ -8,7 +8,7 @@ import type { JournalOptions } from './journal/journal.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
 import type { Past } from './model/past.ts'
-import { Room } from './model/room.ts'
+import { openRooms } from './model/room.ts'
 import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
@@ -23,8 +23,6 @@ import { openReading } from './reading.ts'
 import type { Shipping } from './shipping.ts'
 import { openShipping } from './shipping.ts'
 
-/** All held bodies and batches of the process (law 4). */
-const ROOM_BYTES = 32 * 1024 * 1024
 const PRUNE_EVERY_MS = 60_000
 /** A delivery under way gets this long at a stop, so that its receiver does not get the same again. */
 const FINISH_MS = 2_500
@@ -84,17 +82,19 @@ export async function openApp(
   const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
   const told = () => backfills.list().map(statusOf)
   const board = openBoard({ clock, metrics, version, budget, backfills: told, ...kept })
+  const rooms = openRooms()
   const parts = {
     config,
     outside,
     mode,
     journal,
     board,
-    room: new Room(ROOM_BYTES),
+    room: rooms.all,
     instance: await instanceOf(journal, outside),
     taps: new Taps(),
   }
-  const readings = config.workspaces.map((workspace) => openReading(parts, workspace))
+  const toRead = { ...parts, room: rooms.reading }
+  const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
   const backfills = new Backfills({ ranges, journal, clock, random: outside.random })

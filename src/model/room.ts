@@ -1,18 +1,26 @@
 // The process's allowance of held bytes (law 4): readers and sinks wait here for room before they hold a body or a batch.
 
+/** All held bodies and batches of the process. */
+const ALL_BYTES = 32 * 1024 * 1024
+/** Of these, what readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
+const READING_BYTES = 24 * 1024 * 1024
+
 interface Waiter {
   readonly bytes: number
   enter(): void
 }
 
-/** First come, first served, so that a large holder is not starved by small ones. */
+/** First come, first served, so that a large holder is not starved by small ones. A part of a room bounds one kind of holder: the rest is left to the others. */
 export class Room {
   readonly #capacityBytes: number
+  readonly #around: Room | undefined
   #heldBytes = 0
   readonly #waiting: Waiter[] = []
 
-  constructor(capacityBytes: number) {
+  /** `around`: what is held here is held there too. */
+  constructor(capacityBytes: number, around?: Room) {
     this.#capacityBytes = capacityBytes
+    this.#around = around
   }
 
   get heldBytes(): number {
@@ -26,15 +34,25 @@ export class Room {
     if (this.#waiting.length > 0 || this.#heldBytes + wanted > this.#capacityBytes)
       await this.#turn(wanted, signal)
     else this.#heldBytes += wanted
-    return this.#wayOut(wanted)
+    const leave = this.#wayOut(wanted)
+    if (!this.#around) return leave
+    try {
+      return both(await this.#around.enter(wanted, signal), leave)
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
 
   /** The way out, or undefined where there is no room right now: for what can do without. */
   tryEnter(bytes: number): (() => void) | undefined {
     const wanted = Math.min(bytes, this.#capacityBytes)
     if (this.#waiting.length > 0 || this.#heldBytes + wanted > this.#capacityBytes) return undefined
+    const leaveAround = this.#around?.tryEnter(wanted)
+    if (this.#around && !leaveAround) return undefined
     this.#heldBytes += wanted
-    return this.#wayOut(wanted)
+    const leave = this.#wayOut(wanted)
+    return leaveAround ? both(leaveAround, leave) : leave
   }
 
   #wayOut(bytes: number): () => void {
@@ -74,4 +92,15 @@ export class Room {
       next.enter()
     }
   }
+}
+
+/** The room of a process, and the part of it that its readers enter. */
+export function openRooms(): { readonly all: Room; readonly reading: Room } {
+  const all = new Room(ALL_BYTES)
+  return { all, reading: new Room(READING_BYTES, all) }
+}
+
+const both = (one: () => void, other: () => void) => () => {
+  one()
+  other()
 }

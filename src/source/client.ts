@@ -22,6 +22,9 @@ const pageLimits: BodyLimits = {
   minBytesPerSecond: 32 * 1024,
 }
 
+/** However small an answer is, its buffers are not. */
+const LEAST_BODY_BYTES = 256 * 1024
+
 /** A key's file is looked at again this often, since keys rotate (spec §2.2 `api:token_mgmt_rotate`). */
 const KEY_LOOK_MS = 1000
 
@@ -115,7 +118,7 @@ export class Client {
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
     const limits = ask.limits ?? pageLimits
-    const { budget, room, clock, watch } = this.#options
+    const { budget, clock, watch } = this.#options
     const waitedFrom = clock.elapsed()
     const answered = await budget.enter(lane, signal, () => watch.state('waiting')).catch(stoppedOr)
     const waitedMs = clock.elapsed() - waitedFrom
@@ -125,7 +128,6 @@ export class Client {
     const startedAt = clock.elapsed()
     let code = 'aborted'
     try {
-      leaveRoom = await room.enter(WHOLE_BODY_BYTES, signal)
       const deadline = new Deadline(clock, limits, signal)
       try {
         const sentAt = clock.now()
@@ -133,6 +135,7 @@ export class Client {
         code = String(reply.status)
         if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, reply)
         checkType(ask, reply)
+        leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         yield* use({ serverAt: serverTimeMs(reply.headers), sentAt, body: finishing(body, answered) })
       } finally {
@@ -145,6 +148,19 @@ export class Client {
       answered()
       leaveRoom?.()
       watch.request(code, clock.elapsed() - startedAt)
+    }
+  }
+
+  /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
+  async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
+    deadline.rest()
+    try {
+      return await this.#options.room.enter(heldBytes(reply), signal)
+    } catch (error) {
+      leave(reply)
+      throw error
+    } finally {
+      deadline.resume()
     }
   }
 
@@ -214,6 +230,13 @@ async function* progressing(
     deadline.progress(chunk.length)
     yield chunk
   }
+}
+
+/** What is held of a body at most: all of it where the server says that it is small, so that many small answers stand beside a slow one. */
+function heldBytes({ headers }: HttpReply): number {
+  const told = headers['content-length'] ?? ''
+  if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(told)) return WHOLE_BODY_BYTES
+  return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(told)))
 }
 
 const named = ({ method, path }: Ask): string => `${method} ${path.split('?')[0] ?? path}`

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Transport } from '../../../src/model/http.ts'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import type { Journal } from '../../../src/model/journal.ts'
 import type { Line } from './house.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import { acceptAll, never, openHouse, refuseToken, reply, until, withMethods } from './house.ts'
@@ -218,4 +219,47 @@ describe('the log', () => {
     const { house: again } = await start({ folder: place.folder })
     expect(told(again.lines).filter((line) => line.includes('former'))).toHaveLength(1)
   })
+})
+
+/** Answers of which nothing comes but the head, until they are left; how many there are and were. */
+function stalledAnswers() {
+  const seen = { open: 0, left: 0 }
+  const answer = (): HttpReply => {
+    seen.open++
+    const returned = async () => {
+      seen.left++
+      return { done: true as const, value: undefined }
+    }
+    const body = { [Symbol.asyncIterator]: () => ({ next: never, return: returned }) }
+    return { status: 200, headers: { 'content-type': 'application/json' }, body }
+  }
+  return { seen, answer }
+}
+
+test('twelve APIs that stall in the middle of their answers keep no sink from sending', async () => {
+  const others = Array.from({ length: 12 }, (_, i) => `slow-${i}`)
+  const { seen, answer } = stalledAnswers()
+  const kept = Promise.withResolvers<undefined>()
+  const sent = Promise.withResolvers<number>()
+  const api: Transport = async (request, signal) => {
+    if (house && request.headers['authorization'] === 'Bearer acme-key')
+      return house.mock.transport(request, signal)
+    await kept.promise
+    return answer()
+  }
+  const receiver: Transport = async (request, signal) => {
+    sent.resolve(seen.left)
+    return acceptAll(request, signal)
+  }
+  const tamper = (journal: Journal) =>
+    withMethods(journal, {
+      append: async (given) => {
+        const appended = await journal.append(given)
+        kept.resolve(undefined)
+        return appended
+      },
+    })
+  await start({ others, api, receiver, tamper })
+  expect(await sent.promise).toBe(0)
+  expect(seen.open).toBe(others.length)
 })

@@ -62,6 +62,8 @@ interface HouseOptions {
   readonly key?: string
   /** more keys of the workspace's configuration */
   readonly workspace?: object
+  /** whose workspaces are read beside acme, each under the key `<name>-key`: the mock knows none of them */
+  readonly others?: readonly string[]
   readonly maxBytes?: string
   readonly folder?: string
   /** puts itself before the journal */
@@ -83,14 +85,15 @@ export function openHouse(options: HouseOptions = {}) {
     url: 'https://siem.example.com:8088',
     token: 'planted-token',
   }
+  const workspaceNamed = (name: string, key: string) => ({
+    ...{ name, base_url: 'https://api.example.com', api_key: key },
+    audit: { interval: '1s', sweep: '0s' },
+  })
   const config = configSchema.parse({
     journal: { path: join(folder, 'a.db'), max_bytes: options.maxBytes ?? '1MiB' },
     workspaces: [
-      {
-        ...{ name: 'acme', base_url: 'https://api.example.com', api_key: options.key ?? 'acme-key' },
-        audit: { interval: '1s', sweep: '0s' },
-        ...options.workspace,
-      },
+      { ...workspaceNamed('acme', options.key ?? 'acme-key'), ...options.workspace },
+      ...(options.others ?? []).map((name) => workspaceNamed(name, `${name}-key`)),
     ],
     sinks: [
       { name: options.fileSink ?? 'archive', type: 'file', path: join(folder, 'out.ndjson') },

@@ -1,7 +1,7 @@
 // The process's allowance of held bytes: never more than there is, first come, first served.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { Room } from '../../../src/model/room.ts'
+import { openRooms, Room } from '../../../src/model/room.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 
 const never = new AbortController().signal
@@ -70,20 +70,67 @@ it('a way out that is taken twice gives back once', async () => {
   expect(room.heldBytes).toBe(4)
 })
 
+it('who fills a part of a room leaves the rest to the others, and both count in it', async () => {
+  const room = new Room(10)
+  const readers = new Room(6, room)
+  const leave = await readers.enter(6, never)
+  expect([readers.tryEnter(1), room.heldBytes]).toEqual([undefined, 6])
+  const other = await room.enter(4, never)
+  expect(room.heldBytes).toBe(10)
+  leave()
+  expect([readers.heldBytes, room.heldBytes]).toEqual([0, 4])
+  expect(readers.tryEnter(7)).toBeDefined()
+  other()
+  expect([readers.heldBytes, room.heldBytes]).toEqual([6, 6])
+})
+
+it('a part of a room waits where the room itself is full, and one who gives up there holds neither', async () => {
+  const room = new Room(10)
+  const readers = new Room(6, room)
+  const leave = await room.enter(8, never)
+  expect([readers.tryEnter(4), readers.heldBytes]).toEqual([undefined, 0])
+  const leaving = new AbortController()
+  const first = readers.enter(4, leaving.signal)
+  const second = readers.enter(6, never)
+  await settled()
+  leaving.abort()
+  await expect(first).rejects.toThrow()
+  leave()
+  ;(await second)()
+  expect([readers.heldBytes, room.heldBytes]).toEqual([0, 0])
+})
+
+it('readers and sinks hold no more than 32 MiB together, and 8 of them no reader enters', async () => {
+  const { all, reading } = openRooms()
+  await reading.enter(24 * 2 ** 20, never)
+  expect(reading.tryEnter(1)).toBeUndefined()
+  await all.enter(8 * 2 ** 20, never)
+  expect([all.heldBytes, all.tryEnter(1)]).toEqual([32 * 2 ** 20, undefined])
+})
+
 it('whatever comes and goes, no more is held than there is, and in the end nothing', async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.array(fc.record({ bytes: fc.integer({ min: 0, max: 30 }), turns: fc.nat(4), gone: fc.boolean() })),
+      fc.array(
+        fc.record({
+          bytes: fc.integer({ min: 0, max: 30 }),
+          turns: fc.nat(4),
+          gone: fc.boolean(),
+          inPart: fc.boolean(),
+        }),
+      ),
       async (visits) => {
         const room = new Room(20)
+        const part = new Room(12, room)
         await Promise.all(
-          visits.map(async ({ bytes, turns, gone }) => {
+          visits.map(async ({ bytes, turns, gone, inPart }) => {
             const leaving = new AbortController()
-            const entering = room.enter(bytes, leaving.signal)
+            const entering = (inPart ? part : room).enter(bytes, leaving.signal)
             if (gone) leaving.abort()
             try {
               const leave = await entering
               expect(room.heldBytes).toBeLessThanOrEqual(20)
+              expect(part.heldBytes).toBeLessThanOrEqual(12)
               for (let i = 0; i < turns; i++) await settled()
               leave()
             } catch (error) {
@@ -91,7 +138,7 @@ it('whatever comes and goes, no more is held than there is, and in the end nothi
             }
           }),
         )
-        expect(room.heldBytes).toBe(0)
+        expect([room.heldBytes, part.heldBytes]).toEqual([0, 0])
       },
     ),
   )

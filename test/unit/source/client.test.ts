@@ -440,18 +440,64 @@ it('an abort while the request waits for its place says the same', async () => {
   expect((await asked).code).toBe('aborted')
 })
 
-it('a held body takes its place in memory before it is asked for, and waits while there is none', async () => {
-  let asked = 0
+it('a held body takes its place in memory before it is read, and waits while there is none', async () => {
+  let read = 0
   const { ask, room } = open(async () => {
-    asked++
-    return reply({}).given
+    async function* body() {
+      read++
+      yield Buffer.from('[]')
+    }
+    return reply({ body: body() }).given
   })
   const leave = await room.enter(32 * 2 ** 20, never)
   const done = ask()
   await settled()
-  expect(asked).toBe(0)
+  expect(read).toBe(0)
   leave()
   expect(await done).toBe(2)
+})
+
+it('an abort while the body waits for its place closes the connection', async () => {
+  const { given, state } = reply({})
+  const { ask, room, budget } = open(async () => given)
+  const leave = await room.enter(32 * 2 ** 20, never)
+  const leaving = new AbortController()
+  const asked = errorOf(ask(PATH, leaving.signal))
+  await settled()
+  leaving.abort()
+  expect((await asked).code).toBe('aborted')
+  leave()
+  expect([state.left, room.heldBytes, budget.used.places]).toEqual([true, 0, 1])
+})
+
+it('a server that does not answer holds no memory', async () => {
+  const { ask, room } = open(() => new Promise(() => undefined))
+  const leaving = new AbortController()
+  const asked = errorOf(ask(PATH, leaving.signal))
+  await settled()
+  expect(room.heldBytes).toBe(0)
+  leaving.abort()
+  await asked
+})
+
+it.each([
+  ['a body whose length is told, that much', { 'content-length': '1000000' }, 1_000_000],
+  ['a small one, its buffers', { 'content-length': '2' }, 256 * 1024],
+  ['a large one, the part that is held', { 'content-length': '99999999' }, 4 * 2 ** 20],
+  ['a compressed one may become large', { 'content-length': '2', 'content-encoding': 'br' }, 4 * 2 ** 20],
+  ['a length that is none says nothing', { 'content-length': '-1' }, 4 * 2 ** 20],
+  ['a body of unknown length may be large', {}, 4 * 2 ** 20],
+])('%s: the place in memory', async (_title, headers, bytes) => {
+  const stalled = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined) }) }
+  const given = { status: 200, headers: { 'content-type': 'application/json', ...headers }, body: stalled }
+  const { ask, room } = open(async () => given)
+  const leaving = new AbortController()
+  const asked = errorOf(ask(PATH, leaving.signal))
+  await settled()
+  expect(room.heldBytes).toBe(bytes)
+  leaving.abort()
+  await asked
+  expect(room.heldBytes).toBe(0)
 })
 
 it('the wait for a place in memory is not held against the server', async () => {
