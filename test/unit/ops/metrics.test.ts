@@ -275,3 +275,17 @@ describe('the metrics', () => {
     expect(await value()).toBe(0)
   })
 })
+
+it('a scrape lets others in between one metric and the next', async () => {
+  const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+  let turns = 0
+  let over = false
+  const turn = () => {
+    turns++
+    if (!over) setImmediate(turn)
+  }
+  turn()
+  const text = await metrics.render()
+  over = true
+  expect(turns).toBeGreaterThanOrEqual(text.match(/^# TYPE /gm)?.length ?? Infinity)
+})
