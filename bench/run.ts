@@ -1,4 +1,4 @@
-// Every benchmark in turn: the parts, then the whole path. Prints, asserts nothing. `npm run bench`
+// Every benchmark in turn, or those named: the parts, then the whole path. Prints, asserts nothing. `npm run bench [-- workspaces …]`
 import { run as endToEnd } from './end-to-end.ts'
 import { run as history } from './history.ts'
 import { run as journal } from './journal.ts'
@@ -6,8 +6,9 @@ import { run as relp } from './relp.ts'
 import { run as s3 } from './s3.ts'
 import { run as sinks } from './sinks.ts'
 import { run as splitter } from './splitter.ts'
+import { run as workspaces } from './workspaces.ts'
 
-for (const [name, run] of Object.entries({
+const benches = {
   splitter,
   journal,
   sinks,
@@ -15,7 +16,14 @@ for (const [name, run] of Object.entries({
   relp,
   history: () => history(),
   'end to end': () => endToEnd(),
-})) {
+  workspaces: () => workspaces(),
+}
+const wanted = process.argv.slice(2)
+const unknown = wanted.filter((name) => !(name in benches))
+if (unknown.length > 0) throw new Error(`no benchmark is called ${unknown.join(', ')}: there is ${Object.keys(benches).join(', ')}`) // prettier-ignore
+
+for (const [name, run] of Object.entries(benches)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
   process.stdout.write(`\n== ${name}\n`)
   await run()
 }
