@@ -679,7 +679,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: what a sink may not see it never gets',
     edits: [
       {
-        file: 'src/ship/field-names.ts',
+        file: 'src/model/json-names.ts',
         find: 'if (raw[at] === BACKSLASH) return names.indexOf(stringAt(raw, start, end))',
         replace: 'if (raw[at] === BACKSLASH) return -1',
       },

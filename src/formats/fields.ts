@@ -1,10 +1,9 @@
 // Which member of an entry stands in which field, for every format of fields, and where it lies in the entry's bytes.
-import { eachMember, stringAt } from '../model/json-members.ts'
+import { eachMember } from '../model/json-members.ts'
+import { type FindName, findNameOf } from '../model/json-names.ts'
 import type { SourceName } from '../model/source.ts'
 import type { ByteWriter } from '../model/writer.ts'
 import type { EventType } from './event-types.ts'
-
-const BACKSLASH = 92
 
 /** What a field is about. `others` is an object of all members that no other field holds exactly. */
 export type FieldName =
@@ -94,9 +93,8 @@ export interface Found {
 /** The table of one source, and room for what is found of an entry. */
 export interface Table {
   readonly rows: readonly Row[]
-  readonly keys: readonly Uint8Array[]
-  /** bytes of a key as it is written, above which it is none of these */
-  readonly longestKeyBytes: number
+  /** the row of a member's key */
+  readonly rowAt: FindName
   readonly found: Found
 }
 
@@ -104,8 +102,7 @@ function tableOf(rows: readonly Row[]): Table {
   const { length } = rows
   return {
     rows,
-    keys: rows.map(([member]) => Buffer.from(member)),
-    longestKeyBytes: Math.max(...rows.map(([member]) => member.length)) * 6 + 2,
+    rowAt: findNameOf(rows.map(([member]) => member)),
     found: {
       starts: new Int32Array(length),
       ends: new Int32Array(length),
@@ -128,38 +125,17 @@ export function openTables(): Readonly<Record<SourceName, Table>> {
 }
 
 export function findMembers(raw: Uint8Array, table: Table): void {
-  const { found } = table
+  const { found, rowAt } = table
   const { starts, ends, counts } = found
   counts.fill(0)
   found.held.fill(0)
   found.members = 0
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
     found.members++
-    const row = rowAt(raw, keyStart, keyEnd, table)
+    const row = rowAt(raw, keyStart, keyEnd)
     if (row < 0) return
     starts[row] = valueStart
     ends[row] = valueEnd
     if (counts[row] !== 255) counts[row] = (counts[row] as number) + 1
   })
-}
-
-/** The row of the key that `raw[start, end)` is with its quotes; negative where there is none. */
-function rowAt(raw: Uint8Array, start: number, end: number, { rows, keys, longestKeyBytes }: Table): number {
-  if (end - start > longestKeyBytes) return -1
-  for (let row = 0; row < keys.length; row++)
-    if (isWritten(raw, start, end, keys[row] as Uint8Array)) return row
-  for (let at = start; at < end; at++) {
-    if (raw[at] !== BACKSLASH) continue
-    const key = stringAt(raw, start, end)
-    return rows.findIndex(([member]) => member === key)
-  }
-  return -1
-}
-
-/** Does `text` stand in `raw[start, end)` as it is, between quotes? */
-export function isWritten(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
-  const { length } = text
-  if (end - start !== length + 2) return false
-  for (let i = 0; i < length; i++) if (raw[start + 1 + i] !== text[i] || text[i] === BACKSLASH) return false
-  return true
 }

@@ -1,7 +1,7 @@
 // Which entries a sink may never have: those whose top-level member of a name has one of the listed values. Reads bytes, changes none.
 import type { Run } from '../model/journal.ts'
 import { eachMember, stringAt } from '../model/json-members.ts'
-import { findNameOf } from './field-names.ts'
+import { findNameOf } from '../model/json-names.ts'
 
 const QUOTE = 34
 const OPEN_ARRAY = 91

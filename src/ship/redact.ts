@@ -2,8 +2,8 @@
 import { createHmac } from 'node:crypto'
 import { writeEscaped } from '../model/json.ts'
 import { eachMember, type Member, stringAt } from '../model/json-members.ts'
+import { findNameOf } from '../model/json-names.ts'
 import type { ByteWriter } from '../model/writer.ts'
-import { findNameOf } from './field-names.ts'
 
 const QUOTE = 34
 const COMMA = 44

@@ -1,5 +1,5 @@
 // Which of some names a member's key is, however it is written: as it is, or with escapes.
-import { stringAt } from '../model/json-members.ts'
+import { stringAt } from './json-members.ts'
 
 const BACKSLASH = 92
 
@@ -12,14 +12,18 @@ export function findNameOf(names: readonly string[]): FindName {
   const longestBytes = Math.max(0, ...names.map(({ length }) => 6 * length)) + 2
   return (raw, start, end) => {
     if (end - start > longestBytes) return -1
+    for (let index = 0; index < keys.length; index++)
+      if (isWritten(raw, start, end, keys[index] as Uint8Array)) return index
     for (let at = start + 1; at < end - 1; at++)
       if (raw[at] === BACKSLASH) return names.indexOf(stringAt(raw, start, end))
-    return keys.findIndex((key) => isSame(raw, start + 1, end - 1, key))
+    return -1
   }
 }
 
-function isSame(raw: Uint8Array, start: number, end: number, key: Uint8Array): boolean {
-  if (end - start !== key.length) return false
-  for (let i = 0; i < key.length; i++) if (raw[start + i] !== key[i]) return false
+/** Does `text` stand in `raw[start, end)` as it is, between quotes? */
+export function isWritten(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
+  const { length } = text
+  if (end - start !== length + 2) return false
+  for (let i = 0; i < length; i++) if (raw[start + 1 + i] !== text[i] || text[i] === BACKSLASH) return false
   return true
 }
