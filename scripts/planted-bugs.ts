@@ -13,8 +13,11 @@ import {
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { format } from 'prettier'
-import { plantedBugs } from './planted-bugs-list.ts'
+import { areaBugs } from './planted-bugs-areas.ts'
+import { plantedBugs as otherBugs } from './planted-bugs-list.ts'
 import type { Detector, PlantedBug } from './planted-bugs-list.ts'
+
+const plantedBugs = [...otherBugs, ...areaBugs]
 
 const root = join(import.meta.dirname, '..')
 const DOCS = join(root, 'docs/planted-bugs.md')
@@ -162,7 +165,7 @@ npm run test:planted -- fsync NORMAL # those whose name holds one of these words
 \`\`\`
 
 A range of seeds notices when one of its seeds fails; \`npm run simulate -- <how many> <from>\` runs it alone. The bugs stand as data in
-\`scripts/planted-bugs-list.ts\`; this page is written from them by \`node scripts/planted-bugs.ts --docs\`.
+\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\`; this page is written from them by \`node scripts/planted-bugs.ts --docs\`.
 
 | bug | planted in | law that it breaks | noticed by |
 | --- | --- | --- | --- |

@@ -1,0 +1,166 @@
+// The planted bugs of the history and the vault, as data: see planted-bugs-list.ts.
+import type { Detector, PlantedBug } from './planted-bugs-list.ts'
+
+/** Of the seeds from 4 on some read history, of both versions, and the vault. */
+const areaSeeds: Detector = { seeds: 24, from: 4 }
+
+const late = 'the last days are read again, the youngest most often, and what came late is counted as late'
+const version = 'the same id with other content is a new version, and reaches the formats as one'
+
+export const areaBugs: readonly PlantedBug[] = [
+  {
+    name: 'a window of the history is marked as read with its first part',
+    law: '8: a window is done in its last chunk only',
+    edits: [
+      {
+        file: 'src/source/history-window.ts',
+        find: 'yield midPart(pending, headAt)',
+        replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
+          if (walk?.at === window.from) walk.at = window.to
+        yield lastPart(step, pending, { headAt })`,
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/history-crash.test.ts',
+        title: 'a process that dies between any two parts of an answer goes on as if it had not',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'the last days of the history are not read again',
+    law: '8: history has no cursor, the last days are re-read',
+    edits: [
+      {
+        file: 'src/source/history-due.ts',
+        find: "when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
+        replace: "when('sweep', sweep && nextReread(options, cursor, now) ? now : Infinity)",
+      },
+    ],
+    tests: [{ file: 'test/unit/source/history.test.ts', title: late }, areaSeeds],
+    says: /AssertionError|missing \(of \d+\): v2|were served and/,
+  },
+  {
+    name: 'rows of version 1 are called by their bytes alone',
+    law: '8: v1 rows: hash of the bytes and ordinal among equals',
+    edits: [
+      {
+        file: 'src/source/history-rows.ts',
+        find: '-${ordinal}`',
+        replace: '-${Math.min(ordinal, 1)}`',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/history-versions.test.ts',
+        title: 'rows of v1 are shipped byte for byte, called by their hash and their ordinal',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a day whose ordinals count is asked for with a second more on both sides',
+    law: '8: rows without a timestamp are read in windows of exactly one UTC day',
+    edits: [
+      {
+        file: 'src/source/history-window.ts',
+        find: 'const margin = window.isDay ? 0 : 1',
+        replace: 'const margin = 1',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/history-versions.test.ts',
+        title:
+          'rows without a readable time are dated with their day, and never shipped from a window that is none',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'an event that comes again with other content is taken for known',
+    law: 'the same history id with other content is shipped again, as a new version',
+    edits: [
+      {
+        file: 'src/journal/keys.ts',
+        find: 'if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0',
+        replace: 'if (before.length > 0 && contentHash.length > 0) return 0',
+      },
+    ],
+    tests: [{ file: 'test/unit/source/history.test.ts', title: version }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'rows without a time say nothing about the unit',
+    law: 'the unit of start_time is found, whatever the rows say of themselves',
+    edits: [
+      {
+        file: 'src/source/history-unit.ts',
+        find: "naming && naming.leftOut > 0 ? 'rows' : 'nothing'",
+        replace: "naming && naming.leftOut > 1e9 ? 'rows' : 'nothing'",
+      },
+    ],
+    tests: [
+      { file: 'test/unit/source/history-faults.test.ts', title: 'rows without a time prove the unit too' },
+      { seeds: 2, from: 64 },
+    ],
+    says: /AssertionError|were served and 0 are there/,
+  },
+  {
+    name: 'query text is sent to every sink that names nothing',
+    law: '11: query text is off unless asked for, per workspace and again per sink',
+    edits: [
+      {
+        file: 'src/config/sink.ts',
+        find: "    .default(['audit', 'history.usage', 'vault.projects'])",
+        replace: "    .default(['audit', 'history.usage', 'history.query', 'vault.projects'])",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/content.test.ts',
+        title: 'query events reach only the sinks that name history.query, and only as they may see them',
+      },
+      { seeds: 1, from: 12 },
+    ],
+    says: /AssertionError|lines of history.query, which it did not ask for/,
+  },
+  {
+    name: 'a project is told as deleted when one pass misses it',
+    law: 'vault: two complete passes agree before a deletion is told',
+    edits: [
+      {
+        file: 'src/source/vault-pass.ts',
+        find: 'const longer = missing.filter(({ seen }) => seen < last.n)',
+        replace: 'const longer = missing',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/vault.test.ts',
+        title: 'a project that is gone is told when two passes agree, the second a minute later',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a project that is missing for two passes is told as deleted, whatever moved meanwhile',
+    law: 'vault: a list that shifts while it is paged yields no false deletion',
+    edits: [
+      {
+        file: 'src/source/vault-pass.ts',
+        find: "const gone = doubt === 'none' ? longer : []",
+        replace: 'const gone = longer',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/vault.test.ts',
+        title:
+          'a project that deletions hide from two passes in a row, with the totals as they should be, is not told as deleted',
+      },
+    ],
+    says: /AssertionError/,
+  },
+]
