@@ -3,9 +3,11 @@ import type { Command } from 'commander'
 import { each, eachNumber, port, wholeNumber } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
 import { bundle } from './bundle.ts'
+import { backfill } from './backfill.ts'
 import { configPrint } from './config-print.ts'
 import { init } from './init.ts'
 import { exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
+import { reconcile } from './reconcile.ts'
 import { replay } from './replay.ts'
 import { run } from './run.ts'
 import { schema } from './schema.ts'
@@ -178,6 +180,33 @@ export const specs: readonly CommandSpec[] = [
         .option('--workspace <name>', 'only entries of this one')
         .option('--dry-run', 'count them, send nothing', false),
     run: replay,
+  },
+  {
+    name: 'backfill',
+    summary: 'have the daemon read a span of the past again, and keep what is not known',
+    options: (command) =>
+      withConfig(command)
+        .option(
+          '--from <time>',
+          "the entries' own time, included: a time, a day, or a span back from now such as 24h",
+        )
+        .option('--to <time>', 'excluded (default: now)')
+        .option('--workspace <name>', 'only this one')
+        .option('--source <name>', 'only this one: audit')
+        .option('--status', 'how far those under way are, and begin none', false)
+        .option('--cancel', 'end those under way; what they read stays', false),
+    run: backfill,
+  },
+  {
+    name: 'reconcile',
+    summary: 'walk the API again over whole UTC days and hold it against the journal; a report to sign',
+    options: (command) =>
+      withConfig(command)
+        .requiredOption('--from <time>', 'the first day: a time, a day, or a span back from now such as 7d')
+        .option('--to <time>', 'excluded (default: the last midnight, UTC)')
+        .option('--workspace <name>', 'only this one')
+        .option('--json', 'the report as data', false),
+    run: reconcile,
   },
   { name: 'dead-letters', summary: 'what a sink refuses for good', commands: letterCommands },
   { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },

@@ -1,0 +1,140 @@
+// What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
+import type { Balance, BalanceRow } from '../model/balance.ts'
+import type { DayRange } from '../model/journal.ts'
+import type { SurveyDay } from '../model/past.ts'
+import type { Origin } from '../model/source.ts'
+import type { Walked } from './reconcile-walk.ts'
+
+export const DAY_MS = 86_400_000
+export const DAY_US = 86_400_000_000
+
+/**
+ * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `surplus`: more is
+ * told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
+ */
+export type Result = 'even' | 'missing' | 'surplus' | 'moving'
+
+export interface ReadRow extends Omit<SurveyDay, 'day'> {
+  readonly workspace: string
+  readonly source: string
+  /** such as 2026-01-31, UTC */
+  readonly day: string
+  /** as the journal's books have it */
+  readonly kept: number
+  /** kept, and not shown by the API any more, or kept twice after its key was forgotten */
+  readonly no_longer_shown: number
+  /** `keys`: each entry was looked up; `counts`: keys of this day may be forgotten, only numbers are compared */
+  readonly proven_by: 'keys' | 'counts'
+  readonly result: Result
+}
+
+export interface SinkRow extends Omit<BalanceRow, 'origin' | 'day'> {
+  readonly workspace: string
+  readonly source: string
+  readonly day: string
+  readonly result: Result
+}
+
+export interface ReconcileReport {
+  readonly version: string
+  readonly instance: string | null
+  readonly journal: string
+  readonly from: string
+  /** excluded */
+  readonly to: string
+  readonly made_at: string
+  /** through the running daemon, or with the journal to itself */
+  readonly daemon_running: boolean
+  readonly sources: readonly {
+    readonly workspace: string
+    readonly source: string
+    readonly host: string | null
+    /** of the key, as the audit log names it; null: the walk met no fetch of ours */
+    readonly user: string | null
+    /** places at which the API could not be read whole */
+    readonly gaps: number
+    readonly unknown: readonly { readonly id: string; readonly day: string }[]
+  }[]
+  readonly read: readonly ReadRow[]
+  readonly sinks: readonly SinkRow[]
+  readonly keys_since: string
+  readonly balanced: boolean
+}
+
+export interface Findings {
+  readonly version: string
+  readonly instance: string | undefined
+  readonly journal: string
+  readonly running: boolean
+  /** by workspace */
+  readonly hosts: ReadonlyMap<string, string>
+  readonly days: DayRange
+  readonly nowMs: number
+  /** keys of entries from here on are all kept */
+  readonly keysSinceMs: number
+  readonly walked: readonly Walked[]
+  readonly balance: Balance
+}
+
+const iso = (ms: number) => new Date(ms).toISOString()
+const dayText = (day: number) => iso(day * DAY_MS).slice(0, 10)
+const isSame = (a: Origin, b: Origin) => a.workspace === b.workspace && a.source === b.source
+
+export function reportOf(findings: Findings): ReconcileReport {
+  const { days, nowMs, walked, keysSinceMs, instance } = findings
+  const read = walked.flatMap((one) => readRows(findings, one))
+  const sinks = sinkRows(findings)
+  const judged = [...read, ...sinks].filter(({ result }) => result !== 'moving')
+  const isWhole = walked.every(({ gaps }) => gaps === 0)
+  return {
+    ...{ version: findings.version, instance: instance ?? null, journal: findings.journal },
+    ...{ from: iso(days.fromDay * DAY_MS), to: iso(days.toDay * DAY_MS), made_at: iso(nowMs) },
+    daemon_running: findings.running,
+    sources: walked.map(({ origin, user, gaps, unknown }) => ({
+      ...{ workspace: origin.workspace, source: origin.source },
+      ...{ host: findings.hosts.get(origin.workspace) ?? null, user: user ?? null, gaps },
+      unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day) })),
+    })),
+    ...{ read, sinks, keys_since: iso(keysSinceMs) },
+    // A report on nothing but today proves nothing.
+    balanced: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
+  }
+}
+
+function readRows(findings: Findings, { origin, days }: Walked): ReadRow[] {
+  const { fromDay, toDay } = findings.days
+  return Array.from({ length: toDay - fromDay }, (_, i) => {
+    const day = fromDay + i
+    const empty = { day, fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+    return readRow(findings, origin, days.find((one) => one.day === day) ?? empty)
+  })
+}
+
+function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyDay): ReadRow {
+  const { balance, nowMs, keysSinceMs } = findings
+  const books = balance.kept.find((row) => row.day === day && isSame(row.origin, origin))
+  const kept = books?.kept ?? 0
+  // Where nothing is unknown, each was looked up and found.
+  const byKeys = day * DAY_MS >= keysSinceMs || counts.unknown === 0
+  const here = byKeys ? counts.known : counts.known + counts.unknown
+  const isMissing = byKeys ? counts.unknown > 0 : here > kept
+  const result = isMissing ? 'missing' : here > kept ? 'surplus' : 'even'
+  return {
+    ...{ workspace: origin.workspace, source: origin.source, day: dayText(day), ...counts, kept },
+    no_longer_shown: Math.max(0, kept - here),
+    proven_by: byKeys ? 'keys' : 'counts',
+    result: isMoving(day, nowMs) ? 'moving' : result,
+  }
+}
+
+const isMoving = (day: number, nowMs: number) => (day + 1) * DAY_MS > nowMs
+
+function sinkRows({ balance, nowMs }: Findings): SinkRow[] {
+  return balance.rows.map(({ origin, day, ...row }) => {
+    const result = row.missing > 0 ? 'missing' : row.missing < 0 ? 'surplus' : 'even'
+    return {
+      ...{ workspace: origin.workspace, source: origin.source, ...row, day: dayText(day) },
+      result: isMoving(day, nowMs) ? 'moving' : result,
+    }
+  })
+}

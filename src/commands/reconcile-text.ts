@@ -1,0 +1,148 @@
+// The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
+import { columns, plain } from './columns.ts'
+import type { ReadRow, ReconcileReport, SinkRow } from './reconcile-report.ts'
+
+const number = (count: number) => count.toLocaleString('en-US')
+const counted = (count: number, one: string, many: string) => `${number(count)} ${count === 1 ? one : many}`
+
+export function reportText(report: ReconcileReport): string {
+  return [
+    headText(report),
+    `What the API shows now, and what of it is known here\n\n${readTable(report.read)}`,
+    unknownText(report),
+    `What became of each entry kept, by sink\n\n${sinkTable(report.sinks)}`,
+    `Verdict\n\n${verdictOf(report)}\n`,
+    `What this does not prove\n\n${limitsOf(report)}`,
+    'Name ______________________  Date ______________  Signature ______________________\n',
+  ]
+    .filter((text) => text !== '')
+    .join('\n')
+}
+
+function headText({
+  version,
+  instance,
+  journal,
+  from,
+  to,
+  made_at,
+  daemon_running,
+  sources,
+}: ReconcileReport) {
+  const days = (Date.parse(to) - Date.parse(from)) / 86_400_000
+  const rows = [
+    ['Program', `auditferry ${version}, instance ${instance ?? 'unknown'}`],
+    ['Journal', `${journal}, ${daemon_running ? 'through the running daemon' : 'no daemon running'}`],
+    ['Span', `${from} to ${to}, the end excluded: ${counted(days, 'UTC day', 'UTC days')}`],
+    ['Made', made_at],
+    ...sources.map(({ workspace, source, host, user }) => [
+      'Read',
+      `${workspace} ${source} from ${host ?? 'unknown'}; ${user === null ? 'which user the key is, is unknown' : `the key is ${user}`}`,
+    ]),
+  ]
+  return `Reconciliation\n\n${columns(rows)}`
+}
+
+function readTable(read: readonly ReadRow[]): string {
+  const head = [
+    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'FILTERED', 'MALFORMED', 'UNKNOWN', 'KEPT'],
+    ...['NOT SHOWN', 'PROVEN BY', 'RESULT'],
+  ]
+  const rows = read.map((row) => [
+    ...[`${row.workspace} ${row.source}`, row.day],
+    ...[row.fetched, row.known, row.filtered, row.malformed, row.unknown].map(number),
+    ...[row.kept, row.no_longer_shown].map(number),
+    ...[row.proven_by, row.result],
+  ])
+  return columns([head, ...rows])
+}
+
+function sinkTable(sinks: readonly SinkRow[]): string {
+  if (sinks.length === 0) return 'Nothing was kept of these days.\n'
+  const head = [
+    ...['SINK', 'SOURCE', 'DAY', 'KEPT', 'BEFORE', 'ACCEPTED', 'FILTERED', 'PARKED', 'DROPPED', 'OWED'],
+    ...['MISSING', 'RESULT'],
+  ]
+  const rows = sinks.map((row) => [
+    ...[row.sink, `${row.workspace} ${row.source}`, row.day],
+    ...[row.kept, row.before, row.accepted, row.filtered, row.parked, row.dropped, row.owed].map(number),
+    ...[number(row.missing), row.result],
+  ])
+  return columns([head, ...rows])
+}
+
+function unknownText({ sources }: ReconcileReport): string {
+  const lines = sources.flatMap(({ workspace, source, unknown }) =>
+    unknown.map(({ id, day }) => `${workspace} ${source}  ${day}  ${plain(id)}`),
+  )
+  return lines.length === 0 ? '' : `Not known here, the first ones\n\n${lines.join('\n')}\n`
+}
+
+const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
+  rows.reduce((all, row) => all + of(row), 0)
+
+function verdictOf(report: ReconcileReport): string {
+  const { read, sinks, sources, balanced } = report
+  const fetched = sum(read, (row) => row.fetched)
+  if (balanced) return `BALANCED. ${balancedText(fetched, sinks)}`
+  const gaps = sum(sources, (source) => source.gaps)
+  const judged = read.filter(({ result }) => result !== 'moving')
+  const lacking = sum(judged, ({ result, proven_by, unknown, known, kept }) =>
+    result !== 'missing' ? 0 : proven_by === 'keys' ? unknown : known + unknown - kept,
+  )
+  const clauses = [
+    ...(judged.length === 0 ? ['no day of the span is over yet'] : []),
+    ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
+    ...(lacking > 0
+      ? [
+          `${counted(lacking, 'entry', 'entries')} that the API shows ${lacking === 1 ? 'is' : 'are'} not here (auditferry backfill over the same span fetches ${lacking === 1 ? 'it' : 'them'})`,
+        ]
+      : []),
+    ...(judged.some(({ result }) => result === 'surplus')
+      ? ['more is known than was ever counted as kept']
+      : []),
+    ...sinkClauses(sinks),
+  ]
+  return `NOT BALANCED: ${clauses.join('; ')}.`
+}
+
+function sinkClauses(sinks: readonly SinkRow[]): string[] {
+  const uneven = sinks.filter(({ result }) => result === 'missing' || result === 'surplus')
+  return [...new Set(uneven.map(({ sink }) => sink))].map((sink) => {
+    const own = uneven.filter((row) => row.sink === sink)
+    const lost = sum(own, ({ missing }) => Math.max(0, missing))
+    const over = sum(own, ({ missing }) => Math.max(0, -missing))
+    const both = [
+      ...(lost > 0 ? [`of ${counted(lost, 'entry', 'entries')} kept nothing is known`] : []),
+      ...(over > 0 ? [`${counted(over, 'entry', 'entries')} more came out than in`] : []),
+    ]
+    return `at ${sink} ${both.join(', and ')}`
+  })
+}
+
+function balancedText(fetched: number, sinks: readonly SinkRow[]): string {
+  const open = (of: (row: SinkRow) => number, what: string) => {
+    const count = sum(sinks, of)
+    return count === 0 ? [] : [`${number(count)} ${what}`]
+  }
+  const left = [
+    ...open(({ owed }) => owed, 'still owed'),
+    ...open(({ parked }) => parked, 'refused by a receiver and kept as dead letters'),
+    ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
+    ...open(({ before }) => before, 'from before the counting of a sink began'),
+  ]
+  const all = `Each of the ${counted(fetched, 'element', 'elements')} that the API shows is known here, filtered by types, or malformed and in quarantine, and each sink accounts for every entry kept`
+  return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
+}
+
+function limitsOf({ read, keys_since }: ReconcileReport): string {
+  const moving = read.some(({ result }) => result === 'moving')
+  const lines = [
+    `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
+    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept twice.',
+    'FILTERED goes by the types of today; MALFORMED has no time of its own and stands on the day where it was met, and its bytes are in quarantine.',
+    'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
+    ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
+  ]
+  return lines.map((line) => `- ${line}\n`).join('')
+}

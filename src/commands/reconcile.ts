@@ -1,0 +1,166 @@
+// `reconcile`: walks the API again over whole UTC days, keeps nothing, and holds what it shows against the journal's books and keys.
+import { existsSync } from 'node:fs'
+import { openApp } from '../app.ts'
+import { realFiles } from '../config/files.ts'
+import type { Config } from '../config/schema.ts'
+import { loadToRun } from '../config/surroundings.ts'
+import { balanceOf } from '../model/balance.ts'
+import type { Balance } from '../model/balance.ts'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { DayRange, Journal } from '../model/journal.ts'
+import type { Past, PastSpan } from '../model/past.ts'
+import type { Origin } from '../model/source.ts'
+import { systemClock } from '../ops/clock.ts'
+import { connectControl } from '../ops/control-client.ts'
+import { configFile, references } from './config-file.ts'
+import { spanOf } from './instants.ts'
+import { knownConfig } from './known-config.ts'
+import { realOutside } from './outside.ts'
+import { DAY_MS, DAY_US, reportOf } from './reconcile-report.ts'
+import { reportText } from './reconcile-text.ts'
+import { walkOver } from './reconcile-walk.ts'
+import type { Walked } from './reconcile-walk.ts'
+import { exitCodes, type World } from './world.ts'
+
+export interface ReconcileOptions {
+  readonly config?: string
+  readonly from: string
+  readonly to?: string
+  readonly workspace?: string
+  readonly json: boolean
+}
+
+interface Opened {
+  readonly past: Pick<Past, 'origins' | 'survey'>
+  readonly books: Pick<Journal, 'counts' | 'owed'>
+  readonly instance: string | undefined
+  readonly running: boolean
+  close(): Promise<void>
+}
+
+/** While the daemon works an entry may be between two columns for a moment: what stays uneven so often is uneven. */
+const BALANCE_TRIES = 5
+const BALANCE_MS = 1_000
+
+export async function reconcile(
+  world: World,
+  options: ReconcileOptions,
+  clock: Clock = systemClock,
+): Promise<number> {
+  const file = configFile(world, options.config)
+  const known = knownConfig(file, world)
+  const days = daysOf(world, options, clock.now())
+  if (!days) return exitCodes.usage
+  const opened = await open(world, file, known)
+  try {
+    const origins = (await opened.past.origins()).filter(
+      ({ workspace }) => (options.workspace ?? workspace) === workspace,
+    )
+    if (origins.length === 0) {
+      world.stderr('auditferry: no source that is switched on and can be walked again is meant\n')
+      return exitCodes.failed
+    }
+    const walked = await walkAll(world, opened.past, origins, days, clock)
+    if (!walked) return exitCodes.failed
+    const sinks = known.sinks.map(({ name }) => name)
+    const balance = await evenBalance(opened.books, days, sinks, origins, clock)
+    const report = reportOf({
+      ...{ version: world.version, instance: opened.instance, journal: known.journal.path, balance, walked },
+      ...{ running: opened.running, hosts: hostsOf(known), days, nowMs: clock.now() },
+      keysSinceMs: clock.now() - known.journal.keep_keys,
+    })
+    world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
+    return report.balanced ? exitCodes.done : exitCodes.failed
+  } finally {
+    await opened.close()
+  }
+}
+
+/** Whole UTC days, rounded outwards; up to the last midnight unless told. */
+function daysOf(world: World, { from, to }: ReconcileOptions, nowMs: number): DayRange | undefined {
+  const today = Math.floor(nowMs / DAY_MS)
+  const span = spanOf(world, from, to ?? new Date(today * DAY_MS).toISOString(), nowMs)
+  if (!span) return undefined
+  const fromDay = Math.floor(span.fromUs / DAY_US)
+  const toDay = Math.min(Math.ceil(span.toUs / DAY_US), today + 1)
+  if (fromDay >= toDay) {
+    world.stderr('error: --from must be earlier than now\n')
+    return undefined
+  }
+  if (fromDay * DAY_US !== span.fromUs || toDay * DAY_US !== span.toUs) {
+    const text = (day: number) => new Date(day * DAY_MS).toISOString().slice(0, 10)
+    world.stderr(
+      `auditferry: whole UTC days are held against each other: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
+    )
+  }
+  return { fromDay, toDay }
+}
+
+async function open(world: World, file: string, known: Config): Promise<Opened> {
+  const { path } = known.journal
+  const client = await connectControl(path)
+  if (client)
+    return {
+      ...{ past: client, books: client, running: true, instance: await client.instance() },
+      close: () => Promise.resolve(),
+    }
+  if (!existsSync(path))
+    throw new ConnectorError(
+      'misconfigured',
+      `There is no journal at ${path} yet: nothing has run on this configuration`,
+    )
+  const config = loadToRun(file, references(world), realFiles)
+  const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
+  const app = await openApp(quiet, realOutside(quiet, world), { once: true })
+  return {
+    ...{ past: app.past, books: app.journal, running: false, instance: await app.journal.note('instance') },
+    close: () => app.stop(),
+  }
+}
+
+/** One after the other: they share the budget anyway. Undefined, and said, where one could not be walked to its end. */
+async function walkAll(
+  world: World,
+  past: Opened['past'],
+  origins: readonly Origin[],
+  { fromDay, toDay }: DayRange,
+  clock: Clock,
+): Promise<readonly Walked[] | undefined> {
+  const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
+  const all: Walked[] = []
+  for (const origin of origins) {
+    const walked = await walkOver({ past, origin, span, clock, world })
+    if (!walked) {
+      world.stderr('auditferry: stopped before the walk was whole: nothing is told, nothing was changed\n')
+      return undefined
+    }
+    all.push(walked)
+  }
+  return all
+}
+
+async function evenBalance(
+  books: Opened['books'],
+  days: DayRange,
+  sinks: readonly string[],
+  origins: readonly Origin[],
+  clock: Clock,
+): Promise<Balance> {
+  const isMeant = ({ workspace, source }: Origin) =>
+    origins.some((origin) => origin.workspace === workspace && origin.source === source)
+  for (let tries = 1; ; tries++) {
+    const { kept, rows } = await balanceOf(books, days, sinks)
+    const own = {
+      kept: kept.filter(({ origin }) => isMeant(origin)),
+      rows: rows.filter(({ origin }) => isMeant(origin)),
+    }
+    const isEven = own.rows.every(({ missing }) => missing === 0)
+    if (isEven || tries === BALANCE_TRIES) return own
+    await clock.sleep(BALANCE_MS)
+  }
+}
+
+function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {
+  return new Map(workspaces.map(({ name, base_url }) => [name, new URL(base_url).host]))
+}

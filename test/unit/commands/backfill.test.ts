@@ -1,0 +1,118 @@
+// `backfill`: through a real daemon's socket, before the mock.
+import { afterEach, expect, test } from 'vitest'
+import { backfill } from '../../../src/commands/backfill.ts'
+import type { BackfillCommandOptions } from '../../../src/commands/backfill.ts'
+import type { Clock } from '../../../src/model/clock.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
+import { dayText, openPastStand } from './past-stand.ts'
+
+let stand: Awaited<ReturnType<typeof openPastStand>>
+afterEach(() => stand.close())
+
+/** Looks twenty times as often. */
+const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
+
+/** The daemon has begun: it asked, and was refused. */
+async function asked(): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if (stand.mock.requests.some(({ status }) => status === 500)) return
+    await systemClock.sleep(10)
+  }
+  throw new Error('nobody asked')
+}
+
+const options = (more: Partial<BackfillCommandOptions> = {}): BackfillCommandOptions => ({
+  ...{ config: stand.config, from: dayText(3), to: dayText(0), status: false, cancel: false },
+  ...more,
+})
+
+test('with no daemon it says that one must run', async () => {
+  stand = await openPastStand()
+  expect(await backfill(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stderr).toMatch(
+    /no daemon runs on .*keeps the rate limit: start it with: auditferry run/,
+  )
+})
+
+test('a span that was never read is read, delivered, and told in one line', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  expect(await backfill(stand.world, options(), clock)).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toBe('')
+  expect(stdout).toMatch(
+    /^acme audit, \S+ to \S+: done: 75 read, 75 new, 0 known, 0 filtered, 0 quarantined\n$/,
+  )
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('done: 75 read')
+  await stand.stopDaemons()
+  const ids = stand.lines().map((line) => (JSON.parse(line) as { id: string }).id)
+  expect(new Set(ids)).toEqual(new Set(stand.mock.entries().map(({ id }) => id)))
+  expect(ids).toHaveLength(75)
+})
+
+test('a screen gets a bar, which the last line takes the place of', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/\r\u001b\[Kacme audit \[[#.]{30}\] \d+ % {2}\d+ entries read, \d+ new/)
+  expect(stdout.split('\u001b[K').at(-1)).toMatch(/^acme audit, .*done: 75 read/)
+})
+
+test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  stand.mock.setFault('error_500', 1)
+  const following = backfill(stand.world, options(), clock)
+  await asked()
+  stand.stop.abort()
+  expect(await following).toBe(0)
+  expect(stand.heard().stdout).toContain('The daemon goes on with it: auditferry backfill --status')
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
+  expect(await backfill(stand.world, options({ cancel: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toBe('1 backfill ended; what they read stays\n')
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('No backfill is under way')
+})
+
+test('a daemon that restarts goes on with it', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  stand.mock.setFault('error_500', 1)
+  const following = backfill(stand.world, options(), clock)
+  await asked()
+  await stand.stopDaemons()
+  stand.mock.setFault('error_500', undefined)
+  await stand.daemon()
+  expect(await following).toBe(0)
+  expect(stand.heard().stdout).toContain('done: 75 read')
+})
+
+test('what may be forgotten is warned of first', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  stand.write({ start: 'latest', keepKeys: '1d' })
+  await stand.daemon()
+  expect(await backfill(stand.world, options(), clock)).toBe(0)
+  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.keep_keys\) may no longer be known/)
+})
+
+test.each([
+  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ workspace: 'other' }, 'no workspace other in the configuration; there are acme'],
+  [{ source: 'history.usage' }, '--source history.usage is not switched on'],
+])('wrong usage is said: %j', async (more, message) => {
+  stand = await openPastStand()
+  await stand.daemon()
+  expect(await backfill(stand.world, options(more), clock)).toBe(2)
+  expect(stand.heard().stderr).toContain(message)
+})
+
+test('without a span there is nothing to begin', async () => {
+  stand = await openPastStand()
+  await stand.daemon()
+  const bare = { config: stand.config, status: false, cancel: false }
+  expect(await backfill(stand.world, bare, clock)).toBe(2)
+  expect(stand.heard().stderr).toContain('want --from <time>, --status or --cancel')
+})

@@ -1,0 +1,155 @@
+// `reconcile`: with the journal to itself, and through a real daemon, before the mock.
+import { afterEach, describe, expect, test } from 'vitest'
+import { reconcile } from '../../../src/commands/reconcile.ts'
+import type { ReconcileReport } from '../../../src/commands/reconcile-report.ts'
+import type { Clock } from '../../../src/model/clock.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
+import { DAY, dayText, openPastStand, today } from './past-stand.ts'
+
+let stand: Awaited<ReturnType<typeof openPastStand>>
+afterEach(() => stand.close())
+
+/** Waits a twentieth as long. */
+const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
+
+const options = (more: object = {}) => ({ config: stand.config, from: dayText(3), json: false, ...more })
+
+async function report(more: object = {}): Promise<{ code: number; report: ReconcileReport }> {
+  const code = await reconcile(stand.world, options({ json: true, ...more }), clock)
+  return { code, report: JSON.parse(stand.heard().stdout) as ReconcileReport }
+}
+
+describe.each(['none running', 'through a daemon'])('%s', (how) => {
+  const begin = async () => {
+    if (how === 'through a daemon') await stand.daemon()
+    stand.heard()
+  }
+
+  test('what was read and delivered whole is balanced, day by day', async () => {
+    stand = await openPastStand()
+    await stand.once()
+    await begin()
+    expect(await reconcile(stand.world, options(), clock)).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stderr).toBe('')
+    expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
+    expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +25 +0 +keys +even`))
+    expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
+    expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
+    expect(stdout).toContain('which user the key is, is unknown')
+  })
+
+  test('an entry whose key is gone from the journal is found, by its id', async () => {
+    stand = await openPastStand()
+    await stand.once()
+    const at = (today() - 2 * DAY + 5 * 3_600_000) * 1000
+    expect(stand.tamper(`DELETE FROM keys WHERE at = ${at}`)).toBe(1)
+    await begin()
+    const { code, report: found } = await report()
+    expect(code).toBe(1)
+    const lost = stand.mock.entries().find(({ atUs }) => atUs === at)
+    expect(found.sources[0]?.unknown).toEqual([{ id: lost?.id, day: dayText(2) }])
+    expect(found.read.map(({ unknown, result }) => [unknown, result])).toEqual([
+      [0, 'even'],
+      [1, 'missing'],
+      [0, 'even'],
+    ])
+    expect(await reconcile(stand.world, options(), clock)).toBe(1)
+    expect(stand.heard().stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here')
+  })
+
+  test('a delivery that is in no book is found, at its sink and on its day', async () => {
+    stand = await openPastStand()
+    await stand.once()
+    const day = today() / DAY - 1
+    expect(stand.tamper(`UPDATE deliveries SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
+    await begin()
+    const { code, report: found } = await report()
+    expect(code).toBe(1)
+    expect(found.sinks.filter(({ result }) => result !== 'even')).toMatchObject([
+      { sink: 'archive', day: dayText(1), kept: 25, accepted: 23, missing: 2, result: 'missing' },
+    ])
+    expect(await reconcile(stand.world, options(), clock)).toBe(1)
+    expect(stand.heard().stdout).toContain('NOT BALANCED: at archive of 2 entries kept nothing is known')
+  })
+})
+
+test('it keeps nothing: a second report finds the same', async () => {
+  stand = await openPastStand({ start: dayText(1) })
+  await stand.once()
+  stand.heard()
+  const first = await report()
+  expect(first.code).toBe(1)
+  expect(first.report.read.map(({ unknown }) => unknown)).toEqual([25, 25, 0])
+  const { read, sinks, sources } = (await report()).report
+  expect({ read, sinks, sources }).toEqual({
+    ...{ read: first.report.read, sinks: first.report.sinks, sources: first.report.sources },
+  })
+})
+
+test('where keys may be forgotten only numbers are compared, and that is said', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.tamper(`DELETE FROM keys WHERE at < ${(today() - 2 * DAY) * 1000}`)
+  stand.write({ keepKeys: '1d' })
+  stand.heard()
+  const { code, report: found } = await report()
+  expect(found.read[0]).toMatchObject({
+    unknown: 25,
+    known: 0,
+    kept: 25,
+    proven_by: 'counts',
+    result: 'even',
+  })
+  expect(code).toBe(0)
+})
+
+test('types that are not wanted are filtered, not missing', async () => {
+  stand = await openPastStand({ types: '["auth:*"]' })
+  await stand.once()
+  stand.heard()
+  const { code, report: found } = await report()
+  expect(code).toBe(0)
+  for (const { fetched, known, filtered, kept } of found.read) {
+    expect(known + filtered).toBe(fetched)
+    expect(known).toBe(kept)
+  }
+  expect(found.read.some(({ filtered }) => filtered > 0)).toBe(true)
+})
+
+test('today is shown and not judged, and a span of nothing else proves nothing', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.heard()
+  const to = new Date(today() + DAY).toISOString()
+  const { code, report: found } = await report({ to })
+  expect(found.read.at(-1)?.result).toBe('moving')
+  expect(code).toBe(0)
+  expect(await reconcile(stand.world, options({ from: dayText(0), to }), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain('NOT BALANCED: no day of the span is over yet')
+})
+
+test('parts of days are rounded outwards, and said', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.heard()
+  expect(
+    await reconcile(
+      stand.world,
+      options({ from: `${dayText(2)}T10:00:00Z`, to: `${dayText(1)}T10:00:00Z` }),
+      clock,
+    ),
+  ).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toContain(`whole UTC days are held against each other: ${dayText(2)} to ${dayText(0)}`)
+  expect(stdout).toContain('2 UTC days')
+})
+
+test('a key that is refused ends it with the reason, and proves nothing', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.mock.setFault('unauthorized', 1)
+  stand.heard()
+  await expect(reconcile(stand.world, options(), clock)).rejects.toThrow('the API key was refused')
+  expect(stand.heard().stdout).toBe('')
+})
