@@ -1,6 +1,7 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
 import { Backfills, statusOf } from './backfilling.ts'
 import { collect } from './collect.ts'
+import { journalSettings } from './config/journal.ts'
 import { sourcesOf } from './config/schema.ts'
 import type { Config } from './config/schema.ts'
 import { openJournal } from './journal/journal.ts'
@@ -65,11 +66,7 @@ export async function openApp(
 ): Promise<App> {
   const { clock, version } = outside
   const opened = await open({
-    path: config.journal.path,
-    maxBytes: config.journal.max_bytes,
-    keepKeysMs: config.journal.keep_keys,
-    keepSettledBytes: config.journal.keep_settled,
-    sinks: config.sinks.map((sink) => sink.name),
+    ...journalSettings(config),
     clock,
     log: outside.log,
   })

@@ -7,6 +7,7 @@ import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
 import type { Aside } from '../ops/control.ts'
 import { openLog } from '../ops/log.ts'
+import { journalSettings } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
 import { knownConfig } from './known-config.ts'
@@ -20,20 +21,15 @@ export interface OpenAside {
   close(): Promise<void>
 }
 
-async function openHere({ journal, sinks }: Config): Promise<OpenAside> {
-  const { path } = journal
+async function openHere(config: Config): Promise<OpenAside> {
+  const { path } = config.journal
   if (!existsSync(path))
     throw new ConnectorError(
       'misconfigured',
       `There is no journal at ${path} yet: nothing has run on this configuration`,
     )
-  const names = sinks.map(({ name }) => name)
   const opened = await openJournal({
-    path,
-    maxBytes: journal.max_bytes,
-    keepKeysMs: journal.keep_keys,
-    keepSettledBytes: journal.keep_settled,
-    sinks: names,
+    ...journalSettings(config),
     clock: systemClock,
     log: openLog({ level: 'warn' }),
   }).catch((error: unknown) => {
@@ -44,7 +40,7 @@ async function openHere({ journal, sinks }: Config): Promise<OpenAside> {
       { cause: error },
     )
   })
-  return { aside: opened, running: false, sinks, close: () => opened.close() }
+  return { aside: opened, running: false, sinks: config.sinks, close: () => opened.close() }
 }
 
 async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
