@@ -4,13 +4,13 @@ import { noticed } from './canary/noticed.ts'
 import { isTraceSource, PROMPT_TYPE, type TraceSource, traceSources } from './canary/traces.ts'
 import type { Destination } from './canary/deliveries.ts'
 import type { SinkConfig, WorkspaceConfig } from './config/schema.ts'
-import { globFilter } from './model/globs.ts'
+import { sinkLingerMs } from './config/sink.ts'
+import { globFilter, takesAll } from './model/globs.ts'
 import type { Source, SourceName } from './model/source.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { Shared } from './outside.ts'
 import { Assistant } from './source/assistant.ts'
 import type { Client } from './source/client.ts'
-import { paceOf } from './source/tiers.ts'
 
 /** Beside three times the slowest source's interval and the longest wait of a sink: a busy minute, a restart, a receiver's own pace. */
 const SLACK_MS = 3_600_000
@@ -22,7 +22,7 @@ export interface Probe<Reader> {
 }
 
 /** Undefined where it is switched off, and in a single run: nobody waits there for what it made. */
-export function openProbe<Reader extends { readonly source: Source }>(
+export function openProbe<Reader extends { readonly source: Source; readonly intervalMs: number }>(
   shared: Shared,
   workspace: WorkspaceConfig,
   readers: readonly Reader[],
@@ -37,8 +37,8 @@ export function openProbe<Reader extends { readonly source: Source }>(
   const watch = board.source(origin)
   const sources = tellable(readers.map((reader) => reader.source.origin.source))
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
-  const readMs = slowestOf(workspace, sources)
-  const sendMs = Math.max(0, ...config.sinks.map(waitOf))
+  const readMs = slowestOf(readers, sources)
+  const sendMs = Math.max(0, ...config.sinks.map(sinkLingerMs))
   const intervalMs = workspace.canary.interval
   const expected = Canary.traces(sources, sinks)
   const canary = new Canary({
@@ -97,22 +97,18 @@ function destinationOf(
   { audit }: WorkspaceConfig,
 ): readonly Destination[] {
   const wanted = globFilter(sink.types)(PROMPT_TYPE) && globFilter(audit?.types ?? ['*'])(PROMPT_TYPE)
-  const everything = sink.types.length === 1 && sink.types[0] === '*'
-  const source = sources.find((one) => sink.sources.includes(one) && (one === 'audit' ? wanted : everything))
+  const source = sources.find(
+    (one) => sink.sources.includes(one) && (one === 'audit' ? wanted : takesAll(sink.types)),
+  )
   return source ? [{ name: sink.name, source }] : []
 }
 
-/** How long a sink may wait until it sends what it has. */
-function waitOf(sink: SinkConfig): number {
-  return sink.type === 's3' ? sink.rotate.max_age : sink.batch.linger
-}
-
-function slowestOf({ audit, history }: WorkspaceConfig, sources: readonly TraceSource[]): number {
-  const intervals = sources.map((source) => {
-    if (source !== 'audit') return history?.interval ?? 0
-    return audit ? paceOf(audit.activity, audit.interval, 0).intervalMs : 0
-  })
-  return Math.max(0, ...intervals)
+function slowestOf(
+  readers: readonly { readonly source: Source; readonly intervalMs: number }[],
+  sources: readonly SourceName[],
+): number {
+  const read = readers.filter(({ source }) => sources.includes(source.origin.source))
+  return Math.max(0, ...read.map(({ intervalMs }) => intervalMs))
 }
 
 function caughtUp({ board }: Shared, workspace: string): boolean {

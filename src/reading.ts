@@ -19,6 +19,8 @@ import { paceOf } from './source/tiers.ts'
 import { VaultSource } from './source/vault.ts'
 
 export interface Reader extends Collector {
+  /** how often a read is due */
+  readonly intervalMs: number
   /** of `run --once`: its loop came to its end */
   finished: boolean
 }
@@ -98,7 +100,7 @@ class Access {
     return this.shared.outside.tracing?.transport(origin, send) ?? send
   }
 
-  /** `intervalMs`: how often a read is due. `open` builds the source of what all of them want. */
+  /** `open` builds the source of what all of them want. */
   reader(
     name: SourceName,
     intervalMs: number,
@@ -122,7 +124,8 @@ class Access {
       maxDepth: config.journal.limits.max_depth,
     })
     const source = outside.tracing?.source(opened) ?? opened
-    return { source, journal, watch, log, clock, random, wanted, once: mode.once, finished: false }
+    const loop = { source, journal, watch, log, clock, random, wanted, once: mode.once }
+    return { ...loop, intervalMs, finished: false }
   }
 
   #budget(area: Area): Budget {

@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { readTextFile } from './config/files.ts'
 import type { Config, SinkConfig } from './config/schema.ts'
+import { sinkLingerMs } from './config/sink.ts'
 import { formatNamed } from './formats/named.ts'
-import { globFilter } from './model/globs.ts'
+import { globFilter, takesAll } from './model/globs.ts'
 import type { Run } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
@@ -37,7 +38,7 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const opened = openSink(shared.config, config, outside, log)
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
-  const watch = board.sink(config.name, config.type, sink.assurance, lingerOf(sink, config))
+  const watch = board.sink(config.name, config.type, sink.assurance, sinkLingerMs(config))
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
   const shipper = openAfterKeys(config, readTextFile, (policy) =>
     openStepper(shared, config, sink, loop, policy),
@@ -45,9 +46,6 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const to = kindOf(config.type).to(config).join(', ')
   return { ...loop, sink, shipper, to, close: () => opened.close() }
 }
-
-const lingerOf = (sink: Sink | ObjectSink, { batch }: SinkConfig): number =>
-  takesObjects(sink) ? sink.objects.maxAgeMs : batch.linger
 
 function openStepper(
   { room, mode }: Shared,
@@ -137,7 +135,7 @@ function hostOf(config: Config, workspace: string): string {
 function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
-  const everything = config.types.length === 1 && config.types[0] === '*'
+  const everything = takesAll(config.types)
   const known = new Map<string, boolean>()
   const typeWanted = (type: string): boolean => {
     let answer = known.get(type)

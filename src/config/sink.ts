@@ -110,6 +110,11 @@ export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
   return kindOf(config.type).place?.(config)
 }
 
+/** How long a sink may wait until it sends what it has, ms. */
+export function sinkLingerMs(config: SinkConfig): number {
+  return kindOf(config.type).maxAgeMs?.(config) ?? config.batch.linger
+}
+
 /** The files that a sink names: to be read, or to be written by it alone. */
 export function sinkFiles(config: SinkConfig, which: 'files' | 'outputs'): readonly NamedFile[] {
   const own = kindOf(config.type)[which]?.(config) ?? []

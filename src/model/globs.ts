@@ -31,3 +31,6 @@ export function globFilter(patterns: readonly string[]): (text: string) => boole
     return taken
   }
 }
+
+/** True where the patterns are the one that takes whatever there is, also what has no type. */
+export const takesAll = (patterns: readonly string[]): boolean => patterns.length === 1 && patterns[0] === '*'

@@ -45,6 +45,8 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   readonly options: Schema
   /** As the opened sink says it. */
   assurance(options: z.output<Schema>): Assurance
+  /** How long an object stays open at most, ms. Absent: it takes batches, which wait as long as `batch.linger` says. */
+  maxAgeMs?(options: z.output<Schema>): number
   /** Whether its frame, or the name of an object, tells that a line is sent again by a replay, whatever the format. Absent: no. */
   marksReplay?(options: z.output<Schema>): boolean
   /** Hosts, files or the bucket that it delivers to, for the log; none where the type says it all. */

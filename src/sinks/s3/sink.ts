@@ -139,6 +139,7 @@ class S3Sink implements ObjectSink {
 export const s3: SinkKind<typeof options, ObjectSink> = {
   options,
   assurance: () => assurance,
+  maxAgeMs: ({ rotate }) => rotate.max_age,
   marksReplay: () => true,
   to: (given) => [bucketOf(given)],
   urls: urlsOf,

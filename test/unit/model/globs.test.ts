@@ -1,7 +1,7 @@
 // `types` patterns: `*` is any run, `!` takes away, the last that matches decides.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { globFilter } from '../../../src/model/globs.ts'
+import { globFilter, takesAll } from '../../../src/model/globs.ts'
 
 it.each<[string[], string, boolean]>([
   [['*'], 'user:create_query', true],
@@ -45,4 +45,9 @@ it('a hostile type costs no more than its length', () => {
   const startedAt = process.cpuUsage().user
   filter('a'.repeat(200_000))
   expect(process.cpuUsage().user - startedAt).toBeLessThan(1_000_000)
+})
+
+it('only the pattern of everything alone takes what has no type', () => {
+  expect(takesAll(['*'])).toBe(true)
+  for (const some of [[], ['user:*'], ['*', '!user:*'], ['!user:*']]) expect(takesAll(some)).toBe(false)
 })

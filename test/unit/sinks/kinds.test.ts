@@ -31,6 +31,7 @@ test.each(cases)('%s with %j is %s, and delivers to %s', async (type, given, ass
   const opened = kind.open('siem', options, deps)
   expect([kind.assurance(options), kind.to(options).join(', ')]).toEqual([assurance, to])
   expect(opened.assurance).toBe(assurance)
+  expect(kind.maxAgeMs?.(options)).toBe('objects' in opened ? opened.objects.maxAgeMs : undefined)
   expect(deps.log.lines).toEqual([])
   await opened.close()
 })
