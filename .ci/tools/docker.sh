@@ -156,7 +156,7 @@ since=$SECONDS
 start_engine || { tail -n 5 "$home/log"; as_it_is 'the engine does not start' "$@"; }
 image "$suite" || as_it_is 'no image could be made' "$@"
 # What builds of former days left behind.
-docker builder prune -f --filter until=72h >/dev/null 2>&1
+docker builder prune -f --keep-storage 3GB >/dev/null 2>&1
 docker image prune -f --filter until=72h >/dev/null 2>&1
 printf 'engine and image ready after %d s: %s\n' $((SECONDS - since)) "$stand_in"
 
