@@ -4,7 +4,7 @@ import { durationMs, durationPattern } from '../model/units.ts'
 import type { World } from './world.ts'
 
 /** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`. */
-export function instantUs(text: string, nowMs: number): number {
+function instantUs(text: string, nowMs: number): number {
   if (durationPattern.test(text)) return (nowMs - durationMs(text)) * 1000
   return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
 }

@@ -90,7 +90,6 @@ export interface AuditCursor {
   fetches: Fetches
 }
 
-/** @internal */
 export function freshCursor(now: number): AuditCursor {
   return {
     v: 1,

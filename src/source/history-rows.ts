@@ -13,7 +13,6 @@ const FULLEST = 0.8
 /**
  * How often each row came in one window: open addressing over 64 bits of its hash, 12 bytes a slot. Two rows that share
  * these bits would count as one; their ids differ all the same, since those hold 128 bits.
- * @internal for tests
  */
 export class Ordinals {
   readonly #mostSlots: number

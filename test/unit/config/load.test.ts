@@ -63,6 +63,7 @@ test('what is left out takes its default, in the units of the rooms', () => {
         format: 'raw',
         batch: { max_entries: 1000, max_bytes: 2 ** 20, linger: 1000 },
         allow_insecure: false,
+        tap: false,
       },
     ],
     server: { listen: { host: '127.0.0.1', port: 9464 } },
