@@ -20,7 +20,7 @@ const UNREADABLE_TRIES = 10
 const STUCK_PAGES = 3
 /** A server's clock that is further off than this from ours is not believed. */
 const CLOCKS_APART_MS = 3_600_000
-/** Without a server's clock: so few entries, all of them our own fetches, are what this walk itself made. */
+/** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
 const OWN_ALONE = 3
 
 export interface RangeOptions extends Omit<
@@ -202,7 +202,8 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
   }
   if (last) {
     place.newestUs = Math.max(place.newestUs, last.at)
-    const ownAlone = !place.untilTold && view.own === view.beyond && view.count <= OWN_ALONE
+    const mayBeOurs = !place.untilTold || last.at >= place.untilUs - SECOND_US
+    const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE
     if (last.at >= place.untilUs || ownAlone) place.done = true
     walk.from = last
   } else if (lastOfAll) walk.from = lastOfAll

@@ -66,19 +66,44 @@ test('a backfill goes on after a restart where it stood, and nothing comes twice
   expect(second.list()[0]?.counts).toMatchObject({ read: kept.length, new: kept.length })
 })
 
-test('a cancelled backfill ends, keeps what it read, and does not come back with a restart', async () => {
+test('a cancelled backfill ends in the middle of a page, keeps what it read, and does not come back with a restart', async () => {
   const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
   const past = pastOf(desk)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, ([one]) => (one?.counts.read ?? 0) > 100)
-  const kept = (await desk.ids()).length
-  expect(kept).toBeGreaterThan(0)
   expect(await past.cancelBackfill({ workspace: 'other' })).toBe(0)
-  expect(await past.cancelBackfill({})).toBe(1)
+  let cancelled: Promise<number> | undefined
+  let turns = 0
+  await runUntil(desk, past, ([one]) => {
+    if ((one?.counts.read ?? 0) > 100) cancelled ??= past.cancelBackfill({})
+    return cancelled !== undefined && ++turns > 20
+  })
+  expect(await cancelled).toBe(1)
   expect(past.list()).toEqual([])
+  const kept = (await desk.ids()).length
+  expect(kept).toBeGreaterThan(100)
   const next = pastOf(desk)
   expect(await next.backfills()).toEqual([])
-  expect((await desk.ids()).length).toBe(kept)
+  expect(kept).toBeLessThan(idsIn(desk, SPAN).length)
+})
+
+test('a page that lands after the cancel does not bring the backfill back', async () => {
+  const desk = await openLateDesk({}, 2_000)
+  const landing = new Proxy(desk.journal, {
+    get(target, name: keyof typeof desk.journal) {
+      if (name === 'append')
+        return async (part: Parameters<typeof target.append>[0]) => {
+          const appended = await target.append(part)
+          await past.cancelBackfill({})
+          return appended
+        }
+      const own = Reflect.get(target, name) as unknown
+      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+    },
+  })
+  const past = pastOf(desk, ['*'], landing)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, (told) => told.length === 0)
+  expect(await pastOf(desk).backfills()).toEqual([])
 })
 
 test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
@@ -150,6 +175,18 @@ test('live reading comes first, and no minute holds more requests than the limit
   expect(live.length).toBe(20)
   // Each was shown to us within its poll's interval, whatever the backfill asked for.
   for (const { atUs, shownAt = Infinity } of live) expect(shownAt - atUs / 1000).toBeLessThan(1.5 * MINUTE)
+})
+
+test('of each minute a backfill leaves four places in ten to those before it, though nobody takes them', async () => {
+  const limits = { limit: 10, limits: { audit: 10 } }
+  const desk = await openLateDesk({ ...limits, switches: { page_cap: 50 } }, 2_000)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  const times = desk.mock.requests.map(({ at }) => at)
+  const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
+  expect(times.length).toBeGreaterThan(12)
+  expect(fullest).toBe(6)
 })
 
 test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {

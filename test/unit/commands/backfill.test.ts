@@ -4,6 +4,7 @@ import { backfill } from '../../../src/commands/backfill.ts'
 import type { BackfillCommandOptions } from '../../../src/commands/backfill.ts'
 import type { Clock } from '../../../src/model/clock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
+import { connectControl } from '../../../src/ops/control-client.ts'
 import { dayText, openPastStand } from './past-stand.ts'
 
 let stand: Awaited<ReturnType<typeof openPastStand>>
@@ -45,6 +46,10 @@ test('a span that was never read is read, delivered, and told in one line', asyn
   )
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain('done: 75 read')
+  const status = await (await connectControl(stand.path))?.status()
+  expect(status?.backfills).toMatchObject([
+    { workspace: 'acme', source: 'audit', state: 'done', progress: 1, new_entries: 75 },
+  ])
   await stand.stopDaemons()
   const ids = stand.lines().map((line) => (JSON.parse(line) as { id: string }).id)
   expect(new Set(ids)).toEqual(new Set(stand.mock.entries().map(({ id }) => id)))
