@@ -108,7 +108,11 @@ const UNREADABLE_TRIES = 10
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (options.start.kind === 'span') cursor.startUs ??= (now - options.start.ms) * 1000
+  if (options.start.kind === 'span' && cursor.startUs === null) {
+    cursor.startUs = (now - options.start.ms) * 1000
+    // The start is counted from the first try on, however long that stays in vain.
+    yield lastPart(step, undefined)
+  }
   if (options.start.kind === 'time') cursor.startUs ??= options.start.atUs
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   const found = await firstEntry(step, latest)

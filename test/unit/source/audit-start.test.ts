@@ -176,3 +176,14 @@ it('an entry reaches the journal as the bytes that the server sent', async () =>
   await desk.drain()
   expect(await desk.raws()).toEqual([raw.toString()])
 })
+
+it('a span is counted from the first try on, however long that stays in vain', async () => {
+  const desk = await openDesk({ source: { start: { kind: 'span', ms: 10 * MINUTE } } })
+  const { id } = desk.mock.add({ at: START - 5 * MINUTE, visibleAt: 0 })
+  desk.mock.setFault('error_500', 1)
+  expect(await desk.try()).toBeInstanceOf(Error)
+  desk.clock.advance(START + 3 * HOUR)
+  desk.mock.setFault('error_500', undefined)
+  await desk.drain()
+  expect(await desk.ids()).toEqual([id])
+})
