@@ -131,7 +131,7 @@ function balancedText(fetched: number, sinks: readonly SinkRow[]): string {
     ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
     ...open(({ before }) => before, 'from before the counting of a sink began'),
   ]
-  const all = `Each of the ${counted(fetched, 'element', 'elements')} that the API shows is known here, filtered by types, or malformed and in quarantine, and each sink accounts for every entry kept`
+  const all = `Each of the ${counted(fetched, 'element', 'elements')} that the API shows is known here, filtered by types, or malformed, and each sink accounts for every entry kept`
   return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
 }
 
@@ -140,7 +140,7 @@ function limitsOf({ read, keys_since }: ReconcileReport): string {
   const lines = [
     `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
     'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept twice.',
-    'FILTERED goes by the types of today; MALFORMED has no time of its own and stands on the day where it was met, and its bytes are in quarantine.',
+    'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
     'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
     ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
   ]

@@ -101,6 +101,17 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.cursor(audit)).toBe('c1')
       })
 
+      it('a look at what is known tells it by source, time and id, and makes nothing known', async () => {
+        const looked = () =>
+          journal.known(audit, entriesOf([spec(1), spec(2), spec(2, { at: START_US }), spec(3)]))
+        expect([...(await looked())]).toEqual([0, 0, 0, 0])
+        await journal.append(part([spec(1), spec(2)]))
+        expect([...(await looked())]).toEqual([1, 1, 0, 0])
+        expect([...(await looked())]).toEqual([1, 1, 0, 0])
+        expect([...(await journal.known(usage, entriesOf([spec(1)])))]).toEqual([0])
+        expect(await journal.append(part([spec(3)]))).toMatchObject({ added: 1, known: 0 })
+      })
+
       it('ids compare exactly: upper case, an id that is no UUID, and a longer one are others', async () => {
         const ids = [
           '0000000a-0000-4000-8000-00000000000b',
