@@ -8,7 +8,7 @@ import type { Appended, Journal } from './model/journal.ts'
 import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from './model/past.ts'
 import type { Origin, Part } from './model/source.ts'
 import { sourceNames } from './model/source.ts'
-import { isoFromUs } from './model/time.ts'
+import { DAY_MS, isoFromUs } from './model/time.ts'
 import type { BackfillStatus } from './ops/status.ts'
 import { quietly } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -24,7 +24,7 @@ export interface BackfillOptions {
 /** What of the journal's bound the past leaves to live reading, which stops when it is full. */
 const FULL_SHARE = 0.5
 /** One that ended is told on the status page so long. */
-const TOLD_MS = 86_400_000
+const TOLD_MS = DAY_MS
 const NOTE = 'backfill:'
 
 const count = z.number()

@@ -4,6 +4,7 @@ import { ConnectorError } from './model/errors.ts'
 import type { Appended, Journal } from './model/journal.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
 import type { Part } from './model/source.ts'
+import { epochDay } from './model/time.ts'
 import { within } from './outside.ts'
 import { quietly } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -20,7 +21,6 @@ const STEP_MS = 20_000
 const WAIT_MS = 5_000
 /** So many of the unknown are told by name, a step. */
 const NAMED = 20
-const DAY_US = 86_400_000_000
 
 const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
@@ -125,7 +125,7 @@ class Tally {
   #day: number
 
   constructor({ fromUs }: SurveyQuery) {
-    this.#day = Math.floor(fromUs / DAY_US)
+    this.#day = epochDay(fromUs)
   }
 
   clear(): void {
@@ -135,7 +135,7 @@ class Tally {
 
   add({ entries, quarantined }: Part, known: Uint8Array, wanted: (type: string) => boolean): void {
     for (let i = 0; i < entries.count; i++) {
-      this.#day = Math.floor(entries.at(i) / DAY_US)
+      this.#day = epochDay(entries.at(i))
       const counts = this.#of(this.#day)
       counts.fetched++
       if (known[i] === 1) counts.known++

@@ -1,6 +1,7 @@
 // What a prompt of our own leaves behind, told among the entries of each source: by our User-Agent, by user and time, by the nonce in its text.
 import { type Entries, TYPE } from '../model/entries.ts'
 import type { SourceName } from '../model/source.ts'
+import { DAY_US } from '../model/time.ts'
 
 /** The sources in which a prompt leaves a trace, in the order in which a sink is held to one of them. */
 export const traceSources = ['audit', 'history.usage', 'history.query'] as const
@@ -12,7 +13,7 @@ export const isTraceSource = (source: SourceName): source is TraceSource =>
 /** Spec §2.2. */
 export const PROMPT_TYPE = 'api:create_query'
 /** A query event this far from its prompt is another's, whatever both clocks say: its text is not looked through. */
-const FAR_US = 2 * 86_400_000_000
+const FAR_US = 2 * DAY_US
 
 export interface Sought {
   readonly nonce: string

@@ -4,7 +4,7 @@ import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Backfill, PastChoice } from '../model/past.ts'
-import { isoFromUs } from '../model/time.ts'
+import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import type { ControlClient } from '../ops/control-client.ts'
@@ -98,7 +98,7 @@ function warnOfRepeats({ stderr }: World, fromUs: number, { journal }: Config, c
   const sinceMs = clock.now() - journal.keep_keys
   if (fromUs / 1000 >= sinceMs) return
   stderr(
-    `auditferry: what is older than ${isoFromUs(sinceMs * 1000).slice(0, 19)}Z (journal.keep_keys) may no longer be known: such entries are kept and sent again, with the same ids\n`,
+    `auditferry: what is older than ${secondText(sinceMs)} (journal.keep_keys) may no longer be known: such entries are kept and sent again, with the same ids\n`,
   )
 }
 
@@ -204,7 +204,7 @@ function lineText(one: Backfill): string {
 }
 
 function endText(one: Backfill): string {
-  const span = `${isoFromUs(one.fromUs).slice(0, 19)}Z to ${isoFromUs(one.toUs).slice(0, 19)}Z`
+  const span = `${secondText(one.fromUs / 1000)} to ${secondText(one.toUs / 1000)}`
   const ended = one.error ? plain(one.error.message) : 'done'
   return `${nameText(one)}, ${span}: ${ended}: ${countsText(one.counts)}`
 }

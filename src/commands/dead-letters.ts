@@ -6,6 +6,7 @@ import type { OpenAside } from './aside.ts'
 import { pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { writeExport } from './export-file.ts'
+import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface LetterOptions {
@@ -27,7 +28,6 @@ const LIST_LIMIT = 100
 const CHUNK = { letters: 500, bytes: 8 * 1024 * 1024 }
 
 const noun = (count: number) => countText(count, 'dead letters')
-const instant = (ms: number) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
 
 function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
   return { ...(sink === undefined ? {} : { sink }), ...(id.length > 0 ? { ids: id } : {}) }
@@ -54,7 +54,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
     }
     const rows = shown.map((letter) => [
       ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
-      ...[letter.time.slice(0, 19), letter.type, sizeText(letter.bytes), instant(letter.parkedAt)],
+      ...[letter.time.slice(0, 19), letter.type, sizeText(letter.bytes), instantText(letter.parkedAt)],
       ...[letter.code, letter.reason],
     ])
     const head = ['ID', 'SINK', 'SOURCE', 'TIME', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
@@ -85,7 +85,7 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
         ['type', letter.type],
         ['bytes', String(letter.bytes)],
         ['position', String(letter.seq)],
-        ['parked', `${instant(letter.parkedAt)} UTC`],
+        ['parked', `${instantText(letter.parkedAt)} UTC`],
         ['code', letter.code],
         ['reason', letter.reason],
         ['content', `not shown: --content prints it`],

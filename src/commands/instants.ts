@@ -9,6 +9,9 @@ function instantUs(text: string, nowMs: number): number {
   return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
 }
 
+/** As a column has it, in UTC: `2026-01-31 12:00:00`. */
+export const instantText = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ')
+
 export interface Span {
   /** µs, included */
   readonly fromUs: number

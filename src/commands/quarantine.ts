@@ -6,6 +6,7 @@ import type { OpenAside } from './aside.ts'
 import { pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { writeExport } from './export-file.ts'
+import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface QuarantineOptions {
@@ -20,8 +21,6 @@ export interface ShowOptions {
 }
 
 const LIST_LIMIT = 100
-
-const instant = (ms: number) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
 
 function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
   return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
@@ -40,7 +39,7 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
       .slice(0, limit)
       .map(({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
         ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
-        ...[sizeText(keptBytes), instant(keptAt)],
+        ...[sizeText(keptBytes), instantText(keptAt)],
       ])
     world.stdout(columns([['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'], ...rows]))
     if (found.length > limit) world.stdout(`more than ${limit}: see them with --limit\n`)
@@ -66,7 +65,7 @@ export function showQuarantine(world: World, options: ShowOptions, id: number): 
         ['bytes', String(record.totalBytes)],
         ['kept bytes', String(record.keptBytes)],
         ['sha256', record.sha256],
-        ['kept since', `${instant(record.keptAt)} UTC`],
+        ['kept since', `${instantText(record.keptAt)} UTC`],
         ['content', 'not shown: --content prints it'],
       ]),
     )

@@ -3,10 +3,8 @@ import type { Balance, BalanceRow } from '../model/balance.ts'
 import type { DayRange } from '../model/journal.ts'
 import type { SurveyDay } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
+import { DAY_MS, dayText } from '../model/time.ts'
 import type { Walked } from './reconcile-walk.ts'
-
-export const DAY_MS = 86_400_000
-export const DAY_US = 86_400_000_000
 
 /**
  * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `surplus`: more is
@@ -77,7 +75,6 @@ export interface Findings {
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()
-const dayText = (day: number) => iso(day * DAY_MS).slice(0, 10)
 const isSame = (a: Origin, b: Origin) => a.workspace === b.workspace && a.source === b.source
 
 export function reportOf(findings: Findings): ReconcileReport {
@@ -93,7 +90,7 @@ export function reportOf(findings: Findings): ReconcileReport {
     sources: walked.map(({ origin, user, gaps, unknown }) => ({
       ...{ workspace: origin.workspace, source: origin.source },
       ...{ host: findings.hosts.get(origin.workspace) ?? null, user: user ?? null, gaps },
-      unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day) })),
+      unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
     })),
     ...{ read, sinks, keys_since: iso(keysSinceMs) },
     // A report on nothing but today proves nothing.
@@ -120,7 +117,7 @@ function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyD
   const isMissing = byKeys ? counts.unknown > 0 : here > kept
   const result = isMissing ? 'missing' : here > kept ? 'surplus' : 'even'
   return {
-    ...{ workspace: origin.workspace, source: origin.source, day: dayText(day), ...counts, kept },
+    ...{ workspace: origin.workspace, source: origin.source, day: dayText(day * DAY_MS), ...counts, kept },
     no_longer_shown: Math.max(0, kept - here),
     proven_by: byKeys ? 'keys' : 'counts',
     result: isMoving(day, nowMs) ? 'moving' : result,
@@ -133,7 +130,7 @@ function sinkRows({ balance, nowMs }: Findings): SinkRow[] {
   return balance.rows.map(({ origin, day, ...row }) => {
     const result = row.missing > 0 ? 'missing' : row.missing < 0 ? 'surplus' : 'even'
     return {
-      ...{ workspace: origin.workspace, source: origin.source, ...row, day: dayText(day) },
+      ...{ workspace: origin.workspace, source: origin.source, ...row, day: dayText(day * DAY_MS) },
       result: isMoving(day, nowMs) ? 'moving' : result,
     }
   })

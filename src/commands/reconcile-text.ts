@@ -1,4 +1,5 @@
 // The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
+import { DAY_MS } from '../model/time.ts'
 import { columns, plain } from './columns.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './reconcile-report.ts'
 
@@ -29,7 +30,7 @@ function headText({
   daemon_running,
   sources,
 }: ReconcileReport) {
-  const days = (Date.parse(to) - Date.parse(from)) / 86_400_000
+  const days = (Date.parse(to) - Date.parse(from)) / DAY_MS
   const rows = [
     ['Program', `auditferry ${version}, instance ${instance ?? 'unknown'}`],
     ['Journal', `${journal}, ${daemon_running ? 'through the running daemon' : 'no daemon running'}`],

@@ -11,13 +11,14 @@ import { ConnectorError } from '../model/errors.ts'
 import type { DayRange, Journal } from '../model/journal.ts'
 import type { Past, PastSpan } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
+import { DAY_MS, DAY_US, dayText, epochDay } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { configFile, references } from './config-file.ts'
 import { spanOf } from './instants.ts'
 import { knownConfig } from './known-config.ts'
 import { realOutside } from './outside.ts'
-import { DAY_MS, DAY_US, reportOf } from './reconcile-report.ts'
+import { reportOf } from './reconcile-report.ts'
 import { reportText } from './reconcile-text.ts'
 import { walkOver } from './reconcile-walk.ts'
 import type { Walked } from './reconcile-walk.ts'
@@ -79,17 +80,17 @@ export async function reconcile(
 
 /** Whole UTC days, rounded outwards; up to the last midnight unless told. */
 function daysOf(world: World, { from, to }: ReconcileOptions, nowMs: number): DayRange | undefined {
-  const today = Math.floor(nowMs / DAY_MS)
+  const today = epochDay(nowMs * 1000)
   const span = spanOf(world, from, to ?? new Date(today * DAY_MS).toISOString(), nowMs)
   if (!span) return undefined
-  const fromDay = Math.floor(span.fromUs / DAY_US)
+  const fromDay = epochDay(span.fromUs)
   const toDay = Math.min(Math.ceil(span.toUs / DAY_US), today + 1)
   if (fromDay >= toDay) {
     world.stderr('error: --from must be earlier than now\n')
     return undefined
   }
   if (fromDay * DAY_US !== span.fromUs || toDay * DAY_US !== span.toUs) {
-    const text = (day: number) => new Date(day * DAY_MS).toISOString().slice(0, 10)
+    const text = (day: number) => dayText(day * DAY_MS)
     world.stderr(
       `auditferry: whole UTC days are held against each other: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
     )

@@ -3,6 +3,7 @@ import { kindOf } from '../sinks/index.ts'
 import type { SinkConfig } from '../config/schema.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Replayed, ReplayQuery } from '../model/journal.ts'
+import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import { countText, sizeText } from '../ops/status.ts'
 import type { OpenAside } from './aside.ts'
@@ -99,7 +100,7 @@ function told(
   const kept =
     keptSince === undefined
       ? 'the journal keeps nothing'
-      : `the journal keeps what it took in since ${new Date(keptSince).toISOString().slice(0, 19)}Z`
+      : `the journal keeps what it took in since ${secondText(keptSince)}`
   const limits = `${kept}; what is owed to ${options.sink} still is not counted, it comes anyway`
   if (options.dryRun) return `${what} would be sent to ${options.sink} again; ${limits}\n`
   const when = opened.running ? 'they go out now' : 'they go out when the daemon runs'

@@ -1,9 +1,8 @@
 // The history of one workspace in the configuration: which events, of which version, how often and how far back.
 import { z } from 'zod'
+import { DAY_MS } from '../model/time.ts'
 import { duration } from '../model/units.ts'
 import { interval, isRecord, start } from './fields.ts'
-
-const DAY_MS = 86_400_000
 
 const dayPattern = /^\d{4}-\d\d-\d\d$/
 

@@ -3,9 +3,10 @@ import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { type Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../model/entries.ts'
 import type { Append, Appended, Seq } from '../model/journal.ts'
+import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
-import { type DayCounts, tally, dayOfMs } from './counts.ts'
+import { type DayCounts, tally } from './counts.ts'
 import type { Address, Put } from './shelf.ts'
 
 export type AppendStatements = ReturnType<typeof prepareAppend>
@@ -147,7 +148,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
-    if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: dayOfMs(now) })
+    if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: epochDay(now * 1000) })
     return { ...outcomes, quarantined, findings: writeFindings(statements, source, part, fresh, now) }
   })
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)

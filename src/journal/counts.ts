@@ -1,9 +1,7 @@
 // What became of each entry of a part, summed over the part and by the entries' own UTC day. Pure.
 import type { Append, Appended } from '../model/journal.ts'
+import { epochDay } from '../model/time.ts'
 import type { Claim } from './keys.ts'
-
-const DAY_US = 86_400_000_000
-const DAY_MS = 86_400_000
 
 export interface DayCounts {
   fresh: number
@@ -19,10 +17,6 @@ export interface Tally {
   readonly days: ReadonlyMap<number, DayCounts>
   /** µs, of the entries that were looked up; Infinity when there was none */
   readonly oldestAt: number
-}
-
-export function dayOfMs(ms: number): number {
-  return Math.floor(ms / DAY_MS)
 }
 
 const FILTERED = 0
@@ -69,7 +63,7 @@ export function tally(
   let latestBehindUs = 0
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
-    const day = days.of(Math.floor(at / DAY_US))
+    const day = days.of(epochDay(at))
     if (outcomes[i] === FILTERED) day.filtered++
     else if (at < oldestAt) oldestAt = at
     if (outcomes[i] === KNOWN) day.known++
@@ -80,7 +74,7 @@ export function tally(
       latestBehindUs = Math.max(latestBehindUs, headAt - at)
     } else day.fresh++
   }
-  if (quarantined > 0) days.of(dayOfMs(nowMs)).quarantined += quarantined
+  if (quarantined > 0) days.of(epochDay(nowMs * 1000)).quarantined += quarantined
   const filtered = asked === undefined ? 0 : entries.count - asked.length
   return {
     outcomes: { added: claim.freshCount - late, late, known: claim.knownCount, filtered, latestBehindUs },

@@ -1,7 +1,7 @@
 // What became of each entry at each sink, counted by source and the entry's own UTC day and kept for good: what `reconcile` holds against what was read.
 import type { Database } from 'better-sqlite3'
 import type { DayDeliveries, DayKept, DayRange, DayTally, Seq } from '../model/journal.ts'
-import { dayOfMs } from './counts.ts'
+import { epochDay } from '../model/time.ts'
 import type { Origins } from './origins.ts'
 import type { Progress } from './positions.ts'
 
@@ -47,7 +47,7 @@ export class Deliveries {
 
   /** Inside the transaction that parks (1), puts back or drops (-1) a letter. A replay's entry was counted when it was sent first. */
   letter({ sink, source, at, replay }: Letter, parked: 1 | -1, dropped: 0 | 1 = 0): void {
-    if (!replay) this.#statements.add.run(sink, source, dayOfMs(at / 1000), 0, 0, parked, dropped, 0)
+    if (!replay) this.#statements.add.run(sink, source, epochDay(at), 0, 0, parked, dropped, 0)
   }
 
   /**
@@ -100,7 +100,7 @@ export class Deliveries {
       const times = new DataView(chunk.times.buffer, chunk.times.byteOffset, chunk.times.byteLength)
       for (let seq = Math.max(chunk.first, after + 1); seq <= chunk.last; seq++) {
         if (ahead.length > 0 && isSettled(seq)) continue
-        const day = dayOfMs(times.getFloat64(8 * (seq - chunk.first), true) / 1000)
+        const day = epochDay(times.getFloat64(8 * (seq - chunk.first), true))
         const key = `${chunk.source} ${day}`
         const known = counts.get(key)
         if (known) known.count++

@@ -1,6 +1,5 @@
 // How long the other side asks us to wait: the one reading of `Retry-After`, for the API and for every receiver.
-
-const HOUR_MS = 3_600_000
+import { HOUR_MS } from './time.ts'
 
 /** The clock of whoever answered, as its `Date` header tells it: epoch ms, whole seconds. */
 export function serverTimeMs(headers: Readonly<Record<string, string>>): number | undefined {

@@ -1,7 +1,17 @@
 // Time as text: the API writes stamps without a zone and to the microsecond; here they become whole microseconds since 1970, exactly.
 
-const DAY_US = 86_400_000_000
+export const SECOND_MS = 1_000
+export const MINUTE_MS = 60_000
+export const HOUR_MS = 3_600_000
+export const DAY_MS = 86_400_000
+export const DAY_US = 86_400_000_000
 const ZERO = 48
+
+/** Days since 1970 of the UTC day that an instant (µs) lies in. */
+export const epochDay = (us: number): number => Math.floor(us / DAY_US)
+
+/** Where that day begins: epoch ms of both. */
+export const dayStart = (at: number): number => Math.floor(at / DAY_MS) * DAY_MS
 
 function digits(bytes: Uint8Array, from: number, count: number): number {
   let value = 0
@@ -14,12 +24,12 @@ function digits(bytes: Uint8Array, from: number, count: number): number {
 }
 
 /** Days since 1970-01-01 of a proleptic Gregorian date; NaN when there is no such day. */
-function epochDay(year: number, month: number, day: number): number {
+function dayOfDate(year: number, month: number, day: number): number {
   if (year < 0 || month < 1 || month > 12 || day < 1) return NaN
   const ms = Date.UTC(year, month - 1, day)
   const date = new Date(ms)
   if (year < 100) date.setUTCFullYear(year)
-  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() / 86_400_000 : NaN
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() / DAY_MS : NaN
 }
 
 // Entries come in order, so nearly all of a page share one day: the last day read is remembered as its digits.
@@ -47,7 +57,7 @@ export function parseInstant(bytes: Uint8Array, start: number, end: number): num
   if (bytes[start + 13] !== 58 || bytes[start + 16] !== 58) return NaN
   if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) return NaN
   if (year !== lastYear || month !== lastMonth || date !== lastDate) {
-    lastDay = epochDay(year, month, date)
+    lastDay = dayOfDate(year, month, date)
     lastYear = year
     lastMonth = month
     lastDate = date
@@ -99,3 +109,15 @@ export function epochSeconds(us: number): string {
 export function isoFromUs(us: number): string {
   return new Date(Math.floor(us / 1000)).toISOString()
 }
+
+/** ISO 8601 in UTC with all six decimals, from microseconds; of a fraction of one nothing is told. */
+export function isoMicros(us: number): string {
+  const ms = Math.floor(us / 1000)
+  return `${new Date(ms).toISOString().slice(0, -1)}${String(Math.floor(us) - ms * 1000).padStart(3, '0')}Z`
+}
+
+/** `2026-11-21`, from epoch ms. */
+export const dayText = (at: number): string => new Date(at).toISOString().slice(0, 10)
+
+/** `2026-11-21T10:00:00Z`, from epoch ms. */
+export const secondText = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`

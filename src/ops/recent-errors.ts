@@ -30,8 +30,6 @@ export interface RecentErrors {
   status(): readonly ErrorStatus[]
 }
 
-const instant = (at: number) => new Date(at).toISOString()
-
 export function openRecentErrors(): RecentErrors {
   /** the newest last */
   const errors: Told[] = []
@@ -56,7 +54,7 @@ export function openRecentErrors(): RecentErrors {
     status: () =>
       errors.toReversed().map(({ part, code, message, times, firstAt, lastAt }) => ({
         ...{ part, code, message, times },
-        ...{ first_at: instant(firstAt), last_at: instant(lastAt) },
+        ...{ first_at: new Date(firstAt).toISOString(), last_at: new Date(lastAt).toISOString() },
       })),
   }
 }

@@ -1,6 +1,7 @@
 // A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { ObjectContent, ObjectGroup } from '../model/sink.ts'
+import { DAY_MS, dayText } from '../model/time.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
 import { bucketOf, type Framing } from './lines.ts'
@@ -10,15 +11,12 @@ import { dayOf, isOwn, Tally } from './tally.ts'
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
 
-const DAY_US = 86_400_000_000
 /** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
 const LAST_DAY = 2_932_896
 const FIRST_DAY = -719_528
 
-function dayText(day: number): string {
-  if (!(day >= FIRST_DAY && day <= LAST_DAY)) return 'unknown'
-  return new Date((day * DAY_US) / 1000).toISOString().slice(0, 10)
-}
+const groupDay = (day: number): string =>
+  day >= FIRST_DAY && day <= LAST_DAY ? dayText(day * DAY_MS) : 'unknown'
 
 /** A replay has the name of the second in which it began, which all of its entries carry. */
 const replayName = ({ replay, appendedAt }: Run): string | undefined =>
@@ -32,11 +30,11 @@ export class Groups {
   #last: ObjectGroup | undefined
 
   of(run: Run, index: number): ObjectGroup {
-    const day = Math.floor((run.entries.times[index] as number) / DAY_US)
+    const day = dayOf(run, index)
     if (this.#last && this.#run === run && this.#day === day) return this.#last
     this.#run = run
     this.#day = day
-    return (this.#last = this.#find({ origin: run.origin, day: dayText(day), replay: replayName(run) }))
+    return (this.#last = this.#find({ origin: run.origin, day: groupDay(day), replay: replayName(run) }))
   }
 
   #find(group: ObjectGroup): ObjectGroup {

@@ -1,7 +1,6 @@
 // What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
 import type { Batch, DayTally, Parked, Run, Seq } from '../model/journal.ts'
-
-const DAY_US = 86_400_000_000
+import { epochDay } from '../model/time.ts'
 
 type Outcome = 'accepted' | 'filtered' | 'replayed'
 
@@ -25,8 +24,8 @@ export class Tally {
   }
 }
 
-export const dayOf = (run: Run, index: number): number =>
-  Math.floor((run.entries.times[index] as number) / DAY_US)
+/** Days since 1970, of the entry's own time. */
+export const dayOf = (run: Run, index: number): number => epochDay(run.entries.times[index] as number)
 
 /** True for what counts at this sink: what is another sink's alone was never this one's. */
 export const isOwn = ({ onlySink }: Run, sink: string): boolean => onlySink === undefined || onlySink === sink

@@ -4,8 +4,8 @@ import type { Log } from '../model/log.ts'
 import type { CheckResult } from '../model/sink.ts'
 import type { SinkDeps } from '../model/sink-kind.ts'
 import { type Address, addressOf, type Connection, hostPort, type TlsOptions } from '../model/socket.ts'
+import { DAY_MS, dayText } from '../model/time.ts'
 
-const DAY_MS = 86_400_000
 const AHEAD_MS = 30 * DAY_MS
 /** Of a look at certificates. */
 const CONNECT_MS = 10_000
@@ -57,7 +57,7 @@ export class Expiry {
     const now = this.#clock.now()
     return certificatesOf(ends).map(({ whose, endsAt }) => {
       const days = Math.floor((endsAt - now) / DAY_MS)
-      const until = `ends on ${new Date(endsAt).toISOString().slice(0, 10)}, in ${days} days`
+      const until = `ends on ${dayText(endsAt)}, in ${days} days`
       const soon = endsAt - now > AHEAD_MS ? '' : ': renew it soon'
       const message = endsAt > now ? `${until}${soon}` : 'has ended: renew it'
       return { what: `${this.#where} ${whose}`, ok: endsAt > now, message }

@@ -2,7 +2,7 @@
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane, Part } from '../model/source.ts'
-import { parseInstantText } from '../model/time.ts'
+import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { BodySample } from './answer-groups.ts'
 import { atOrAfter, readWhole } from './audit-page.ts'
@@ -14,7 +14,7 @@ import type { Group, SplitterOptions } from './splitter.ts'
 import { splitOne } from './splitter.ts'
 
 /** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
-const SEARCH_REACH_MS = 364 * 86_400_000
+const SEARCH_REACH_MS = 364 * DAY_MS
 
 /** What may stand around an entry in its answer. */
 const WRAPPING_BYTES = 64 * 1024

@@ -1,5 +1,6 @@
 // What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
 import type { Cursor } from '../model/source.ts'
+import { DAY_MS } from '../model/time.ts'
 import type { Probe } from './audit-probe.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
@@ -180,8 +181,6 @@ export function leaveTrail(cursor: AuditCursor, positions: readonly Position[]):
   )
   cursor.trail = all.slice(-TRAIL_LENGTH)
 }
-
-const DAY_MS = 86_400_000
 
 /** An entry was found this far behind the head. */
 export function noteLateness(cursor: AuditCursor, behindUs: number, now: number): void {

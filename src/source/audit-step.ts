@@ -5,6 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Origin, Part } from '../model/source.ts'
+import { DAY_MS } from '../model/time.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { AuditCursor } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
@@ -53,7 +54,7 @@ export interface Step {
 /** Clocks differ, and entries are dated in the future by mistake: what is further off than this may not lead the way. */
 const FUTURE_MS = 600_000
 /** The same where the server does not tell its clock. */
-const UNTOLD_FUTURE_MS = 86_400_000
+const UNTOLD_FUTURE_MS = DAY_MS
 
 /** Behind this instant (µs) lies the future, by our clock or by the server's where that is ahead. */
 export function horizonUs({ options }: Pick<Step, 'options'>, serverAt?: number): number {

@@ -1,4 +1,5 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
+import { MINUTE_MS } from '../model/time.ts'
 import { anchorAt } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
@@ -8,7 +9,6 @@ import { isGone, isUnreadable, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
-const MINUTE_MS = 60_000
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
 const FULL_PER_SPAN = 4
 const FULL_MAX_MS = 6 * 60 * MINUTE_MS

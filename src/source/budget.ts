@@ -1,8 +1,8 @@
 // The budgeter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
 import type { Clock, Random } from '../model/clock.ts'
 import type { Lane } from '../model/source.ts'
+import { MINUTE_MS } from '../model/time.ts'
 
-const MINUTE_MS = 60_000
 /** A place comes back a little after its minute, so that a server that counts the boundary in is not crossed. */
 const MARGIN_MS = 50
 /** Answers are remembered in steps of this width, rounded up: bounded memory at any limit. */

@@ -1,15 +1,8 @@
 // What the history readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
 import type { Cursor, SourceName } from '../model/source.ts'
+import { DAY_MS, dayStart, SECOND_MS } from '../model/time.ts'
 import type { Fields } from './stored-cursor.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from './stored-cursor.ts'
-
-export const SECOND_MS = 1_000
-export const MINUTE_MS = 60_000
-export const HOUR_MS = 3_600_000
-export const DAY_MS = 86_400_000
-
-/** The start of the UTC day that an instant lies in, epoch ms. */
-export const dayOf = (at: number): number => Math.floor(at / DAY_MS) * DAY_MS
 
 /** A stretch of time that is read window by window. Instants are epoch ms. */
 export interface Walk {
@@ -99,8 +92,8 @@ const width = (): Width => ({ ms: DAY_MS, failedMs: null, good: 0 })
 
 /** `startMs`: nothing before is wanted. */
 export function freshCursor(now: number, startMs: number, boundaryAt: number): HistoryCursor {
-  const startAt = dayOf(startMs)
-  const today = dayOf(now)
+  const startAt = dayStart(startMs)
+  const today = dayStart(now)
   return {
     v: 1,
     startAt,

@@ -1,7 +1,8 @@
 // What of the history is read next, and when: the open day at every interval, days that were read again and again for what came late, the past from spare budget.
 import type { Lane, Plan } from '../model/source.ts'
+import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { DAY_MS, dayOf, HOUR_MS, MINUTE_MS, walkOver } from './history-cursor.ts'
+import { walkOver } from './history-cursor.ts'
 import type { HistoryOptions, Task } from './history-step.ts'
 
 /** A day is read again when half of its age has passed since the last time, within these bounds. */
@@ -71,7 +72,7 @@ interface Reread {
 /** Which of the trailing days is to be read again first. */
 function nextReread({ rereadMs }: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
   let first: Reread | undefined
-  const newest = Math.min(cursor.openDay, dayOf(now)) - DAY_MS
+  const newest = Math.min(cursor.openDay, dayStart(now)) - DAY_MS
   for (let day = newest; day >= cursor.startAt && day + DAY_MS > now - rereadMs; day -= DAY_MS) {
     if (cursor.todo.some(({ at, to }) => at < day + DAY_MS && to > day)) continue
     const dueAt = rereadDueAt(cursor, day, now)
@@ -115,7 +116,7 @@ export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kin
 
 /** From the first day that is not over and read, but of a long absence only yesterday: what lies before is the past. */
 export function beginLive(cursor: HistoryCursor, now: number): Walk {
-  const today = dayOf(now)
+  const today = dayStart(now)
   // Beyond today it was read by a clock that has since been set back: what was taken as read there may not be.
   if (cursor.openDay > today) cursor.openDay = today
   const yesterday = today - DAY_MS
@@ -145,7 +146,7 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
     cursor.live = null
     // What the server's clock has not reached cannot be read yet.
     cursor.polledTo = walk.to - cursor.serverBehindMs
-    cursor.openDay = Math.max(dayOf(cursor.polledTo), Math.min(cursor.startAt, dayOf(now)))
+    cursor.openDay = Math.max(dayStart(cursor.polledTo), Math.min(cursor.startAt, dayStart(now)))
     cursor.dueAt = now + intervalMs
   }
   if ((kind === 'live' || kind === 'backfill') && isCaughtUp(cursor)) watch.caughtUp()
@@ -153,10 +154,10 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
 
 /** Keeps when each trailing day was last read whole. */
 function noteRead(cursor: HistoryCursor, { from, to, begunAt }: Walk, now: number, rereadMs: number): void {
-  const oldest = dayOf(now - rereadMs)
-  for (let day = Math.max(dayOf(from), oldest); day + DAY_MS <= Math.min(to, now); day += DAY_MS)
+  const oldest = dayStart(now - rereadMs)
+  for (let day = Math.max(dayStart(from), oldest); day + DAY_MS <= Math.min(to, now); day += DAY_MS)
     if (day >= from) cursor.rereads[String(day)] = [now, Math.max(0, now - begunAt)]
   cursor.rereads = Object.fromEntries(
-    Object.entries(cursor.rereads).filter(([day]) => Number(day) >= oldest && Number(day) < dayOf(now)),
+    Object.entries(cursor.rereads).filter(([day]) => Number(day) >= oldest && Number(day) < dayStart(now)),
   )
 }

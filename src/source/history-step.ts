@@ -77,8 +77,3 @@ export function toldAs(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
 }
-
-/** `2026-11-21` */
-export const dayText = (at: number): string => new Date(at).toISOString().slice(0, 10)
-/** `2026-11-21T10:00:00Z` */
-export const instantText = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`

@@ -1,10 +1,11 @@
 // What becomes of a window that cannot be read: asked again, asked in halves, at last passed as a possible gap and tried again later. It never stalls the feed in silence.
 import type { ConnectorError } from '../model/errors.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor, Trouble, Walk } from './history-cursor.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, stepTo } from './history-cursor.ts'
+import { stepTo } from './history-cursor.ts'
 import { endWalk, troubleDelayMs } from './history-due.ts'
 import type { Step, Steps, Task } from './history-step.ts'
-import { instantText, lastPart, toldAs } from './history-step.ts'
+import { lastPart, toldAs } from './history-step.ts'
 import { readInUnits } from './history-unit.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
@@ -100,7 +101,7 @@ export async function* prove(step: Step, task: Task, window: Window): Steps {
   }
   options.log.error(
     'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
-    { from: instantText(window.from), to: instantText(window.to) },
+    { from: secondText(window.from), to: secondText(window.to) },
   )
   yield lastPart(step, pending, { gaps: pass(step, task, window) })
 }
@@ -110,8 +111,8 @@ export function overcome({ cursor, options }: Step, { walk }: Task): void {
   const trouble = cursor.troubles.find(({ from }) => from === walk.from)
   if (!trouble) return
   options.log.info('A window of the history that was unreadable is read after all', {
-    from: instantText(walk.from),
-    to: instantText(walk.to),
+    from: secondText(walk.from),
+    to: secondText(walk.to),
   })
   if (walk.to < trouble.to) trouble.from = walk.to
   else cursor.troubles = cursor.troubles.filter((other) => other !== trouble)
@@ -162,8 +163,8 @@ function stillTrouble(
     if (now - trouble.sinceAt > GIVEN_UP_MS) {
       cursor.troubles = others
       options.log.error('A window of the history stayed unreadable for 14 days and is given up', {
-        from: instantText(trouble.from),
-        to: instantText(trouble.to),
+        from: secondText(trouble.from),
+        to: secondText(trouble.to),
       })
     }
   }
@@ -182,7 +183,7 @@ function halves(trouble: Trouble, { isDay }: Window, worthIt: boolean, others: n
 }
 
 function nameOf({ from, to }: Window): string {
-  return `the history from ${instantText(from)} to ${instantText(to)}`
+  return `the history from ${secondText(from)} to ${secondText(to)}`
 }
 
 const spanText = (ms: number): string => `${Math.round(ms / 60_000)} min`

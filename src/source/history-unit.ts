@@ -1,8 +1,9 @@
 // The unit of start_time and end_time is left open (spec §4.2): seconds until what the server answers proves otherwise, and only then milliseconds.
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
+import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { beginAgain, DAY_MS, dayOf, HOUR_MS, MINUTE_MS } from './history-cursor.ts'
+import { beginAgain } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { Step, Steps } from './history-step.ts'
 import type { Reading, Window } from './history-window.ts'
@@ -83,7 +84,7 @@ async function showsWindow(
 ): Promise<boolean> {
   const shown = await shownOf(step, window, unit, lane)
   if (shown !== 'rows') return shown === 'events'
-  const from = dayOf(step.options.clock.now()) + AHEAD_MS
+  const from = dayStart(step.options.clock.now()) + AHEAD_MS
   return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)) === 'nothing'
 }
 

@@ -1,9 +1,9 @@
 // Which version of the history API a day is read as, so that no day is read as both: across a change of the configuration too.
 import { ConnectorError } from '../model/errors.ts'
+import { DAY_MS, dayStart, dayText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { DAY_MS, dayOf, walkOver } from './history-cursor.ts'
+import { walkOver } from './history-cursor.ts'
 import type { HistoryOptions, HistoryVersion } from './history-step.ts'
-import { dayText } from './history-step.ts'
 
 /** Of what is read as v1 alone: every day lies before it. */
 const NEVER = Number.MAX_SAFE_INTEGER
@@ -60,7 +60,7 @@ function whatToWrite(
 export function noteVersion(cursor: HistoryCursor, from: number, to: number): boolean {
   const { v1To, v2From } = cursor
   if (versionAt(cursor, from) === 'v1')
-    cursor.v1To = Math.max(v1To ?? 0, Math.min(dayOf(to - 1) + DAY_MS, cursor.boundaryAt))
-  else cursor.v2From = Math.min(v2From ?? Infinity, dayOf(from))
+    cursor.v1To = Math.max(v1To ?? 0, Math.min(dayStart(to - 1) + DAY_MS, cursor.boundaryAt))
+  else cursor.v2From = Math.min(v2From ?? Infinity, dayStart(from))
   return cursor.v1To !== v1To || cursor.v2From !== v2From
 }

@@ -4,11 +4,11 @@ import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
+import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
 import { atOrAfter } from './audit-page.ts'
 import type { BodyLimits } from './body.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { DAY_MS, dayOf, MINUTE_MS, SECOND_MS } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
 import { lastPart, midPart } from './history-step.ts'
@@ -44,8 +44,8 @@ export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): 
   if (at >= walk.to) return undefined
   // Of the open day the beginning will do: its ordinals are those of the whole.
   if (timeless && versionAt(cursor, at) === 'v1')
-    return dayWindow(at, dayOf(walk.to) === dayOf(at) ? walk.to : undefined)
-  const day = dayOf(at)
+    return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
+  const day = dayStart(at)
   const days = kind === 'backfill' ? Math.floor(width.ms / DAY_MS) * DAY_MS : DAY_MS
   const to = at === day && width.ms >= DAY_MS ? at + days : Math.min(at + width.ms, day + DAY_MS)
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
@@ -60,7 +60,7 @@ export function windowOver(cursor: HistoryCursor, from: number, to: number): Win
 }
 
 function dayWindow(at: number, openTo: number | undefined): Window {
-  const from = dayOf(at)
+  const from = dayStart(at)
   return { from, to: openTo ?? from + DAY_MS, version: 'v1', isDay: true, divisible: false }
 }
 

@@ -1,7 +1,8 @@
 // The usage or query history as a source: which window it reads next, and what its answer means for what is read after it.
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
+import { DAY_MS, dayStart } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { DAY_MS, dayOf, freshCursor, openCursor, stepTo } from './history-cursor.ts'
+import { freshCursor, openCursor, stepTo } from './history-cursor.ts'
 import { beginLive, endWalk, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
@@ -95,7 +96,7 @@ export class HistorySource implements Source {
 function startMs({ start }: HistoryOptions, now: number): number {
   switch (start.kind) {
     case 'earliest':
-      return dayOf(now - YEAR_MS) + DAY_MS
+      return dayStart(now - YEAR_MS) + DAY_MS
     case 'latest':
       return now
     case 'span':
@@ -152,6 +153,6 @@ function readInDays(step: Step, pending: Group | undefined): Part {
   const { live, sweep, todo } = cursor
   options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')
   cursor.timeless = true
-  for (const walk of [live, sweep, ...todo]) if (walk) stepTo(walk, dayOf(walk.at))
+  for (const walk of [live, sweep, ...todo]) if (walk) stepTo(walk, dayStart(walk.at))
   return lastPart(step, pending)
 }

@@ -13,7 +13,7 @@ import {
   TRANSACTION_ENTRIES,
   TYPE,
 } from '../model/entries.ts'
-import { parseInstantText } from '../model/time.ts'
+import { isoMicros, parseInstantText } from '../model/time.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { memberValue } from './json-elements.ts'
 import type { Principal } from './vault-cursor.ts'
@@ -153,12 +153,6 @@ function instantOf({ at }: Change, { seenUs, sinceUs }: Sighting): number {
   const us = at === undefined ? NaN : parseInstantText(at)
   // A Date header has whole seconds: a stamp within that second is not of the future.
   return us >= sinceUs && us <= seenUs + 999_999 ? us : seenUs
-}
-
-/** ISO 8601 in UTC with microseconds. */
-function isoMicros(us: number): string {
-  const ms = Math.floor(us / 1000)
-  return `${new Date(ms).toISOString().slice(0, -1)}${String(us - ms * 1000).padStart(3, '0')}Z`
 }
 
 /** A UUID of version 8 (RFC 9562 §5.8), made of what the record is: the same reading under the same cursor gives the same. */

@@ -1,6 +1,7 @@
 // A bucket as the evidence sees it: where manifests are put, and where a verifier finds them again with all that they list.
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
+import { DAY_MS } from '../../model/time.ts'
 import type { ManifestStore } from './evidence.ts'
 import type { EvidenceStore } from './evidence-objects.ts'
 import { under } from './key.ts'
@@ -9,7 +10,6 @@ import type { S3Options } from './options.ts'
 import type { Body } from './bucket.ts'
 import type { Store } from './store.ts'
 
-const DAY_MS = 86_400_000
 const contentType = 'application/x-ndjson'
 
 function bodyOf(bytes: Uint8Array): Body {

@@ -1,6 +1,7 @@
 // A manifest: what was stored in one interval, as one line of JSON that is hashed and signed as it stands, and the key it is stored under. Pure.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { isoMicros } from '../../model/time.ts'
 
 const digest = () => z.string().regex(/^[0-9a-f]{64}$/)
 const instant = () => z.iso.datetime({ precision: 3 })
@@ -115,7 +116,5 @@ const END_MS = Date.parse('+010000-01-01T00:00:00Z')
 
 /** An instant with six decimals, from µs; null for none. */
 export function microTime(us: number): string | null {
-  const ms = Math.floor(us / 1000)
-  if (!(ms >= FIRST_MS && ms < END_MS)) return null
-  return `${new Date(ms).toISOString().slice(0, -1)}${String(Math.floor(us) - ms * 1000).padStart(3, '0')}Z`
+  return us >= FIRST_MS * 1000 && us < END_MS * 1000 ? isoMicros(us) : null
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { ConnectorError } from '../../model/errors.ts'
 import type { CheckResult } from '../../model/sink.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
+import { DAY_MS } from '../../model/time.ts'
 import { under } from './key.ts'
 import type { S3Options } from './options.ts'
 import type { Body, Looked, PutAnswer, PutOptions } from './bucket.ts'
@@ -13,7 +14,6 @@ import { type Manners, verdicts } from './verdicts.ts'
 const FOLDER = '.auditferry'
 /** Long enough to be seen, short enough to be gone soon. */
 const LOCK_MS = 60_000
-const DAY_MS = 86_400_000
 const RACERS = 8
 
 const contentType = 'text/plain'

@@ -9,6 +9,7 @@ import type {
 } from '../../model/sink.ts'
 import type { CheckResult, Evidence, Memory } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
+import { DAY_MS } from '../../model/time.ts'
 import { Certificates } from '../expiry.ts'
 import { lineFrame } from '../line-frame.ts'
 import { checkSigningKey, openEvidence } from './evidence.ts'
@@ -18,8 +19,6 @@ import { bucketOf, filesOf, options, placeOf, type S3Options, urlsOf } from './o
 import { checkBucket, proveBucket } from './probe.ts'
 import { Spool, type Spooled } from './spool.ts'
 import { Store } from './store.ts'
-
-const DAY_MS = 86_400_000
 
 const contentTypes = {
   gzip: 'application/gzip',

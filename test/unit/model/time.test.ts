@@ -1,7 +1,18 @@
 // Time is text first (law 8): zone-less is UTC, microseconds survive, what is no stamp is NaN.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { epochSeconds, isoFromUs, parseInstant, parseInstantText } from '../../../src/model/time.ts'
+import {
+  DAY_MS,
+  dayStart,
+  dayText,
+  epochDay,
+  epochSeconds,
+  isoFromUs,
+  isoMicros,
+  parseInstant,
+  parseInstantText,
+  secondText,
+} from '../../../src/model/time.ts'
 
 const NOON_US = Date.UTC(2026, 0, 31, 12) * 1000
 
@@ -107,4 +118,26 @@ describe('written', () => {
   it('ISO text is cut to milliseconds, never rounded up', () => {
     expect(isoFromUs(NOON_US + 999_999)).toBe('2026-01-31T12:00:00.999Z')
   })
+})
+
+it('an instant written with six decimals is read back exactly, before 1970 too', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: Date.UTC(1600, 0, 1) * 1000, max: 9e15 }), (us) => {
+      const text = isoMicros(us)
+      expect(text).toMatch(/\.\d{6}Z$/)
+      expect(parseInstantText(text)).toBe(us)
+    }),
+  )
+  expect(isoMicros(NOON_US + 0.75)).toBe('2026-01-31T12:00:00.000000Z')
+})
+
+it('a day holds its first microsecond and its last, before 1970 too', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: -100_000, max: 100_000 }), (day) => {
+      const at = day * DAY_MS
+      expect([at * 1000, at * 1000 + 86_399_999_999].map(epochDay)).toEqual([day, day])
+      expect([at, at + DAY_MS - 1].map(dayStart)).toEqual([at, at])
+      expect(dayText(at + DAY_MS - 1)).toBe(secondText(at).slice(0, 10))
+    }),
+  )
 })
