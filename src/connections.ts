@@ -1,5 +1,6 @@
 // The questions of `validate --connect`: does each API answer and take its key, is each sink ready. Opens no journal: a daemon may be running on it.
 import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
+import { within } from './model/clock.ts'
 import { WHOLE_BODY_BYTES } from './model/entries.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Transport } from './model/http.ts'
@@ -8,7 +9,7 @@ import type { CheckResult } from './model/sink.ts'
 import type { SourceWatch } from './model/watch.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
-import { type Outside, within } from './outside.ts'
+import type { Outside } from './outside.ts'
 import { openSink } from './shipping.ts'
 
 /** For one part to answer, all its questions together. */

@@ -46,13 +46,3 @@ export interface Shared {
   readonly instance: string
   readonly taps: Taps
 }
-
-/** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */
-export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
-  const ended = new AbortController()
-  try {
-    return await Promise.race([work, clock.sleep(ms, ended.signal).then(() => undefined)])
-  } finally {
-    ended.abort()
-  }
-}

@@ -1,11 +1,11 @@
 // Walks over a span of the past that keep nothing: each step reads a page and says what the journal knows of it.
 import type { Clock } from './model/clock.ts'
+import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Appended, Journal } from './model/journal.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
 import type { Part } from './model/source.ts'
 import { epochDay } from './model/time.ts'
-import { within } from './outside.ts'
 import { quietly } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { userOf } from './source/audit-range-place.ts'

@@ -11,3 +11,13 @@ export interface Clock {
 
 /** Uniform in [0, 1), as Math.random; seeded in tests. */
 export type Random = () => number
+
+/** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */
+export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
+  const ended = new AbortController()
+  try {
+    return await Promise.race([work, clock.sleep(ms, ended.signal).then(() => undefined)])
+  } finally {
+    ended.abort()
+  }
+}

@@ -2,6 +2,7 @@
 import type * as Sdk from '@opentelemetry/sdk-trace'
 import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Clock } from '../../model/clock.ts'
+import { within } from '../../model/clock.ts'
 import type { Log } from '../../model/log.ts'
 import type { Tracing } from '../../model/trace.ts'
 
@@ -106,8 +107,10 @@ export async function openTracing({
   })
   log.info('Tracing is on')
   return tracingOver(provider.getTracer('auditferry', version), async () => {
-    const ended = new AbortController()
-    await Promise.race([provider.shutdown().catch(() => undefined), clock.sleep(CLOSE_MS, ended.signal)])
-    ended.abort()
+    await within(
+      CLOSE_MS,
+      clock,
+      provider.shutdown().catch(() => undefined),
+    )
   })
 }
