@@ -6,7 +6,7 @@ import { ConnectorError } from './model/errors.ts'
 import type { Transport } from './model/http.ts'
 import { Room } from './model/room.ts'
 import type { CheckResult } from './model/sink.ts'
-import type { SourceWatch } from './model/watch.ts'
+import { silentWatch } from './model/watch.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import type { Outside } from './outside.ts'
@@ -14,13 +14,6 @@ import { openSink } from './shipping.ts'
 
 /** For one part to answer, all its questions together. */
 const CHECK_MS = 25_000
-
-const nobody = () => undefined
-/** Nobody watches a check. */
-const unwatched: SourceWatch = {
-  ...{ state: nobody, request: nobody, waited: nobody, appended: nobody, success: nobody },
-  ...{ caughtUp: nobody, head: nobody, cursor: nobody, gap: nobody, ownFetch: nobody },
-}
 
 /**
  * All at once, one answer or several each. `instance`: that of a daemon which reads the same workspaces, so that it finds
@@ -135,7 +128,16 @@ async function checkArea(
   const store = { load: async () => undefined, save: async () => undefined }
   const budget = new Budget({ limit: limits[area], clock, random, store })
   const room = new Room(WHOLE_BODY_BYTES)
-  const client = new Client({ baseUrl, apiKey, transport, clock, budget, room, watch: unwatched, userAgent })
+  const client = new Client({
+    baseUrl,
+    apiKey,
+    transport,
+    clock,
+    budget,
+    room,
+    watch: silentWatch,
+    userAgent,
+  })
   const told = { what: `${name}: ${what}` }
   try {
     const answers = client.get(path, 'live', signal, async function* ({ body }) {

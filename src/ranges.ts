@@ -2,6 +2,7 @@
 import type { Log } from './model/log.ts'
 import type { PastSpan } from './model/past.ts'
 import type { Origin, Source } from './model/source.ts'
+import { silentWatch } from './model/watch.ts'
 import type { SourceWatch } from './model/watch.ts'
 
 /** A source whose past can be read again. */
@@ -16,13 +17,12 @@ export interface RangeReader {
 
 /** Counts requests and entries under the source, and says nothing of where its live reading is. */
 export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWatch {
-  const silent = () => undefined
   return {
+    ...silentWatch,
     request: (code, durationMs) => watch.request(code, durationMs),
     waited: (durationMs) => watch.waited(durationMs),
     appended: (appended) => watch.appended(appended),
     gap: (count) => watch.gap(count),
-    ...{ state: silent, success: silent, caughtUp: silent, head: silent, cursor: silent, ownFetch: silent },
     ...told,
   }
 }

@@ -29,6 +29,13 @@ export interface SourceWatch {
   ownFetch(latenessMs: number): void
 }
 
+const nobody = () => undefined
+/** Nobody watches. */
+export const silentWatch: SourceWatch = {
+  ...{ state: nobody, request: nobody, waited: nobody, appended: nobody, success: nobody },
+  ...{ caughtUp: nobody, head: nobody, cursor: nobody, gap: nobody, ownFetch: nobody },
+}
+
 export const canaryStages = ['request', 'audit', 'usage', 'query', 'delivered'] as const
 
 /** One of the places where a canary is looked for; `delivered` is each sink's. */
