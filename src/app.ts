@@ -88,7 +88,7 @@ export async function openApp(
     board,
     room: rooms.all,
     instance: await instanceOf(journal, outside),
-    taps: new Taps(),
+    taps: new Taps(clock),
   }
   const toRead = { ...parts, room: rooms.reading }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
@@ -235,6 +235,7 @@ class Daemon implements App {
     log.info('Stopping')
     this.#stopping.abort()
     this.#parts.backfills.close()
+    this.taps.close()
     await within(FINISH_MS, clock, this.#ended)
     this.#cut.abort()
     await within(STOP_MS, clock, this.#ended)

@@ -1,5 +1,5 @@
 // Live samples of what a sink was sent, for a person who looks: only where the configuration allows it, and only while somebody does.
-import { setTimeout as after } from 'node:timers/promises'
+import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { overlay } from '../model/overlay.ts'
 import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../model/sink.ts'
@@ -17,7 +17,12 @@ interface Looker {
 }
 
 export class Taps {
+  readonly #clock: Pick<Clock, 'sleep'>
   readonly #lookers = new Map<string, Set<Looker>>()
+
+  constructor(clock: Pick<Clock, 'sleep'>) {
+    this.#clock = clock
+  }
 
   /** The sink itself, with an ear at what it took. Costs one look at a set a batch. */
   sink<Kind extends Sink | ObjectSink>(sink: Kind): Kind {
@@ -43,9 +48,14 @@ export class Taps {
       full: new AbortController(),
     }
     lookers.add(looker)
-    await after(waitMs, undefined, { signal: looker.full.signal, ref: false }).catch(() => undefined)
+    await this.#clock.sleep(waitMs, looker.full.signal)
     lookers.delete(looker)
     return looker.lines
+  }
+
+  /** Whoever looks gets what came so far: nobody's wait holds up a stop. */
+  close(): void {
+    for (const lookers of this.#lookers.values()) for (const { full } of lookers) full.abort()
   }
 }
 
@@ -85,7 +95,7 @@ function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<Obje
         }
         await object.write(lines)
       }
-      return { write, end: (content) => object.end(content), discard: () => object.discard() }
+      return overlay(object, { write })
     },
   }
 }

@@ -41,7 +41,7 @@ export function openHouse() {
     const owed = { sink: 'archive', position: 1, owedEntries: entries, oldestOwedAt: sinceAt, deadLetters: 0 }
     journal.stats = { ...fakeStats, entries, bytes: entries * 100, sinks: [owed], ...more }
   }
-  return { clock, journal, metrics, board, taps: new Taps(), source, sink, owe }
+  return { clock, journal, metrics, board, taps: new Taps(clock), source, sink, owe }
 }
 
 /** All is well: read, caught up and delivered. */
