@@ -1,7 +1,7 @@
 // Delivering again what is still kept: entries of a span of time are put at the journal's end once more, for one sink, marked as a replay.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
-import { type Entries, TRANSACTION_BYTES } from '../model/entries.ts'
+import { Entries, TRANSACTION_BYTES } from '../model/entries.ts'
 import type { Batch, Replayed, ReplayQuery, Run, Seq } from '../model/journal.ts'
 import { putChunks, refuseWhenFull } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
@@ -81,12 +81,7 @@ function look(
 /** The entries of a run whose own time lies in the span, where the query means its source. */
 function within({ origin, entries }: Run, { fromUs, toUs, workspace, sources }: ReplayQuery): Entries {
   const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
-  const picked: number[] = []
-  for (let i = 0; meant && i < entries.count; i++) {
-    const at = entries.at(i)
-    if (at >= fromUs && at < toUs) picked.push(i)
-  }
-  return picked.length === entries.count ? entries : entries.pick(picked)
+  return meant ? entries.between(fromUs, toUs) : Entries.none
 }
 
 function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]): void {

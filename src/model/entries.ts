@@ -106,5 +106,17 @@ export class Entries {
     return new Entries(this.bytes, indices.length, columns, times, this.types)
   }
 
+  /** Those whose own time lies in [fromUs, toUs), in order; the same object where that is all of them. */
+  between(fromUs: number, toUs: number): Entries {
+    const { times, count } = this
+    const isWithin = (i: number) => (times[i] as number) >= fromUs && (times[i] as number) < toUs
+    let first = 0
+    while (first < count && isWithin(first)) first++
+    if (first === count) return this
+    const kept = Array.from({ length: first }, (_, i) => i)
+    for (let i = first + 1; i < count; i++) if (isWithin(i)) kept.push(i)
+    return this.pick(kept)
+  }
+
   static readonly none = new Entries(new Uint8Array(0), 0, new Uint32Array(0), new Float64Array(0), [])
 }

@@ -5,7 +5,7 @@ import type { Lane, Part } from '../model/source.ts'
 import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { BodySample } from './answer-groups.ts'
-import { atOrAfter, readWhole } from './audit-page.ts'
+import { readWhole } from './audit-page.ts'
 import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, lastPart } from './audit-step.ts'
@@ -50,7 +50,7 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
 
 /** Nothing before the start is shipped, though a place before it may be gone on from. */
 function fromStart({ cursor }: Step, group: Group): Group {
-  return { ...group, entries: atOrAfter(group.entries, cursor.startUs) }
+  return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
 }
 
 function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serverAt'> {
@@ -135,7 +135,10 @@ export async function* anchor(step: Step): Steps {
     cursor.headUs = Math.min(position.at, horizonUs(step))
     cursor.probe = null
     cursor.dueAt = now
-    yield lastPart(step, group && { ...group, entries: atOrAfter(group.entries, cursor.startUs) })
+    yield lastPart(
+      step,
+      group && { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) },
+    )
   }
 }
 

@@ -104,14 +104,6 @@ function positionAt(entries: Entries, index: number): Position {
   return { id: entries.id(index), at: entries.at(index) }
 }
 
-/** The entries at or after `startUs`; the same object where that is all of them. */
-export function atOrAfter(entries: Entries, startUs: number | null): Entries {
-  if (startUs === null) return entries
-  const kept: number[] = []
-  for (let i = 0; i < entries.count; i++) if ((entries.times[i] as number) >= startUs) kept.push(i)
-  return kept.length === entries.count ? entries : entries.pick(kept)
-}
-
 /** One entry as `earliest`, `latest` and `search` answer it. */
 export async function readWhole(answer: Answer, capBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []

@@ -2,7 +2,7 @@
 import type { Finding, Lane, Part } from '../model/source.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { Looker, PageView } from './audit-page.ts'
-import { atOrAfter, freshView, lookOver } from './audit-page.ts'
+import { freshView, lookOver } from './audit-page.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { BodySample, readGroups } from './answer-groups.ts'
 import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
@@ -97,7 +97,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
 function shippable({ cursor }: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
-  const entries = atOrAfter(group.entries, cursor.startUs)
+  const entries = group.entries.between(cursor.startUs ?? -Infinity, Infinity)
   return entries === group.entries ? [group, { findings }] : [{ ...group, entries }, {}]
 }
 

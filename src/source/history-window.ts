@@ -1,12 +1,10 @@
 // One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
-import type { Entries } from '../model/entries.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
-import { atOrAfter } from './audit-page.ts'
 import type { BodyLimits } from './body.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
@@ -198,15 +196,8 @@ function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Wind
   // A row without a time is dated with its day, which may begin before the start does.
   const least = window.isDay ? startAt * 1000 : startUs
   const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
-  const late = atOrAfter(group.entries, from)
-  const entries = window.version === 'v1' ? before(late, boundaryAt * 1000) : late
+  const entries = group.entries.between(from, window.version === 'v1' ? boundaryAt * 1000 : Infinity)
   return entries === group.entries ? group : { ...group, entries }
-}
-
-function before(entries: Entries, untilUs: number): Entries {
-  const kept: number[] = []
-  for (let i = 0; i < entries.count; i++) if (entries.at(i) < untilUs) kept.push(i)
-  return kept.length === entries.count ? entries : entries.pick(kept)
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {

@@ -61,3 +61,17 @@ it('what is not there is nothing, not an error', () => {
     '',
   ])
 })
+
+it('what lies between two instants is what a look at each entry picks, and all of them are the same object', () => {
+  const instant = fc.constantFrom(-Infinity, ...Array.from({ length: 9 }, (_, i) => i), Infinity)
+  fc.assert(
+    fc.property(fc.array(fc.nat(8), { maxLength: 12 }), instant, instant, (times, fromUs, toUs) => {
+      const made = entriesOf(someEntries(times.length))
+      const entries = new Entries(made.bytes, made.count, made.columns, Float64Array.from(times), made.types)
+      const wanted = told(entries).filter((_, i) => entries.at(i) >= fromUs && entries.at(i) < toUs)
+      const between = entries.between(fromUs, toUs)
+      expect(told(between)).toEqual(wanted)
+      if (wanted.length === times.length) expect(between).toBe(entries)
+    }),
+  )
+})
