@@ -15,6 +15,7 @@ import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import { HistorySource } from './source/history.ts'
 import type { HistoryKind } from './source/history.ts'
+import type { SourceOptions } from './source/source-options.ts'
 import { paceOf } from './source/tiers.ts'
 import { VaultSource } from './source/vault.ts'
 
@@ -105,7 +106,7 @@ class Access {
     name: SourceName,
     intervalMs: number,
     wanted: (type: string) => boolean,
-    open: (common: Common) => Source,
+    open: (common: SourceOptions) => Source,
   ): Reader {
     const { outside, journal, board, mode, config } = this.shared
     const { clock, random } = outside
@@ -149,12 +150,6 @@ class Access {
     await this.#network.close()
   }
 }
-
-/** What every source is opened with. */
-type Common = Pick<
-  ConstructorParameters<typeof AuditSource>[0],
-  'origin' | 'client' | 'clock' | 'watch' | 'log' | 'once' | 'maxEntryBytes' | 'maxDepth'
->
 
 function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>): Reader {
   const expected = access.workspace.expected_user_agents

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { parseInstantText } from '../model/time.ts'
 import { duration, durationMs, durationPattern, size } from '../model/units.ts'
+import type { Start } from '../source/start.ts'
 
 export const partName = () =>
   z.string().regex(/^[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')
@@ -19,11 +20,6 @@ export const interval = () => duration().refine((ms) => ms >= 1000, 'want at lea
 /** A size of at least `leastBytes`. */
 export const sizeFrom = (leastBytes: number, least: string) =>
   size().refine((bytes) => bytes >= leastBytes, `want at least ${least}`)
-
-type Start =
-  | { readonly kind: 'earliest' | 'latest' }
-  | { readonly kind: 'span'; readonly ms: number }
-  | { readonly kind: 'time'; readonly atUs: number }
 
 const dayPattern = /^\d{4}-\d\d-\d\d$/
 

@@ -1,45 +1,27 @@
 // What the audit readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import type { Clock } from '../model/clock.ts'
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
-import type { Origin, Part } from '../model/source.ts'
+import type { Part } from '../model/source.ts'
 import { DAY_MS } from '../model/time.ts'
-import type { SourceWatch } from '../model/watch.ts'
 import type { AuditCursor } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
-import type { Client } from './client.ts'
+import type { SourceOptions } from './source-options.ts'
 import type { Group } from './splitter.ts'
+import type { Start } from './start.ts'
 import type { Activity, Pace } from './tiers.ts'
 import { paceOf } from './tiers.ts'
 
-/** Where reading begins in a journal that knows nothing yet. */
-export type Start =
-  | { readonly kind: 'earliest' }
-  | { readonly kind: 'latest' }
-  | { readonly kind: 'span'; readonly ms: number }
-  | { readonly kind: 'time'; readonly atUs: number }
-
-export interface AuditOptions {
-  readonly origin: Origin
-  readonly client: Client
-  readonly clock: Clock
-  readonly watch: SourceWatch
-  readonly log: Log
+export interface AuditOptions extends SourceOptions {
   readonly activity: Activity
   /** over the tier's */
   readonly intervalMs: number | undefined
   readonly start: Start
   /** 0: no sweep */
   readonly sweepMs: number
-  /** read what is there now, without overlap, sweep or interval, and be done */
-  readonly once: boolean
   /** found again in the User-Agent of own fetches */
   readonly instance: string
   readonly expectedUserAgent: (userAgent: string) => boolean
-  readonly maxEntryBytes: number
-  readonly maxDepth: number
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */

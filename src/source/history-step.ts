@@ -1,27 +1,19 @@
 // What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import type { Clock } from '../model/clock.ts'
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
-import type { Lane, Origin, Part } from '../model/source.ts'
-import type { SourceWatch } from '../model/watch.ts'
-import type { Start } from './audit-step.ts'
-import type { Client } from './client.ts'
+import type { Lane, Part } from '../model/source.ts'
 import type { HistoryCursor, Walk, Width } from './history-cursor.ts'
 import { closeCursor } from './history-cursor.ts'
+import type { SourceOptions } from './source-options.ts'
 import type { Group } from './splitter.ts'
+import type { Start } from './start.ts'
 
 export type HistoryKind = 'usage' | 'query'
 export type HistoryVersion = 'v1' | 'v2'
 
-export interface HistoryOptions {
-  /** its source is `history.usage` or `history.query` */
-  readonly origin: Origin
-  readonly client: Client
-  readonly clock: Clock
-  readonly watch: SourceWatch
-  readonly log: Log
+/** Its source is `history.usage` or `history.query`. */
+export interface HistoryOptions extends SourceOptions {
   readonly kind: HistoryKind
   readonly version: HistoryVersion
   /** of v2: days before this UTC midnight (epoch ms) are read as v1; undefined: none */
@@ -30,10 +22,6 @@ export interface HistoryOptions {
   readonly start: Start
   /** the trailing span whose days are read again; 0: none */
   readonly rereadMs: number
-  /** read what is there now, without re-reads or interval, and be done */
-  readonly once: boolean
-  readonly maxEntryBytes: number
-  readonly maxDepth: number
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */

@@ -1,12 +1,11 @@
 // The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in vault-pass.ts.
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Log } from '../model/log.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
 import { parseInstantText } from '../model/time.ts'
 import { vaultPaths } from '../model/vault-paths.ts'
-import type { SourceWatch } from '../model/watch.ts'
-import type { Answer, Client } from './client.ts'
+import type { Answer } from './client.ts'
+import type { SourceOptions } from './source-options.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
 import type { Pass, VaultCursor } from './vault-cursor.ts'
@@ -34,18 +33,9 @@ const WAITING_BYTES = 1024 * 1024
 /** A server without a `Date` header may be behind our clock by this. */
 const CLOCK_DOUBT_US = 600_000_000
 
-export interface VaultOptions {
-  readonly origin: Origin
-  readonly client: Client
-  readonly clock: Clock
-  readonly watch: SourceWatch
-  readonly log: Log
+export interface VaultOptions extends SourceOptions {
   /** from the end of a pass to the next one */
   readonly intervalMs: number
-  /** one pass, a second one where projects are missing, and be done */
-  readonly once: boolean
-  readonly maxEntryBytes: number
-  readonly maxDepth: number
 }
 
 /** A cursor as it is worked on: ahead of its text by what no part has brought into the journal yet. May be lost at any moment. */
