@@ -1,46 +1,10 @@
 // The body of a list as groups of entries: held whole while it is small, streamed when it is not (law 4). The audit log and the history both come through here.
-import { createHash, type Hash } from 'node:crypto'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { isAbort } from '../model/errors.ts'
-import type { Quarantined } from '../model/source.ts'
+import type { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import type { Group, Splitter, SplitterOptions } from './splitter.ts'
 import { openSplitter } from './splitter.ts'
-
-const QUARANTINE_BYTES = 1024 * 1024
-
-/** What passed of a body, for the case that it stays unreadable: its first MiB, length and hash. */
-export class BodySample {
-  #hash: Hash | undefined
-  readonly #head: Uint8Array[] = []
-  #headBytes = 0
-  #totalBytes = 0
-
-  add(chunk: Uint8Array): void {
-    this.#hash ??= createHash('sha256')
-    this.#hash.update(chunk)
-    this.#totalBytes += chunk.length
-    const room = QUARANTINE_BYTES - this.#headBytes
-    if (room <= 0) return
-    const piece = chunk.subarray(0, room)
-    this.#head.push(piece)
-    this.#headBytes += piece.length
-  }
-
-  get isEmpty(): boolean {
-    return this.#totalBytes === 0
-  }
-
-  quarantined(): Quarantined {
-    const bytes = Buffer.concat(this.#head)
-    return {
-      reason: 'unreadable_page',
-      bytes,
-      totalBytes: this.#totalBytes,
-      sha256: (this.#hash ?? createHash('sha256')).digest('hex'),
-    }
-  }
-}
 
 /**
  * A body up to 4 MB is held and checked to its end before a group of it comes out; of a larger one the groups come as they

@@ -4,12 +4,13 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Lane, Part } from '../model/source.ts'
 import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
-import { BodySample } from './answer-groups.ts'
-import { readWhole } from './audit-page.ts'
 import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, lastPart } from './audit-step.ts'
 import { splitterOptions } from './audit-walk.ts'
+import { BodySample } from './body-sample.ts'
+import type { Answer } from './client.ts'
+import { hold } from './hold.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
 import { splitOne } from './splitter.ts'
 
@@ -53,6 +54,12 @@ function fromStart({ cursor }: Step, group: Group): Group {
   return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
 }
 
+async function readWhole(answer: Answer, mostBytes: number): Promise<Uint8Array> {
+  const body = await hold(answer, mostBytes)
+  if (body) return body
+  throw new ConnectorError('bad_reply', `The API answered one entry with more than ${mostBytes} bytes`)
+}
+
 function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serverAt'> {
   let group: Group
   try {
@@ -63,7 +70,7 @@ function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serve
     sample.add(body)
     return {
       position: undefined,
-      group: { entries: Entries.none, quarantined: [sample.quarantined()] },
+      group: { entries: Entries.none, quarantined: [sample.quarantined('unreadable_page')] },
       unreadable: true,
     }
   }

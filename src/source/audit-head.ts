@@ -74,7 +74,7 @@ async function* drainPage(step: Step, drain: Drain): Steps {
       whole: (view) => advance(step, drain, view, take),
       bad: (sample) => {
         passByTime(step, drain)
-        return { quarantined: [sample.quarantined()] }
+        return { quarantined: [sample.quarantined('unreadable_page')] }
       },
     })
   } catch (error) {

@@ -1,9 +1,7 @@
 // One page of the audit log: what the reader needs to know of its groups of entries to decide where to go next.
 import type { Entries } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
 import type { Finding } from '../model/source.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
-import type { Answer } from './client.ts'
 import type { Kind } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
 
@@ -102,17 +100,4 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
 
 function positionAt(entries: Entries, index: number): Position {
   return { id: entries.id(index), at: entries.at(index) }
-}
-
-/** One entry as `earliest`, `latest` and `search` answer it. */
-export async function readWhole(answer: Answer, capBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of answer.body) {
-    chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes > capBytes)
-      throw new ConnectorError('bad_reply', `The API answered one entry with more than ${capBytes} bytes`)
-  }
-  return Buffer.concat(chunks, bytes)
 }

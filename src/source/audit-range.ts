@@ -175,7 +175,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Steps {
     whole: (view) => advance(place, walk, view, take),
     bad: (sample) => {
       passFrom(place, walk)
-      return { quarantined: [sample.quarantined()] }
+      return { quarantined: [sample.quarantined('unreadable_page')] }
     },
   })
   try {

@@ -6,6 +6,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { vaultFields, vaultPaths } from '../model/vault-paths.ts'
 import type { VaultPaths } from '../model/vault-paths.ts'
 import type { Answer, Ask, Client } from './client.ts'
+import { hold } from './hold.ts'
 import type {
   FilePage,
   FileStatus,
@@ -160,16 +161,11 @@ async function asked<T>(client: Client, request: Ask, schema: z.ZodType<T>, sign
 }
 
 /** Undefined for an empty body, as a deletion may have. */
-async function jsonOf({ body }: Answer): Promise<unknown> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body) {
-    bytes += chunk.length
-    if (bytes > WHOLE_BODY_BYTES)
-      throw new ConnectorError('bad_reply', `The vault answered with more than ${WHOLE_BODY_BYTES} bytes`)
-    chunks.push(chunk)
-  }
-  const text = Buffer.concat(chunks).toString()
+async function jsonOf(answer: Answer): Promise<unknown> {
+  const body = await hold(answer, WHOLE_BODY_BYTES)
+  if (!body)
+    throw new ConnectorError('bad_reply', `The vault answered with more than ${WHOLE_BODY_BYTES} bytes`)
+  const text = Buffer.from(body).toString()
   if (text.trim() === '') return undefined
   try {
     return JSON.parse(text) as unknown

@@ -1,17 +1,14 @@
-// One page of the workspace's project listing: held whole, checked, and cut into projects as bytes (spec §4.3, §2.5).
-import { createHash } from 'node:crypto'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
+// One page of the workspace's project listing: checked, and cut into projects as bytes (spec §4.3, §2.5).
 import { ConnectorError } from '../model/errors.ts'
 import type { Quarantined } from '../model/source.ts'
+import type { BodySample } from './body-sample.ts'
 import { Splitter } from './body-splitter.ts'
 import type { EntryLimits } from './body-splitter.ts'
-import type { Answer } from './client.ts'
 import { memberValue, valueText } from './json-elements.ts'
 import { openSplitter } from './splitter.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4
-const HEAD_BYTES = 1024 * 1024
 const LONGEST_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
 
@@ -34,35 +31,6 @@ export interface VaultPage {
   /** what the pagination block says, where it is there and makes sense */
   readonly total: number | undefined
   readonly totalPages: number | undefined
-}
-
-/** The body, or undefined where it is larger than may be held: then `head` has its beginning. */
-export interface HeldBody {
-  readonly body: Uint8Array | undefined
-  readonly head: Uint8Array
-  readonly totalBytes: number
-  readonly sha256: string
-}
-
-/** `whole`: read on past what may be held, for its length and hash. */
-export async function holdBody(answer: Answer, whole: boolean): Promise<HeldBody> {
-  const hash = createHash('sha256')
-  const chunks: Uint8Array[] = []
-  let totalBytes = 0
-  for await (const chunk of answer.body) {
-    totalBytes += chunk.length
-    if (whole) hash.update(chunk)
-    if (totalBytes - chunk.length < WHOLE_BODY_BYTES) chunks.push(chunk)
-    else if (!whole) break
-  }
-  const held = Buffer.concat(chunks)
-  const head = held.subarray(0, HEAD_BYTES)
-  return {
-    body: totalBytes <= WHOLE_BODY_BYTES ? held : undefined,
-    head,
-    totalBytes,
-    sha256: whole ? hash.digest('hex') : '',
-  }
 }
 
 /** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape. */
@@ -93,13 +61,11 @@ export function cutPage(body: Uint8Array, limits: PageLimits): VaultPage {
 }
 
 /** A page of one project that is too large to be held: all that can be said of it. */
-export function oversized({ head, totalBytes, sha256 }: HeldBody): Malformed {
-  const list = inside(inside(inside(head, 'response'), 'content'), 'projects')
+export function oversized(sample: BodySample): Malformed {
+  const quarantined = sample.quarantined('too_large')
+  const list = inside(inside(inside(quarantined.bytes, 'response'), 'content'), 'projects')
   const open = list?.indexOf(123) ?? -1
-  return {
-    id: list && open >= 0 ? idOf(list.subarray(open)) : undefined,
-    quarantined: { reason: 'too_large', bytes: head, totalBytes, sha256 },
-  }
+  return { id: list && open >= 0 ? idOf(list.subarray(open)) : undefined, quarantined }
 }
 
 function entryLimits({ maxDepth, maxEntryBytes }: PageLimits): EntryLimits {

@@ -1,15 +1,18 @@
 // The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in vault-pass.ts.
 import type { Clock } from '../model/clock.ts'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
 import { parseInstantText } from '../model/time.ts'
 import { vaultPaths } from '../model/vault-paths.ts'
+import { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
+import { hold } from './hold.ts'
 import type { SourceOptions } from './source-options.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
 import type { Pass, VaultCursor } from './vault-cursor.ts'
-import { cutPage, holdBody, oversized } from './vault-page.ts'
+import { cutPage, oversized } from './vault-page.ts'
 import type { VaultPage } from './vault-page.ts'
 import {
   beginPass,
@@ -114,15 +117,17 @@ export class VaultSource implements Source {
   async *#page(work: Work, pass: Pass, answer: Answer, asked: { answered: boolean }): AsyncGenerator<Part> {
     const { clock } = this.#options
     const narrower = PAGE_SIZES.find((size) => size < pass.perPage)
-    const held = await holdBody(answer, narrower === undefined)
-    if (!held.body && narrower !== undefined) {
+    // Of what cannot be asked for in smaller pages all is read, for its length and hash.
+    const sample = new BodySample()
+    const body = await hold(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
+    if (!body && narrower !== undefined) {
       // Other pages than so far would be asked for: the pass begins again.
       beginPass(work.cursor, clock.now(), narrower)
       return
     }
-    const page: VaultPage = held.body
-      ? cutPage(held.body, this.#options)
-      : { projects: [], malformed: [oversized(held)], total: undefined, totalPages: undefined }
+    const page: VaultPage = body
+      ? cutPage(body, this.#options)
+      : { projects: [], malformed: [oversized(sample)], total: undefined, totalPages: undefined }
     asked.answered = true
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, sighting)
