@@ -1,6 +1,7 @@
 // The conductor of the canary: asks one tiny prompt now and then, and measures when its traces come back, from the API to each sink. It reads no entry but what readers hand by.
 import { Tether } from '../model/abort.ts'
 import type { Clock, Random } from '../model/clock.ts'
+import { believed } from '../model/clock.ts'
 import type { Entries } from '../model/entries.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import type { Journal, Seq } from '../model/journal.ts'
@@ -158,12 +159,11 @@ export class Canary {
     this.#saved = text
   }
 
-  /** A clock that was set back makes no round wait longer than an interval. */
   #dueInMs(round: Round | undefined): number {
     const { clock, intervalMs } = this.#options
     if (!round || this.#again) return 0
-    const waitMs = round.sentAt + intervalMs - clock.now()
-    return waitMs > intervalMs ? 0 : waitMs
+    const now = clock.now()
+    return believed(round.sentAt + intervalMs, intervalMs, now) - now
   }
 
   async #ask(memory: CanaryMemory, signal: AbortSignal): Promise<void> {

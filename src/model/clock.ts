@@ -21,3 +21,11 @@ export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Pro
     ended.abort()
   }
 }
+
+/**
+ * When something is due that was planned for `spanMs` ahead at most; all in epoch ms. What is due later than that was planned
+ * by a clock that has since been set back, or by other settings: it is due now, and nothing stands still until the old time is
+ * reached again.
+ */
+export const believed = (dueAt: number, spanMs: number, now: number): number =>
+  dueAt > now + spanMs ? now : dueAt

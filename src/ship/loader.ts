@@ -1,4 +1,5 @@
 // What is owed next, as lines: taken from the journal when enough stands there, framed in room of the process's allowance.
+import { believed } from '../model/clock.ts'
 import type { Batch, Stretch } from '../model/journal.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
@@ -46,9 +47,8 @@ export class Loader {
     const batch = await journal.take(sink.name, { maxEntries, maxBytes }, undefined, busy)
     if (!batch) return Infinity
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
-    const untilMs = oldestAt + lingerMs - clock.now()
-    // What would wait longer than its linger was appended before the clock was set back.
-    const waitMs = untilMs > lingerMs ? 0 : untilMs
+    const now = clock.now()
+    const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
     // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
     if (waitMs > 0 && !full && !over()) return waitMs

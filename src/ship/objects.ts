@@ -4,6 +4,7 @@ import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
 import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
 import { Contents, Plan } from './stretch.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
+import { believed } from '../model/clock.ts'
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { Evidence, ObjectGroup, ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
@@ -86,11 +87,10 @@ export class ObjectShipper implements Stepper {
     }
     if (plan.first === undefined) return Infinity
     if (plan.count === 0) return this.#settleFiltered()
-    const untilMs = plan.oldestAt + sink.objects.maxAgeMs - clock.now()
-    // What would wait longer than it may at most was appended before the clock was set back.
-    const due = untilMs <= 0 || untilMs > sink.objects.maxAgeMs
+    const now = clock.now()
+    const untilMs = believed(plan.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A journal that is full takes nothing in until something is settled.
-    if (due || over() || journal.stats().full) return this.#close()
+    if (untilMs <= 0 || over() || journal.stats().full) return this.#close()
     return Math.min(untilMs, lookAgainMs)
   }
 

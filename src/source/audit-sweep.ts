@@ -1,4 +1,5 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
+import { believed } from '../model/clock.ts'
 import { MINUTE_MS } from '../model/time.ts'
 import { anchorAt } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
@@ -18,10 +19,9 @@ const QUICK_MIN_MS = 5 * MINUTE_MS
 export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
   if (options.sweepMs === 0 || cursor.head === null) return Infinity
   const { walk, fullDueAt, quickDueAt } = cursor.sweep
-  // What is due later than it can have been planned was planned by a clock that has since been set back.
-  const within = (dueAt: number, mostMs: number) => (dueAt > options.clock.now() + mostMs ? 0 : dueAt)
-  const quickAt = cursor.lateUs > 0 ? within(quickDueAt, QUICK_MIN_MS + options.sweepMs) : Infinity
-  const dueAt = walk ? 0 : Math.min(within(fullDueAt, FULL_MAX_MS), quickAt)
+  const now = options.clock.now()
+  const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
+  const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
   return Math.max(dueAt, options.client.freeAt('sweep'))
 }
 

@@ -1,4 +1,5 @@
 // The audit log as a source: which of its readers reads next, and when. The head drains, the sweep re-reads, anchors find a place by time.
+import { believed } from '../model/clock.ts'
 import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
 import { anchor } from './audit-anchor.ts'
 import { noteLateness, openCursor } from './audit-cursor.ts'
@@ -72,8 +73,6 @@ export class AuditSource implements Source {
   }
 }
 
-/** A poll that is further off than its interval was planned by a clock that has since been set back. */
 function pollDueAt(step: Pick<Step, 'options' | 'cursor'>, now: number): number {
-  const { dueAt } = step.cursor
-  return dueAt > now + currentPace(step).intervalMs ? now : dueAt
+  return believed(step.cursor.dueAt, currentPace(step).intervalMs, now)
 }

@@ -1,4 +1,5 @@
 // What of the history is read next, and when: the open day at every interval, days that were read again and again for what came late, the past from spare budget.
+import { believed } from '../model/clock.ts'
 import type { Lane, Plan } from '../model/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
@@ -47,9 +48,8 @@ export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
 export const isCaughtUp = (cursor: HistoryCursor): boolean =>
   cursor.polledTo !== null && cursor.live === null && cursor.todo.length === 0
 
-/** A poll that is further off than its interval was planned by a clock that has since been set back. */
 function pollDueAt({ intervalMs }: HistoryOptions, { dueAt }: HistoryCursor, now: number): number {
-  return dueAt > now + intervalMs ? now : dueAt
+  return believed(dueAt, intervalMs, now)
 }
 
 const TROUBLE_MOST_MS = 6 * HOUR_MS
@@ -60,7 +60,7 @@ export function troubleDelayMs(tries: number): number {
 }
 
 export function troubleDueAt({ troubles }: HistoryCursor, now: number): number {
-  const dues = troubles.map(({ dueAt }) => (dueAt > now + TROUBLE_MOST_MS ? now : dueAt))
+  const dues = troubles.map(({ dueAt }) => believed(dueAt, TROUBLE_MOST_MS, now))
   return Math.min(Infinity, ...dues)
 }
 

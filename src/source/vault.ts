@@ -1,5 +1,6 @@
 // The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in vault-pass.ts.
 import type { Clock } from '../model/clock.ts'
+import { believed } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
@@ -72,13 +73,12 @@ export class VaultSource implements Source {
     if (this.#planned?.text !== text || !this.#planned)
       this.#planned = { text, plan: this.#planOf(openVaultCursor(text, now, this.origin.workspace), now) }
     const { plan } = this.#planned
-    return plan.dueAt > now + this.#options.intervalMs ? { ...plan, dueAt: now } : plan
+    return { ...plan, dueAt: believed(plan.dueAt, this.#options.intervalMs, now) }
   }
 
   #planOf({ pass, last, dueAt }: VaultCursor, now: number): Plan {
-    // What is further off than the interval was planned by a clock that has since been set back, or for another interval.
-    const isDue = pass !== null || dueAt > now + this.#options.intervalMs
-    return { dueAt: isDue ? now : dueAt, lane: 'live', caughtUp: pass === null && last !== null }
+    const nextAt = pass ? now : believed(dueAt, this.#options.intervalMs, now)
+    return { dueAt: nextAt, lane: 'live', caughtUp: pass === null && last !== null }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void> {
