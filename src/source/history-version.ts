@@ -31,8 +31,11 @@ export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): v
   cursor.boundaryAt = boundaryAt
   const from = Math.max(cursor.startAt, Math.min(before, boundaryAt))
   const to = Math.min(cursor.openDay, Math.max(before, boundaryAt))
-  if (from >= to) return
   const now = options.clock.now()
+  // Either may stand behind days that change their version, the live one even behind the open day.
+  if (cursor.live) cursor.live = walkOver(cursor.live.from, cursor.live.to, now)
+  cursor.sweep = null
+  if (from >= to) return
   // A walk that is there already may stand anywhere in it: all of it once more, as dedup allows.
   cursor.todo = [...cursor.todo, walkOver(from, to, now)].sort((a, b) => a.at - b.at)
 }

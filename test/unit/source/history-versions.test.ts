@@ -220,3 +220,20 @@ test('a day of which a part was kept as v1 before a crash is known as one of v1'
   desk.open({ version: 'v2', v1Until: TODAY, start: { kind: 'time', atUs: TODAY * 1000 } })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
 })
+
+test('a change of version in the middle of a live walk loses no day, without re-reads too', async () => {
+  const options = { rereadMs: 0, start: { kind: 'span', ms: 2 * DAY } } as const
+  const desk = await openHistoryDesk({
+    source: { ...options, version: 'v1' },
+    fault: ({ version }) => (version === 'v1' ? { body: '[]' } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 3 * 24, HOUR)
+  await desk.once()
+  // Stopped over midnight; the day before is read as v1 when the configuration changes.
+  await driven(desk.clock, desk.clock.sleep(20 * HOUR))
+  await desk.step()
+  expect(desk.state().live).toMatchObject({ from: TODAY, at: TODAY + DAY })
+  desk.open({ ...options, version: 'v2' })
+  await desk.live(START + 26 * HOUR)
+  expect((await desk.raws()).sort()).toEqual(desk.server.events.map(({ v2 }) => v2).sort())
+})
