@@ -1,6 +1,5 @@
-// `auditferry run`: the daemon, until a signal; with --once until all that is there now is delivered.
-import { openApp } from '../app.ts'
-import type { App, Outside } from '../app.ts'
+// `auditferry run`: the daemon, until a signal; `run-once.ts` has --once.
+import type { Outside } from '../app.ts'
 import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
 import { loadToRun } from '../config/surroundings.ts'
@@ -11,6 +10,7 @@ import { configFile, references } from './config-file.ts'
 import { runDaemon } from './daemon.ts'
 import { realOutside } from './outside.ts'
 import { reloading } from './reload.ts'
+import { runOnce } from './run-once.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
@@ -20,11 +20,6 @@ export interface RunOptions {
   /** of --once: a duration */
   readonly timeout?: string
 }
-
-/** How often --once looks whether it is done. */
-const LOOK_MS = 100
-/** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
-const STUCK_MS = 2_000
 
 export async function run(world: World, options: RunOptions): Promise<number> {
   if (options.timeout !== undefined && !durationPattern.test(options.timeout)) {
@@ -57,78 +52,4 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   } finally {
     await tracing?.close()
   }
-}
-
-/** Rejects with what stopped the daemon, once everything is closed. @internal */
-export async function runOnce(
-  config: Config,
-  outside: Outside,
-  world: World,
-  timeoutMs: number,
-): Promise<number> {
-  const app = await openApp(config, outside, { once: true })
-  // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
-  const ending = new AbortController()
-  try {
-    const running = app.run()
-    const ended = await Promise.race([
-      running.then(() => 'done' as const),
-      watchOnce(app, outside, AbortSignal.any([world.signal, ending.signal]), timeoutMs),
-    ])
-    return tellOnce(app, ended, world)
-  } finally {
-    ending.abort()
-    await app.stop()
-  }
-}
-
-type Ending = 'done' | 'stuck' | 'timeout' | 'signal'
-
-async function watchOnce(
-  app: App,
-  { clock }: Outside,
-  signal: AbortSignal,
-  timeoutMs: number,
-): Promise<Ending> {
-  const startedAt = clock.elapsed()
-  let stuckSince: number | undefined
-  for (;;) {
-    await clock.sleep(LOOK_MS, signal)
-    if (signal.aborted) return 'signal'
-    const now = clock.elapsed()
-    if (now - startedAt >= timeoutMs) return 'timeout'
-    const progress = app.progress()
-    if (progress === 'done') return 'done'
-    stuckSince = progress === 'stuck' ? (stuckSince ?? now) : undefined
-    if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
-  }
-}
-
-/** One line for a person or a job's log, and the documented exit code. */
-function tellOnce(app: App, ended: Ending, world: World): number {
-  const { workspaces, sinks, journal, sentence } = app.board.status()
-  const read = workspaces
-    .flatMap(({ sources }) => sources)
-    .reduce((sum, source) => sum + source.new_entries, 0)
-  const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
-  const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
-  const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
-  const told = `${letters} dead letters, ${journal.quarantined} quarantined, ${journal.gaps} possible gaps`
-  if (ended === 'done' && owed === 0) {
-    world.stderr(
-      `auditferry: all read and delivered: ${read} new entries, ${delivered} deliveries; ${told}\n`,
-    )
-    return exitCodes.done
-  }
-  const why = {
-    done: 'entries are still owed',
-    stuck: 'only held parts remain',
-    timeout: 'the timeout came first',
-    signal: 'stopped',
-  }
-  world.stderr(
-    `auditferry: not done, ${why[ended]}: ${sentence}; ${owed} entries owed, ${told}; nothing is lost, the next run goes on\n`,
-  )
-  // Whoever sends a signal knows that it is not done.
-  return ended === 'signal' ? exitCodes.done : exitCodes.failed
 }

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Outside } from '../../../src/app.ts'
 import { realOutside } from '../../../src/commands/outside.ts'
-import { runOnce } from '../../../src/commands/run.ts'
+import { runOnce } from '../../../src/commands/run-once.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { readTextFile } from '../../../src/config/files.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
