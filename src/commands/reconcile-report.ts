@@ -1,6 +1,5 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
-import type { Balance, BalanceRow } from '../model/balance.ts'
-import type { DayRange } from '../model/journal.ts'
+import type { Balance, BalanceRow, DayRange } from '../model/balance.ts'
 import type { SurveyDay } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
 import { DAY_MS, dayText } from '../model/time.ts'

@@ -1,6 +1,7 @@
 // What became of each entry at each sink, counted by source and the entry's own UTC day and kept for good: what `reconcile` holds against what was read.
+import type { DayDeliveries, DayKept, DayRange, DayTally } from '../model/balance.ts'
 import type { Database } from 'better-sqlite3'
-import type { DayDeliveries, DayKept, DayRange, DayTally, Seq } from '../model/journal.ts'
+import type { Seq } from '../model/journal.ts'
 import { epochDay } from '../model/time.ts'
 import type { Origins } from './origins.ts'
 import type { Progress } from './positions.ts'

@@ -1,11 +1,11 @@
 // The journal in SQLite: everything that must survive, in one file of one process. Synchronous inside, promises outside.
+import type { DayRange } from '../model/balance.ts'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type {
   Batch,
-  DayRange,
   DeadLetterQuery,
   FindingRecord,
   Intent,

@@ -1,6 +1,65 @@
-// Whether what was taken in and what became of it come out even: for each sink, source and day. Asks the journal, changes nothing.
-import type { DayKept, DayRange, Journal } from './journal.ts'
+// The journal's books: whether what was taken in and what became of it come out even: for each sink, source and day. Asks the journal, changes nothing.
 import type { Origin } from './source.ts'
+
+/** What a settlement says of one source and one UTC day (of the entries' own time, days since 1970). Parked ones are counted by the journal. */
+export interface DayTally {
+  readonly origin: Origin
+  readonly day: number
+  readonly accepted: number
+  readonly filtered: number
+  /** accepted once more, in a replay */
+  readonly replayed: number
+}
+
+export interface DayRange {
+  /** days since 1970: included, excluded */
+  readonly fromDay: number
+  readonly toDay: number
+}
+
+/** What the journal took in of one source and day. */
+export interface DayKept {
+  readonly origin: Origin
+  readonly day: number
+  readonly kept: number
+  readonly filtered: number
+  /** by the day on which they were met */
+  readonly quarantined: number
+}
+
+/** Of each source, day and sink: kept = before + accepted + filtered + parked + dropped + what is owed. */
+export interface DayDeliveries {
+  readonly sink: string
+  readonly origin: Origin
+  readonly day: number
+  /** kept when the counting of this sink began, and not owed to it then */
+  readonly before: number
+  readonly accepted: number
+  readonly filtered: number
+  /** dead letters that are there now, and those that a person dropped */
+  readonly parked: number
+  readonly dropped: number
+  /** on top of the rest */
+  readonly replayed: number
+}
+
+/** One bounded step over what a sink is owed. */
+export interface OwedStep {
+  readonly rows: readonly { readonly origin: Origin; readonly day: number; readonly count: number }[]
+  /** the last sequence number that was looked at */
+  readonly through: number
+  readonly more: boolean
+}
+
+/** What the journal tells of it; part of its contract. */
+export interface Books {
+  /** What was taken in and what became of it, by source, day and sink. */
+  counts(
+    range: DayRange,
+  ): Promise<{ readonly kept: readonly DayKept[]; readonly delivered: readonly DayDeliveries[] }>
+  /** What stands behind the sequence number `after` (undefined: the sink's position) and is owed to it, replays apart. */
+  owed(sink: string, after: number | undefined): Promise<OwedStep>
+}
 
 /** kept = before + accepted + filtered + parked + dropped + owed, or entries are unaccounted for. */
 export interface BalanceRow {
@@ -23,8 +82,6 @@ export interface Balance {
   readonly kept: readonly DayKept[]
   readonly rows: readonly BalanceRow[]
 }
-
-type Books = Pick<Journal, 'counts' | 'owed'>
 
 /** One row for each sink, source and day of the range on which anything was kept. While the daemon works, its rows move. */
 export async function balanceOf(books: Books, range: DayRange, sinks: readonly string[]): Promise<Balance> {

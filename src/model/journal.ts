@@ -1,4 +1,5 @@
 // What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
+import type { Books, DayTally } from './balance.ts'
 import type { Entries } from './entries.ts'
 import type { Cursor, Finding, Origin, Quarantined, SourceName } from './source.ts'
 
@@ -94,55 +95,6 @@ export interface Note {
 export interface NoteChange {
   readonly drop: readonly string[]
   readonly put: readonly Note[]
-}
-
-/** What a settlement says of one source and one UTC day (of the entries' own time, days since 1970). Parked ones are counted by the journal. */
-export interface DayTally {
-  readonly origin: Origin
-  readonly day: number
-  readonly accepted: number
-  readonly filtered: number
-  /** accepted once more, in a replay */
-  readonly replayed: number
-}
-
-export interface DayRange {
-  /** days since 1970: included, excluded */
-  readonly fromDay: number
-  readonly toDay: number
-}
-
-/** What the journal took in of one source and day. */
-export interface DayKept {
-  readonly origin: Origin
-  readonly day: number
-  readonly kept: number
-  readonly filtered: number
-  /** by the day on which they were met */
-  readonly quarantined: number
-}
-
-/** Of each source, day and sink: kept = before + accepted + filtered + parked + dropped + what is owed. */
-export interface DayDeliveries {
-  readonly sink: string
-  readonly origin: Origin
-  readonly day: number
-  /** kept when the counting of this sink began, and not owed to it then */
-  readonly before: number
-  readonly accepted: number
-  readonly filtered: number
-  /** dead letters that are there now, and those that a person dropped */
-  readonly parked: number
-  readonly dropped: number
-  /** on top of the rest */
-  readonly replayed: number
-}
-
-/** One bounded step over what a sink is owed. */
-export interface OwedStep {
-  readonly rows: readonly { readonly origin: Origin; readonly day: number; readonly count: number }[]
-  readonly through: Seq
-  readonly more: boolean
 }
 
 export interface Settlement {
@@ -271,7 +223,7 @@ export interface FindingRecord {
  * One transaction a method: it lands whole or not at all. Throws ConnectorError `journal_full` (append only: nothing of
  * the part is kept), `disk_full`, `disk_failed`, `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
  */
-export interface Journal {
+export interface Journal extends Books {
   cursor(origin: Origin): Promise<Cursor | undefined>
   append(part: Append): Promise<Appended>
   /** One byte an entry: 1 where its key is known. A look only. */
@@ -298,12 +250,6 @@ export interface Journal {
   replay(query: ReplayQuery): Promise<Replayed>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
-  /** What was taken in and what became of it, by source, day and sink. */
-  counts(
-    range: DayRange,
-  ): Promise<{ readonly kept: readonly DayKept[]; readonly delivered: readonly DayDeliveries[] }>
-  /** What stands behind `after` (undefined: the sink's position) and is owed to it, replays apart. */
-  owed(sink: string, after: Seq | undefined): Promise<OwedStep>
   findings(limit: number): Promise<readonly FindingRecord[]>
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>

@@ -1,16 +1,10 @@
 // The other end of the control socket: asks the daemon that holds a journal, as if the journal were open here.
+import type { DayDeliveries, DayKept, OwedStep } from '../model/balance.ts'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
-import type {
-  DayDeliveries,
-  DayKept,
-  DeadLetter,
-  OwedStep,
-  QuarantineRecord,
-  Replayed,
-} from '../model/journal.ts'
+import type { DeadLetter, QuarantineRecord, Replayed } from '../model/journal.ts'
 import type { Backfill, Past, Surveyed } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from './control.ts'

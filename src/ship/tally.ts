@@ -1,5 +1,6 @@
 // What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
-import type { Batch, DayTally, Parked, Run, Seq } from '../model/journal.ts'
+import type { DayTally } from '../model/balance.ts'
+import type { Batch, Parked, Run, Seq } from '../model/journal.ts'
 import { epochDay } from '../model/time.ts'
 
 type Outcome = 'accepted' | 'filtered' | 'replayed'

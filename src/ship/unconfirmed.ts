@@ -1,6 +1,7 @@
 // Batches that the receiver has taken and not confirmed yet: who they are, and which of them was judged meanwhile.
+import type { DayTally } from '../model/balance.ts'
 import { Tether } from '../model/abort.ts'
-import type { DayTally, Intent } from '../model/journal.ts'
+import type { Intent } from '../model/journal.ts'
 import type { Later } from '../model/sink.ts'
 
 export interface TakenBatch {
