@@ -1,6 +1,6 @@
 // The way to what was set aside: through the daemon that holds the journal, or into the journal itself when none runs.
 import { existsSync } from 'node:fs'
-import { openJournal } from '../journal/journal.ts'
+import { openJournal } from '../journal/open.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'

@@ -6,7 +6,7 @@ import type { Outside } from '../../src/app.ts'
 import type * as ConfigFileModule from '../../src/commands/config-file.ts'
 import type * as OutsideModule from '../../src/commands/outside.ts'
 import type * as LoadModule from '../../src/config/load.ts'
-import type * as JournalModule from '../../src/journal/journal.ts'
+import type * as JournalModule from '../../src/journal/open.ts'
 import type { DiskFile } from '../../src/model/disk.ts'
 import type { Transport } from '../../src/model/http.ts'
 import type { Journal } from '../../src/model/journal.ts'
@@ -18,7 +18,7 @@ const { openApp } = (await load('app.js')) as typeof AppModule
 const { loadConfig } = (await load('config/load.js')) as typeof LoadModule
 const { references } = (await load('commands/config-file.js')) as typeof ConfigFileModule
 const { realOutside } = (await load('commands/outside.js')) as typeof OutsideModule
-const { openJournal } = (await load('journal/journal.js')) as typeof JournalModule
+const { openJournal } = (await load('journal/open.js')) as typeof JournalModule
 
 let left = Number(nth)
 

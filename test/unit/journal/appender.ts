@@ -1,6 +1,6 @@
 // A process to be killed: appends pages, delivers to a file of its own, settles, prunes, until it dies. `node appender.ts PATH SINK_FILE`
 import { appendFileSync } from 'node:fs'
-import { openJournal } from '../../../src/journal/journal.ts'
+import { openJournal } from '../../../src/journal/open.ts'
 import { idsOf, logOf, part, settlement, spec, TestClock } from '../../contract/journal-parts.ts'
 
 const [, , path = '', received = ''] = process.argv

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type JournalOptions, openJournal } from '../../../src/journal/journal.ts'
+import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
 import { freeBytesOf } from '../../../src/journal/ballast.ts'
 import { translate } from '../../../src/journal/faults.ts'
@@ -64,7 +64,7 @@ describe('one journal, one process', () => {
   it('a second process is refused, before and after one in this process was', async () => {
     const journal = await open()
     const script = `
-      const { openJournal } = await import(${JSON.stringify(new URL('../../../src/journal/journal.ts', import.meta.url).href)})
+      const { openJournal } = await import(${JSON.stringify(new URL('../../../src/journal/open.ts', import.meta.url).href)})
       const log = { debug() {}, info() {}, warn() {}, error() {}, with: () => log }
       const clock = { now: () => 0, elapsed: () => 0, sleep: async () => {} }
       await openJournal({ path: ${JSON.stringify(path)}, maxBytes: 1e9, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: [], clock, log, ballastBytes: 0 })

@@ -1,7 +1,7 @@
 // Spans of a whole daemon, as a collector receives them: from request to acknowledgement, linked across the journal, with nothing in them but names, counts and codes.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openApp } from '../../../../src/app.ts'
-import { openJournal } from '../../../../src/journal/journal.ts'
+import { openJournal } from '../../../../src/journal/open.ts'
 import type { Tracing } from '../../../../src/model/trace.ts'
 import type { StatusReport } from '../../../../src/ops/status.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'

@@ -1,0 +1,91 @@
+// Opening the journal: its options, its file, and the parts that it is made of.
+import { dirname } from 'node:path'
+import type { Database } from 'better-sqlite3'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
+import { type Core, Transactions } from './core.ts'
+import { type FileSystemType, fileSystemTypeOf, openDatabase } from './database.ts'
+import { translate } from './faults.ts'
+import { Deliveries } from './deliveries.ts'
+import { Keys } from './keys.ts'
+import { Ledger } from './ledger.ts'
+import { Origins } from './origins.ts'
+import { Shelf } from './shelf.ts'
+import { SqliteJournal } from './journal.ts'
+
+export interface JournalOptions {
+  readonly path: string
+  /** of owed payload; at the bound append refuses */
+  readonly maxBytes: number
+  readonly keepKeysMs: number
+  readonly keepSettledBytes: number
+  /** the sinks of the configuration, by name */
+  readonly sinks: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+  /** given up when the disk is full; 0: none */
+  readonly ballastBytes?: number
+  /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
+  readonly maxFileBytes?: number
+  readonly fileSystemType?: FileSystemType
+  readonly freeBytes?: FreeBytes
+}
+
+const BALLAST_BYTES = 16 * 1024 * 1024
+const ALLOWANCE_BYTES = 4 * 1024 ** 3
+
+/**
+ * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
+ * system, a newer schema), `disk_full` or `disk_failed`.
+ */
+export async function openJournal(options: JournalOptions): Promise<Journal> {
+  const { path } = options
+  const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
+  const db = openFile(options, ballast)
+  try {
+    return new SqliteJournal(coreOf(db, ballast, options))
+  } catch (error) {
+    db.close()
+    throw translate(error, path)
+  }
+}
+
+function openFile(options: JournalOptions, ballast: Ballast): Database {
+  const { path, maxBytes, keepSettledBytes, clock } = options
+  const open = () =>
+    openDatabase({
+      path,
+      maxFileBytes: options.maxFileBytes ?? 2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES,
+      fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
+      nowAt: clock.now(),
+    })
+  try {
+    return open()
+  } catch (error) {
+    // A start on a full disk must still be able to deliver what is kept.
+    if (!(error instanceof ConnectorError && error.code === 'disk_full' && ballast.free())) throw error
+    return open()
+  }
+}
+
+function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
+  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes } = options
+  if (!ballast.ensure())
+    log.warn('There is no room for the journal: reading pauses until the disk has some', {
+      path: dirname(path),
+    })
+  const transactions = new Transactions(path, db, ballast, log)
+  const origins = new Origins(db)
+  const shelf = new Shelf(db, path, origins)
+  const deliveries = new Deliveries(db, origins)
+  const ledger = transactions.write(() => {
+    const opened = new Ledger(db, sinks, log)
+    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, opened.progress(sink))
+    return opened
+  })
+  const limits = { maxBytes, keepKeysMs, keepSettledBytes }
+  return { path, db, clock, ...limits, origins, keys: new Keys(db), shelf, ledger, deliveries, transactions }
+}
