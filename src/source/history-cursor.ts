@@ -72,6 +72,8 @@ export interface HistoryCursor {
   dueAt: number
   /** how far the server's clock was behind ours at its last answer, ms */
   serverBehindMs: number
+  /** it is further behind than is believed, and that is told */
+  clocksApart?: boolean
   /** the newest own time read so far, µs; dated in the future does not count */
   headUs: number
 }
@@ -125,6 +127,14 @@ export function beginAgain(cursor: HistoryCursor, now: number): void {
   const { startAt, startUs, boundaryAt, unit, unitSure, timeless, v1To, v2From, unitDoubtAt } = cursor
   const learned = { startAt, startUs, unit, unitSure, timeless, v1To, v2From, unitDoubtAt }
   Object.assign(cursor, freshCursor(now, startAt, boundaryAt), learned)
+}
+
+/** Reading has shown nothing yet and begins elsewhere: at `startMs`. */
+export function startAnew(cursor: HistoryCursor, now: number, startMs: number): void {
+  const { startAt, startUs } = freshCursor(now, startMs, cursor.boundaryAt)
+  cursor.startAt = startAt
+  beginAgain(cursor, now)
+  cursor.startUs = startUs
 }
 
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */

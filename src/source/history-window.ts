@@ -157,8 +157,20 @@ export function ask(
     const behindMs = answer.serverAt === undefined ? 0 : answer.sentAt - answer.serverAt - SECOND_MS
     // Further off than this it is the server's clock that is wrong, or a cache that answers.
     cursor.serverBehindMs = behindMs > 0 && behindMs < CLOCKS_APART_MS ? behindMs : 0
+    noteClocks(options, cursor, behindMs)
     return readWholeElements(answer, splitterOptions(window.version, options, naming))
   })
+}
+
+/** Where it is ours that is ahead, days are read that have not come, and that is seen nowhere else. */
+function noteClocks({ log }: Step['options'], cursor: HistoryCursor, behindMs: number): void {
+  const apart = behindMs >= CLOCKS_APART_MS
+  if (apart && cursor.clocksApart !== true)
+    log.warn(
+      'The clock of this machine is more than 30 days ahead of the API server’s and is believed all the same: where it is wrong, nothing of the history is found until it is set right',
+      { daysAhead: Math.round(behindMs / DAY_MS) },
+    )
+  cursor.clocksApart = apart
 }
 
 function limitsOf({ divisible }: Window): BodyLimits {

@@ -1,8 +1,8 @@
 // The usage or query history as a source: which window it reads next, and what its answer means for what is read after it.
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
-import { DAY_MS, dayStart } from '../model/time.ts'
+import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { freshCursor, openCursor, stepTo } from './history-cursor.ts'
+import { freshCursor, openCursor, startAnew, stepTo } from './history-cursor.ts'
 import { beginLive, endWalk, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
@@ -17,6 +17,8 @@ import type { Group } from './splitter.ts'
 export type { HistoryKind, HistoryOptions } from './history-step.ts'
 
 const YEAR_MS = 365 * DAY_MS
+/** Two clocks' difference, not one that is wrong. */
+const FUTURE_START_MS = MINUTE_MS
 
 /** Of `once`, for this process: not begun, reading, all read. */
 type Run = 'new' | 'under_way' | 'over'
@@ -43,6 +45,7 @@ export class HistorySource implements Source {
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
     const cursor = this.#open(text)
+    if (text !== undefined) this.#settleStart(cursor)
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
     // The start is counted from the first try on, however long that stays in vain.
@@ -59,6 +62,25 @@ export class HistorySource implements Source {
     if (text !== undefined) return openCursor(text, origin.workspace, origin.source)
     const now = clock.now()
     return freshCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
+  }
+
+  /** A start that has not come yet was settled by a clock that was ahead: nothing would ever be shipped. */
+  #settleStart(cursor: HistoryCursor): void {
+    const options = this.#options
+    const now = options.clock.now() - cursor.serverBehindMs
+    const wanted = startMs(options, now)
+    // Once an event was read the start is proven, whatever the clock says now; and a start to come may be meant.
+    if (
+      cursor.headUs > 0 ||
+      cursor.startUs <= (now + FUTURE_START_MS) * 1000 ||
+      wanted * 1000 >= cursor.startUs
+    )
+      return
+    options.log.warn(
+      'The history was to be read from an instant that has not come yet, settled by a clock that was ahead: it is settled anew. Look after the clock of this machine',
+      { was: secondText(cursor.startUs / 1000), is: secondText(wanted) },
+    )
+    startAnew(cursor, now, wanted)
   }
 
   #task(cursor: HistoryCursor): Task | undefined {
