@@ -244,7 +244,8 @@ class Daemon implements App {
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
     const owed = sinks.reduce((most, sink) => Math.max(most, sink.owed_entries), 0)
-    log.info('Stopped: what is owed waits in the journal for the next start', { owed })
+    if (owed === 0) log.info('Stopped: nothing is owed')
+    else log.info('Stopped: what is owed waits in the journal for the next start', { owed })
   }
 }
 

@@ -144,7 +144,7 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
     }
     try {
       cursor = await collectOnce(collector, cursor, signal)
-      streak.over()
+      if (streak.over()) collector.log.info('Reading goes on again')
     } catch (error) {
       if (stopped()) return
       if (error instanceof FaultyPage) cursor = error.cursor

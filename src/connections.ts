@@ -60,8 +60,8 @@ interface Question {
   readonly what: string
   readonly area: keyof WorkspaceConfig['rate_limits']
   readonly path: string
-  /** what a 404 means here; absent: a fault like any other */
-  readonly none?: string
+  /** A 404 may mean that there is no entry. What must be answered with a 400 then tells that the paths are right; absent: a 404 is a fault. */
+  readonly refusedWhere?: string
   /** what may help where the key is good and the answer is not */
   readonly hint?: string
 }
@@ -81,7 +81,8 @@ function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number):
       ? [
           {
             ...({ what: 'audit log API', area: 'audit', path: '/api/v1/logs/audit/latest' } as const),
-            none: 'and knows no entry (404): the log is empty, or base_url leads elsewhere',
+            // `time` is required (spec §4.1).
+            refusedWhere: '/api/v1/logs/audit/search',
           },
         ]
       : []),
@@ -119,7 +120,7 @@ async function checkApi(
 
 async function checkArea(
   { name, base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
-  { what, area, path, none, hint }: Question,
+  { what, area, path, refusedWhere, hint }: Question,
   { clock, random }: Outside,
   transport: Transport,
   userAgent: string,
@@ -148,12 +149,29 @@ async function checkArea(
     return { ...told, ok: true, message: 'answers, accepts the key' }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'not_found' && none !== undefined)
-      return { ...told, ok: true, message: `answers, accepts the key, ${none}` }
+    if (
+      error.code === 'not_found' &&
+      refusedWhere !== undefined &&
+      (await isRefused(client, refusedWhere, signal))
+    )
+      return { ...told, ok: true, message: 'answers, accepts the key, and knows no entry yet' }
     const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
     return { ...told, ok: false, message: `${error.message}${more}` }
   } finally {
     await budget.close()
+  }
+}
+
+/** True when `path` is answered with a 400: it is there, and what was asked lacks something. */
+async function isRefused(client: Client, path: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    const answers = client.get(path, 'live', signal, async function* ({ body }) {
+      for await (const piece of body) yield piece.length
+    })
+    for await (const length of answers) if (length === 0) continue
+    return true
+  } catch (error) {
+    return error instanceof ConnectorError && error.code === 'bad_request'
   }
 }
 

@@ -74,7 +74,8 @@ function foundAt(
   const members = JSON.parse(raw.toString()) as Members
   const named = members.user ?? members.email
   const of = typeof named === 'string' ? named : undefined
-  if (source === 'audit' && !String(members.user_agent).includes(nonce)) return undefined
+  const agent = members.user_agent
+  if (source === 'audit' && !(typeof agent === 'string' && agent.includes(nonce))) return undefined
   if (source === 'history.usage' && (user === undefined || of !== user)) return undefined
   return { id: entries.id(index), user: of }
 }

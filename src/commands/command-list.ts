@@ -153,7 +153,7 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'validate',
-    summary: 'check the configuration and what it refers to; tells all faults at once',
+    summary: 'check the configuration and what it refers to; tells all faults of a layer at once',
     options: (command) => withConfig(command).option('--connect', 'also ask every API and every sink', false),
     run: validate,
   },

@@ -3,6 +3,7 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
+import type { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
 import { openControl } from '../ops/control.ts'
 import type { Control } from '../ops/control.ts'
@@ -19,7 +20,7 @@ export interface Present extends Tenure {
   /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid`; then nothing has changed. */
   prepare(next: Tenure): Promise<void>
   /** a next one was asked for, and cannot be taken */
-  refused(): void
+  refused(error: ConnectorError): void
 }
 
 /** Resolves with the configuration that takes over from the present one; one that is refused is told and waited on. */
@@ -79,7 +80,7 @@ async function rule(
   const present: Present = {
     ...tenure,
     prepare: (next) => front.move(next),
-    refused: () => app.metrics.configReloaded(false),
+    refused: (error) => app.board.refused(error),
   }
   const next = succession(present, AbortSignal.any([signal, over.signal]))
   // Told to stop, it rejects, and nobody listens any more.

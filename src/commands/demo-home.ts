@@ -57,7 +57,7 @@ export function writeConfig(home: DemoHome, baseUrl: string, listen: string): vo
     workspaces: [
       { name: 'demo', base_url: baseUrl, api_key: DEMO_KEY, audit: { interval: '3s', sweep: '1h' } },
     ],
-    sinks: [{ name: 'archive', type: 'file', path: literal(home.entries) }],
+    sinks: [{ name: 'archive', type: 'file', path: literal(home.entries), tap: true }],
     server: { listen },
     log: { level: 'warn' },
   }

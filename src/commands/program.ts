@@ -10,7 +10,7 @@ import { type CommandSpec, specs } from './command-list.ts'
 /** The one command that knows all of them. */
 const completionSpec: CommandSpec = {
   name: 'completion',
-  summary: 'print the completion script of a shell',
+  summary: 'print the completion script of a shell: source <(auditferry completion bash)',
   options: (command) => command.argument('<shell>', shells.join(', ')),
   run: (world: World, _: object, shell: string) => completion(world, completed(), shell),
 }

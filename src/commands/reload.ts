@@ -8,6 +8,8 @@ import type { Present, Succession, Tenure } from './daemon.ts'
 
 /** How often the file is looked at. */
 const LOOK_MS = 2_000
+/** What a refused configuration refers to may come right without a word of it changing: it is tried again. */
+const AGAIN_MS = 60_000
 
 export interface ReloadOptions {
   /** the configuration's file */
@@ -24,16 +26,22 @@ export interface ReloadOptions {
 export function reloading(options: ReloadOptions): Succession {
   const asking = new Asking(options)
   return async (present, signal) => {
+    let fault: string | undefined
     for (;;) {
-      await asking.next(signal)
-      const next = await successor(options, present)
-      if (next) return next
+      await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
+      const next = await successor(options, present, fault)
+      if (typeof next !== 'string') return next
+      fault = next
     }
   }
 }
 
-/** The configuration as it is now; undefined where it cannot be taken, which is told. */
-async function successor(options: ReloadOptions, present: Present): Promise<Tenure | undefined> {
+/** The configuration as it is now; where it cannot be taken what is wrong with it, which is told unless that is `known`. */
+async function successor(
+  options: ReloadOptions,
+  present: Present,
+  known: string | undefined,
+): Promise<Tenure | string> {
   const { log } = present.outside
   try {
     const config = options.load()
@@ -44,12 +52,13 @@ async function successor(options: ReloadOptions, present: Present): Promise<Tenu
     return next
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'config_invalid') throw error
+    if (error.message === known) return known
     log.error('The changed configuration is refused, the old one goes on: mend the file, it is read again', {
       file: options.file,
       error: error.message,
     })
-    present.refused()
-    return undefined
+    present.refused(error)
+    return error.message
   }
 }
 
@@ -79,9 +88,10 @@ class Asking {
     })
   }
 
-  /** Resolves when the file is to be read; rejects when the signal aborts. */
-  async next(signal: AbortSignal): Promise<void> {
+  /** Resolves when the file is to be read, after `againMs` in any case; rejects when the signal aborts. */
+  async next(signal: AbortSignal, againMs: number): Promise<void> {
     const { clock, file } = this.#options
+    const againAt = clock.elapsed() + againMs
     let last = this.#taken
     for (;;) {
       if (!this.#hungUp) {
@@ -93,7 +103,7 @@ class Asking {
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
       const settled = now !== this.#taken && now === last
       last = now
-      if (!this.#hungUp && !settled) continue
+      if (!this.#hungUp && !settled && clock.elapsed() < againAt) continue
       this.#hungUp = false
       this.#taken = now
       return

@@ -76,6 +76,8 @@ function addressFault(text: string): string | undefined {
     return 'holds a user name or password: give the key in api_key'
   if (url.search !== '' || url.hash !== '')
     return 'has a query or a fragment: want scheme, host and path only'
+  if (/\/api(?:\/v\d+)?(?:\/|$)/.test(url.pathname))
+    return `names a path of the API: the paths are ours, want ${url.origin}${url.pathname.replace(/\/api(?:\/.*)?$/, '')}`
   return undefined
 }
 

@@ -36,7 +36,9 @@ const journal = () =>
       .refine((ms) => ms >= 3_600_000, 'want at least 1h, or entries read again would count as new')
       .prefault('35d')
       .describe('How long a known id is known.'),
-    keep_settled: sizeFrom(0, '0B').prefault('256MiB').describe('Delivered chunks that are kept for replay.'),
+    keep_settled: sizeFrom(0, '0B')
+      .prefault('256MiB')
+      .describe('Delivered chunks that are kept for replay; a sink that is new begins with them.'),
     limits: limits().prefault({}).describe('What an entry may be like at most.'),
   })
 

@@ -117,7 +117,7 @@ export function starterText(types: readonly string[]): string {
   ]
   return [
     ...comment(
-      'Auditferry: begin here. A key behind # is off, or has that value already; take the # away to change it.',
+      'Auditferry: begin here. A key behind # is off, or has the value that stands there; to change it take the # away and give it one.',
     ),
     ...comment('Check it with: auditferry validate --config FILE, then with --connect too.'),
     '',

@@ -56,6 +56,10 @@ export class Ledger {
   /** A sink of the configuration: known ones go on where they were, but never before the oldest entry kept. */
   #meet(name: string, row: SinkRow | undefined, begin: Seq, log: Log): void {
     const lost = row !== undefined && row.position < begin
+    if (row === undefined && begin < this.lastSeq)
+      log.info('A sink that the journal has not met begins with the oldest entry that is still kept', {
+        ...{ sink: name, entries: this.lastSeq - begin },
+      })
     if (lost) log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
     const position = Math.max(row?.position ?? 0, begin)
     const { putSink, aheadOf, dropIntentsBelow, deadLettersOf } = this.#statements

@@ -1,10 +1,14 @@
 // How long the other side asks us to wait: the one reading of `Retry-After`, for the API and for every receiver.
 import { HOUR_MS } from './time.ts'
 
+/** A clock that is before 2000 or from 2200 on tells nothing; microseconds of what lies between are whole numbers. */
+const BELIEVED_MS = [Date.UTC(2000, 0), Date.UTC(2200, 0)] as const
+
 /** The clock of whoever answered, as its `Date` header tells it: epoch ms, whole seconds. */
 export function serverTimeMs(headers: Readonly<Record<string, string>>): number | undefined {
   const at = Date.parse(headers['date'] ?? '')
-  return Number.isNaN(at) ? undefined : at
+  const [from, to] = BELIEVED_MS
+  return at >= from && at < to ? at : undefined
 }
 
 /**

@@ -21,6 +21,8 @@ export class Streak {
   readonly #known = new Map<ErrorCode, Known>()
   #code: ErrorCode | undefined
   #count = 0
+  /** failures since the last success that an operator was told of */
+  #told = false
 
   /** `elapsed`: the clock's */
   constructor(elapsed: () => number) {
@@ -34,12 +36,17 @@ export class Streak {
     const known = this.#known.get(code)
     const count = known && at - known.at < NEWS_MS ? known.count + 1 : 1
     this.#known.set(code, { count, at })
-    return { count: this.#count, tell: (count & (count - 1)) === 0 }
+    const tell = (count & (count - 1)) === 0
+    this.#told ||= tell
+    return { count: this.#count, tell }
   }
 
-  /** Something succeeded: the next failure is the first in a row. */
-  over(): void {
+  /** Something succeeded: the next failure is the first in a row. True when that is worth telling: of the failures before it some were. */
+  over(): boolean {
+    const told = this.#told
     this.#code = undefined
     this.#count = 0
+    this.#told = false
+    return told
   }
 }

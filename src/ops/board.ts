@@ -1,5 +1,6 @@
 // The board: what every reader and shipper last told, kept for /status and counted for /metrics.
 import type { Clock } from '../model/clock.ts'
+import type { ConnectorError } from '../model/errors.ts'
 import type { JournalStats } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { Origin } from '../model/source.ts'
@@ -9,7 +10,7 @@ import { rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardCanary } from './board-canary.ts'
 import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
-import { openBoardSource } from './board-source.ts'
+import { isoOrNull, openBoardSource } from './board-source.ts'
 import type { BoardSource } from './board-source.ts'
 import { openHistory } from './history.ts'
 import { masker } from './mask.ts'
@@ -39,6 +40,8 @@ export interface Board {
   sink(name: string, type: string, assurance: Assurance, lingerMs?: number): SinkWatch
   /** `intervalMs`: how often one is to come back, at the best; `expected`: where it is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
+  /** A changed configuration cannot be taken: told until another one is. */
+  refused(error: ConnectorError): void
   status(): StatusReport
 }
 
@@ -96,6 +99,7 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget, backfills } = options
   const startedAt = clock.now()
+  let refusedAt = 0
   metrics.configTaken(startedAt)
   const sources: BoardSource[] = []
   const sinks: BoardSink[] = []
@@ -130,6 +134,11 @@ export function openBoard(options: BoardOptions): Board {
     },
     canary: (workspace, intervalMs, expected) =>
       openBoardCanary(workspace, intervalMs, expected, metrics.canary),
+    refused(error) {
+      refusedAt = clock.now()
+      memory.errors.tell('configuration', error, refusedAt)
+      metrics.configReloaded(false)
+    },
     status() {
       const { workspaces, journal, sinks: sinkStatuses } = look()
       const states = [...workspaces.flatMap((workspace) => workspace.sources), ...sinkStatuses]
@@ -139,7 +148,7 @@ export function openBoard(options: BoardOptions): Board {
         reported_at: new Date(clock.now()).toISOString(),
         ok: !journal.paused && states.every(({ state }) => state !== 'failing' && state !== 'held'),
       }
-      const parts = { workspaces, sinks: sinkStatuses, journal }
+      const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
       const sentence = sentenceOf({ ...head, ...parts })
       const kept = {
         backfills: backfills?.() ?? [],

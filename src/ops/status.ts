@@ -91,6 +91,8 @@ export interface StatusReport {
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
+  /** when a changed configuration could not be taken, and the old one went on; null: never since the start */
+  readonly config_refused_at: Instant
   readonly backfills: readonly BackfillStatus[]
   /** newest first */
   readonly errors: readonly ErrorStatus[]
@@ -134,6 +136,9 @@ function why(error: FaultStatus | null): string {
   return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''
 }
 
+type Why = typeof why
+const unsaid: Why = () => ''
+
 function pausedClause({ sinks, workspaces }: Told): string {
   const debtor = sinks
     .filter(({ owed_entries }) => owed_entries > 0)
@@ -145,7 +150,7 @@ function pausedClause({ sinks, workspaces }: Told): string {
   return `Reading is paused because the journal is full: ${owes}${debtor.error ? ` (${why(debtor.error).slice(2)})` : ''}`
 }
 
-function sourceClauses(report: Told): string[] {
+function sourceClauses(report: Told, why: Why): string[] {
   return report.workspaces.flatMap(({ name: workspace, sources }) =>
     sources
       .filter(({ state }) => state === 'held' || state === 'failing')
@@ -156,7 +161,7 @@ function sourceClauses(report: Told): string[] {
   )
 }
 
-function sinkClauses({ sinks }: Told): string[] {
+function sinkClauses({ sinks }: Told, why: Why): string[] {
   return sinks
     .filter(({ state }) => state === 'held' || state === 'failing')
     .map(({ name, state, lag_seconds, owed_entries, error }) => {
@@ -204,16 +209,18 @@ function join(clauses: readonly string[]): string {
 
 /** What is wrong comes first, then what lags; only a house in order is called caught up. */
 export function sentenceOf(report: Told): string {
-  const wrong = [
-    ...(report.journal.paused ? [pausedClause(report)] : []),
-    ...sourceClauses(report),
-    ...sinkClauses(report),
-  ]
-  if (wrong.length > 0) return join(wrong)
+  const paused = report.journal.paused ? [pausedClause(report)] : []
+  const wrong = [...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
+  if (wrong.length === 1) return join(wrong)
+  // With several at fault the sentence says which; what each of them says stands in its row.
+  if (wrong.length > 1)
+    return join([...paused, ...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)])
   const behind = behindClauses(report)
   const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
   const letters = parked.map(
     ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
   )
-  return join([...(behind.length > 0 ? behind : [calmClause(report)]), ...letters])
+  const refused =
+    report.config_refused_at === null ? [] : ['the changed configuration is refused, the old one goes on']
+  return join([...refused, ...(behind.length > 0 ? behind : [calmClause(report)]), ...letters])
 }

@@ -63,7 +63,7 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      streak.over()
+      if (streak.over()) options.log.info('Delivery goes on again')
       if (result === 'sent') continue
       options.watch.state('idle')
       if (result === Infinity && options.over()) return

@@ -1,6 +1,7 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, then written group by group, stored, settled as one.
 import { type Framing, framingOf, roomBytes } from './lines.ts'
 import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
+import { filteredOf } from './settling.ts'
 import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
 import { Contents, Plan } from './stretch.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
@@ -117,8 +118,8 @@ export class ObjectShipper implements Stepper {
   async #settleFiltered(): Promise<StepResult> {
     const { journal, sink, watch } = this.#options
     const { first = 0, last = 0 } = this.#plan
-    const filtered = last - first + 1
     const tally = this.#plan.filtered.sums
+    const filtered = filteredOf(tally)
     const notes = this.#evidence?.stored({ first, last, parked: 0, objects: [] })
     await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
     this.#plan = new Plan()
@@ -239,7 +240,7 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, watch, clock } = this.#options
     const { first, last } = intent
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
-    const filtered = last - first + 1 - accepted
+    const filtered = filteredOf(tally.sums)
     const notes = this.#evidence?.stored({ first, last, parked: 0, objects: stored })
     await journal.settle(sink.name, { first, through: last, parked: [], tally: tally.sums, notes })
     this.#sending = undefined

@@ -1,5 +1,5 @@
 // What an answer means for a batch: how far it is settled, what of it waits to be confirmed, and who is told. Changes nothing.
-import type { Intent, Parked, Settlement } from '../model/journal.ts'
+import type { DayTally, Intent, Parked, Settlement } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Later, Outcome } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
@@ -26,10 +26,17 @@ export function settledOf(
     code,
     reason,
   }))
-  const filtered = through - first + 1 - settled
   const tally = tallyOf(sink, batch, { seqs: lines.seqs, first, through, parked })
-  return { settlement: { first, through, parked, tally }, accepted: settled - parked.length, filtered }
+  return {
+    settlement: { first, through, parked, tally },
+    accepted: settled - parked.length,
+    filtered: filteredOf(tally),
+  }
 }
+
+/** What another sink alone was to have is nobody's here. */
+export const filteredOf = (tally: readonly DayTally[]): number =>
+  tally.reduce((sum, { filtered }) => sum + filtered, 0)
 
 export interface Taken extends TakenBatch {
   /** what was refused behind it; undefined: nothing */

@@ -7,7 +7,7 @@ import { tellDelays } from './lines.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
 import { tallyOf } from './tally.ts'
-import { settledOf, type Taken, takenOf, tellParked } from './settling.ts'
+import { filteredOf, settledOf, type Taken, takenOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
 export interface ShipperOptions extends LoaderOptions {
@@ -270,7 +270,7 @@ export class Shipper implements Stepper {
       throw error as Error
     }
     const { first, last } = intent
-    const filtered = last - first + 1 - times.length
+    const filtered = filteredOf(tally)
     await journal.settle(sink.name, { first, through: last, parked: [], tally })
     this.#unconfirmed.remove(judged)
     watch.settled({ accepted: times.length, deadLettered: 0, filtered })

@@ -30,6 +30,8 @@ export interface Found {
   readonly unreadable: boolean
   /** its own time, where at least that can be read, µs */
   readonly unreadableUs?: number | undefined
+  /** told by a 404: no entry, or no such path */
+  readonly missing?: boolean
 }
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
@@ -46,7 +48,29 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'not_found') throw error
   }
-  return { position: undefined, group: undefined, serverAt, unreadable: false }
+  return { position: undefined, group: undefined, serverAt, unreadable: false, missing: true }
+}
+
+/**
+ * Where everything is a 404 the address is wrong, and not the log empty. `search` without its `time` must be a 400 (spec §4.1).
+ * Throws ConnectorError `misconfigured`.
+ */
+async function assertThere({ options, signal }: Step): Promise<void> {
+  const path = '/api/v1/logs/audit/search'
+  try {
+    const answers = options.client.get(path, 'live', signal, async function* ({ body }) {
+      for await (const piece of body) yield piece.length
+    })
+    for await (const length of answers) if (length === 0) continue
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    if (error.code === 'bad_request') return
+    if (error.code !== 'not_found') throw error
+    throw new ConnectorError(
+      'misconfigured',
+      'The API answers 404 to whatever is asked of the audit log, also where it must not: check base_url',
+    )
+  }
 }
 
 /** Nothing before the start is shipped, though a place before it may be gone on from. */
@@ -126,6 +150,7 @@ export async function* anchor(step: Step): Steps {
   if (found.unreadable) {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
+    if (found.missing) await assertThere(step)
     // Nothing there yet. Of `latest`, whatever comes from now on is new.
     if (latest) cursor.startUs = Math.floor((found.serverAt ?? now) / 1000) * 1_000_000
     cursor.dueAt = now + currentPace(step).intervalMs

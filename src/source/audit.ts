@@ -44,11 +44,15 @@ export class AuditSource implements Source {
     this.#behindUs = 0
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
     const steps = this.#choose(step, now)
-    let next = await steps.next()
-    while (!next.done) {
-      const appended = yield next.value
-      this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
-      next = await steps.next(appended)
+    try {
+      for (let next = await steps.next(); !next.done;) {
+        const appended = yield next.value
+        this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+        next = await steps.next(appended)
+      }
+    } finally {
+      // Given up in mid-page, its request is left too: its place in the budget and its room come back.
+      await steps.return(undefined)
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
     if (cursor.head) {

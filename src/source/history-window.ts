@@ -227,7 +227,7 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
   if (code !== 'not_found' && code !== 'forbidden' && code !== 'misconfigured') return error
   return new ConnectorError(
     code,
-    `${message}. Either version 2 of the history API is not there for this workspace yet: set history.version: v1; or the key lacks the permission for the history: grant it. See docs/sources/history.md`,
+    `${message.split(': ', 1)[0] ?? message}: either version 2 of the history API is not there for this workspace yet, then set history.version: v1; or the key lacks the permission for the history, then grant it. See docs/sources/history.md`,
     { cause: error },
   )
 }

@@ -15,7 +15,8 @@ interface Matter {
   readonly command?: string
 }
 
-function matters({ sinks, journal }: StatusReport): Matter[] {
+function matters(report: StatusReport): Matter[] {
+  const { sinks, journal } = report
   const { quarantined, gaps, findings, strangers } = journal
   const letters = sinks
     .filter(({ dead_letters }) => dead_letters > 0)
@@ -50,7 +51,21 @@ function matters({ sinks, journal }: StatusReport): Matter[] {
       advice: 'nothing is held back for it; what it was owed goes with the settled entries',
     },
   ]
-  return [...letters, ...rest.filter(({ count }) => count > 0)]
+  return [...heldParts(report), ...letters, ...rest.filter(({ count }) => count > 0)]
+}
+
+/** What waits for a key, a permission or a setting goes on by itself once it is right. */
+function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
+  const sources = workspaces.flatMap(({ name, sources: own }) =>
+    own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
+  )
+  return [...sources, ...sinks]
+    .filter(({ state }) => state === 'held')
+    .map(({ name }) => ({
+      key: `held ${name}`,
+      what: `<b>Held</b>: ${verbatim(name)}`,
+      advice: 'what it needs stands in its row; put right, it goes on by itself',
+    }))
 }
 
 export function mattersHtml(report: StatusReport): string {

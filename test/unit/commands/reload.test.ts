@@ -126,6 +126,24 @@ describe('a faulty configuration', () => {
     await until(() => linesOf('one').length === 21, 'delivery goes on')
   })
 
+  test('is told by /status and its sentence, until another one is taken', async () => {
+    writeFileSync(file, 'nonsense: [')
+    hangUp()
+    await until(() => said('is refused').length > 0, 'the refusal')
+    const report = JSON.parse(await page('status')) as { sentence: string; errors: { part: string }[] }
+    expect(report.sentence).toContain('the changed configuration is refused, the old one goes on')
+    expect(report.errors.map(({ part }) => part)).toEqual(['configuration'])
+  })
+
+  test('is tried again though nothing of it changed: what it refers to may have come', async () => {
+    const key = join(house.folder, 'key')
+    writeFileSync(file, text('one', 'two').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
+    await until(() => said('is refused').length > 0, 'the refusal')
+    writeFileSync(key, 'acme-key')
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    expect(said('is refused')).toHaveLength(1)
+  })
+
   test('is told once, and a mended one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
     await until(() => said('is refused').length > 0, 'the refusal')

@@ -22,6 +22,17 @@ it('a failure is told the 1st, 2nd, 4th, 8th time, also where something succeeds
   }
 })
 
+it('a success is worth telling where a failure before it was told', () => {
+  const streak = new Streak(() => 0)
+  expect(streak.over()).toBe(false)
+  streak.next(held)
+  streak.next(held)
+  expect([streak.over(), streak.over()]).toEqual([true, false])
+  // The third failure is not told, and so its end is not.
+  expect(streak.next(held).tell).toBe(false)
+  expect(streak.over()).toBe(false)
+})
+
 it('another code is news, and so is one that did not come for ten minutes', () => {
   let now = 0
   const streak = new Streak(() => now)

@@ -63,6 +63,7 @@ describe('/status', () => {
         findings: 0,
         strangers: [],
       },
+      config_refused_at: null,
       backfills: [],
       errors: [],
       history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },

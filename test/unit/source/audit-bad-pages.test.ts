@@ -1,7 +1,7 @@
 // What the server sends malformed: kept as bytes, counted, and never in the way of the feed (laws 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../src/mock/switches.ts'
-import { MINUTE, SECOND, START, endpoints, openDesk, takesOf } from './desk.ts'
+import { MINUTE, SECOND, START, driven, endpoints, openDesk, takesOf } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 /** Steps until nothing is under way, however many of them fail. */
@@ -203,4 +203,19 @@ it('a page of `from` itself and a malformed element is not taken for an empty on
   ids.push(...desk.add(2, START - SECOND))
   await untilRest(desk, 200)
   expect(await desk.ids()).toEqual(ids)
+})
+
+it('a page that is given up in its middle leaves its request: its place in budget and room comes back', async () => {
+  const desk = await openDesk()
+  const filler = 'x'.repeat(12_000)
+  for (let i = 0; i < 1_100; i++) desk.mock.add({ at: START - 2_000_000 + i * 1_000, data: { filler } })
+  await desk.step()
+  const told = desk.watch.codes.length
+  const parts = desk.source.read(desk.cursor, new AbortController().signal)
+  const first = await driven(desk.clock, parts.next())
+  expect(first.done).toBe(false)
+  expect(first.value?.cursor).toBeUndefined()
+  expect(desk.watch.codes).toHaveLength(told)
+  await driven(desk.clock, parts.return(undefined))
+  expect(desk.watch.codes).toHaveLength(told + 1)
 })

@@ -43,6 +43,7 @@ export const calm: StatusReport = {
   },
   backfills: [],
   errors: [],
+  config_refused_at: null,
   history: {
     step_seconds: 30,
     read: Array.from({ length: 120 }, (_, i) => i % 7),

@@ -1,0 +1,48 @@
+// A trace is told among entries that others wrote: nothing in one of them may end the reading of all.
+import { expect, test } from 'vitest'
+import { noticed } from '../../../src/canary/noticed.ts'
+import { traceIn } from '../../../src/canary/traces.ts'
+import type { Appended } from '../../../src/model/journal.ts'
+import type { Source } from '../../../src/model/source.ts'
+import { audit, entriesOf, part, spec, START_US } from '../../contract/journal-parts.ts'
+import { COLUMNS, Entries } from '../../../src/model/entries.ts'
+
+const NONCE = 'n0nce'
+const sought = { nonce: NONCE, sentAt: START_US / 1000, madeUs: undefined, user: undefined }
+
+function entry(members: string): Entries {
+  const raw = Buffer.from(`{"id":"e1","type":"api:create_query",${members}}`)
+  const columns = new Uint32Array(COLUMNS)
+  columns.set([0, raw.length, 7, 9, 0, 0, 0, 0])
+  return new Entries(raw, 1, columns, Float64Array.of(START_US), ['api:create_query'])
+}
+
+test.each([
+  ['an object that has no text', `"user_agent":{"toString":1,"valueOf":1,"n":"${NONCE}"}`],
+  ['a list', `"user_agent":["${NONCE}"]`],
+  ['nothing at all', `"user_agent":null,"n":"${NONCE}"`],
+])('a user agent that is %s is no trace, and no error', (_, members) => {
+  expect(traceIn('audit', entry(members), sought)).toBeUndefined()
+  expect(traceIn('audit', entry(`"user_agent":"x ${NONCE}"`), sought)).toMatchObject({ id: 'e1' })
+})
+
+test('whoever looks on may stumble: what is read goes on', async () => {
+  const { entries } = part([spec(1)])
+  const source: Source = {
+    origin: audit,
+    plan: () => ({ dueAt: 0, lane: 'live', caughtUp: false }),
+    async *read() {
+      yield { ...part([spec(1)]), entries, fault: undefined }
+      yield { ...part([spec(2)]), entries: entriesOf([spec(2)]), fault: undefined }
+    },
+  }
+  let seen = 0
+  const watched = noticed(source, () => {
+    seen++
+    throw new TypeError('content')
+  })
+  const parts = watched.read(undefined, new AbortController().signal)
+  let read = 0
+  for (let next = await parts.next(); !next.done; next = await parts.next({ last: read } as Appended)) read++
+  expect([read, seen]).toEqual([2, 2])
+})
