@@ -139,6 +139,8 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
   const fetches = fieldsOf(fields['fetches'])
   return (
     areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'anchorTries', 'lateUs', 'lateSeenAt') &&
+    areNumbers(fields, 'perHour', 'polledAt') &&
+    typeof fields['caughtUp'] === 'boolean' &&
     isNullOr(fields['startUs'], Number.isFinite) &&
     isNullOr(fields['head'], isPosition) &&
     isNullOr(fields['lost'], isPosition) &&
