@@ -174,7 +174,8 @@ ${rows.join('\n')}
   writeFileSync(DOCS, await format(text, { parser: 'markdown' }))
 }
 
-async function main(words: readonly string[]): Promise<number> {
+/** `trusted`: the suites have just passed on these very sources, so the unbroken copy need not be looked at. */
+async function main(words: readonly string[], trusted: boolean): Promise<number> {
   const bugs = plantedBugs.filter(
     ({ name }) => words.length === 0 || words.some((word) => name.includes(word)),
   )
@@ -184,7 +185,7 @@ async function main(words: readonly string[]): Promise<number> {
     )
     return 2
   }
-  if (!(await judgeUnbroken(bugs))) return 1
+  if (!trusted && !(await judgeUnbroken(bugs))) return 1
   let survived = 0
   await inParallel(bugs, async (bug) => {
     const startedAt = Date.now()
@@ -199,6 +200,11 @@ async function main(words: readonly string[]): Promise<number> {
   return survived === 0 ? 0 : 1
 }
 
+const TRUSTED = '--trusted'
 const words = process.argv.slice(2)
 if (words.includes('--docs')) await writeDocs()
-else process.exitCode = await main(words)
+else
+  process.exitCode = await main(
+    words.filter((word) => word !== TRUSTED),
+    words.includes(TRUSTED),
+  )

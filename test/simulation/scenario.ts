@@ -130,7 +130,7 @@ function auditOf(seed: number, roll: ReturnType<typeof dice>, deaths: number): O
     seed,
     // A Tuesday morning, and every hour of the week after it.
     startAt: Date.UTC(2026, 10, 17, 8) + roll.below(7 * 24) * HOUR_MS,
-    troubleMs: (2 + roll.below(22)) * HOUR_MS,
+    troubleMs: (2 + roll.below(14)) * HOUR_MS,
     entriesPerHour: roll.pick([2, 10, 30, 60]),
     historyMs: roll.pick([0, 2, 12, 48]) * HOUR_MS,
     switches: switchesOf(roll),
