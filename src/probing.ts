@@ -6,8 +6,11 @@ import type { Destination } from './canary/deliveries.ts'
 import type { SinkConfig, WorkspaceConfig } from './config/schema.ts'
 import { sinkLingerMs } from './config/sink.ts'
 import { globFilter, takesAll } from './model/globs.ts'
+import type { Clock } from './model/clock.ts'
+import type { Journal } from './model/journal.ts'
 import type { Source, SourceName } from './model/source.ts'
-import type { SourceWatch } from './model/watch.ts'
+import { MINUTE_MS } from './model/time.ts'
+import type { SourceState, SourceWatch } from './model/watch.ts'
 import type { Shared } from './outside.ts'
 import { Assistant } from './source/assistant.ts'
 import type { Client } from './source/client.ts'
@@ -21,8 +24,13 @@ export interface Probe<Reader> {
   readonly readers: readonly Reader[]
 }
 
+interface Looked {
+  readonly source: Source
+  readonly intervalMs: number
+}
+
 /** Undefined where it is switched off, and in a single run: nobody waits there for what it made. */
-export function openProbe<Reader extends { readonly source: Source; readonly intervalMs: number }>(
+export function openProbe<Reader extends Looked>(
   shared: Shared,
   workspace: WorkspaceConfig,
   readers: readonly Reader[],
@@ -37,7 +45,10 @@ export function openProbe<Reader extends { readonly source: Source; readonly int
   const watch = board.source(origin)
   const sources = tellable(readers.map((reader) => reader.source.origin.source))
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
-  const readMs = slowestOf(readers, sources)
+  const looked = readers.filter(({ source }) =>
+    (sources as readonly SourceName[]).includes(source.origin.source),
+  )
+  const readMs = Math.max(0, ...looked.map(({ intervalMs }) => intervalMs))
   const sendMs = Math.max(0, ...config.sinks.map(sinkLingerMs))
   const intervalMs = workspace.canary.interval
   const expected = Canary.traces(sources, sinks)
@@ -56,7 +67,7 @@ export function openProbe<Reader extends { readonly source: Source; readonly int
     canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: outside.log.with(origin),
     ask: asking(shared, new Assistant({ client: clientOf('assistant', watch) })),
-    ready: () => caughtUp(shared, name),
+    ready: () => isReady(looked, journal, clock, (source) => stateIn(shared, name, source)),
   })
   const show = (reader: Reader): Reader => {
     const { source } = reader.source.origin
@@ -103,15 +114,28 @@ function destinationOf(
   return source ? [{ name: sink.name, source }] : []
 }
 
-function slowestOf(
-  readers: readonly { readonly source: Source; readonly intervalMs: number }[],
-  sources: readonly SourceName[],
-): number {
-  const read = readers.filter(({ source }) => sources.includes(source.origin.source))
-  return Math.max(0, ...read.map(({ intervalMs }) => intervalMs))
+/**
+ * Whether what is asked now would be seen soon: each of `readers` that can read has read all that was there, by what it
+ * remembers over restarts. One that is held or fails keeps nobody waiting: its trace is missing, and told as that.
+ * @internal by itself for tests
+ */
+export async function isReady(
+  readers: readonly Looked[],
+  journal: Pick<Journal, 'cursor'>,
+  clock: Clock,
+  stateOf: (source: SourceName) => SourceState | undefined,
+): Promise<boolean> {
+  for (const { source, intervalMs } of readers) {
+    const state = stateOf(source.origin.source)
+    if (state === 'held' || state === 'failing') continue
+    const { caughtUp, dueAt } = source.plan(await journal.cursor(source.origin))
+    // Overdue, as after a long absence: what it had read all of is no longer all.
+    if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false
+  }
+  return true
 }
 
-function caughtUp({ board }: Shared, workspace: string): boolean {
+function stateIn({ board }: Shared, workspace: string, source: SourceName): SourceState | undefined {
   const { sources = [] } = board.status().workspaces.find(({ name }) => name === workspace) ?? {}
-  return sources.every(({ name, caught_up_at }) => name === 'assistant' || caught_up_at !== null)
+  return sources.find(({ name }) => name === source)?.state
 }

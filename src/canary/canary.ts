@@ -39,8 +39,8 @@ export interface CanaryOptions {
   readonly sinks: readonly Destination[]
   /** Resolves when the answer came whole, with the server's clock (epoch ms) where it told one. Throws ConnectorError. */
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
-  /** all sources have caught up since the start */
-  readonly ready: () => boolean
+  /** the sources have read all that was there, but for those that cannot read */
+  readonly ready: () => Promise<boolean>
   readonly journal: Pick<Journal, 'note' | 'putNote' | 'stats' | 'deadLetters'>
   readonly watch: SourceWatch
   readonly canary: CanaryWatch
@@ -105,12 +105,13 @@ export class Canary {
       if (isOpen(round)) return this.#restMs(round)
     }
     const waitMs = this.#dueInMs(round)
-    if (waitMs <= 0 && ready()) {
+    const isDue = waitMs <= 0
+    if (isDue && (await ready())) {
       await this.#ask(memory, signal)
       return 0
     }
     watch.state('idle')
-    return Math.max(waitMs, ready() ? 0 : NOT_READY_MS)
+    return isDue ? NOT_READY_MS : waitMs
   }
 
   /** Until `signal` aborts. Throws only what must stop the process. */

@@ -131,3 +131,20 @@ test('a key that may not ask the assistant is told, and the rest goes on', async
   expect(opened.board.status().sentence).toContain('POST /api/v2/completion answered 403')
   expect(opened.board.status().sentence).not.toContain('planted')
 })
+
+test('a source that is held keeps no prompt from being sent: only its own stage stays out', async () => {
+  const asked: string[] = []
+  const api: Transport = (request, signal) => {
+    asked.push(request.url)
+    return request.url.includes('/history/')
+      ? Promise.resolve(reply(403, { error: 'planted' }))
+      : (house ?? expect.fail()).mock.transport(request, signal)
+  }
+  const running = await start({ api, history: { interval: '1s', start: 'latest' } })
+  await until(() => asked.some((url) => url.includes('completion')), 'the prompt is sent')
+  const isTraced = async () => (await running.stages()).includes('audit')
+  for (let tries = 0; tries < 600 && !(await isTraced()); tries++)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(await running.stages()).toContain('audit')
+  expect(await running.stages()).not.toContain('usage')
+})

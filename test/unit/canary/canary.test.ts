@@ -55,7 +55,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
           asked.push(question)
           return answer()
         },
-        ready: () => true,
+        ready: () => Promise.resolve(true),
         ...{ journal, watch: perch.watch, canary: perch.notes, log, clock, random: Math.random },
         ...more,
         ...changed,
@@ -242,7 +242,7 @@ test('a prompt that fails is tried again ever later, up to its interval, and hel
 
 test('nothing is asked before every source has caught up: its trace would come behind the backlog', async () => {
   let ready = false
-  const perch = await openPerch({ ready: () => ready })
+  const perch = await openPerch({ ready: () => Promise.resolve(ready) })
   expect(await perch.step()).toBe(30_000)
   expect(perch.asked).toEqual([])
   ready = true

@@ -1,0 +1,55 @@
+// When a prompt may be sent: what the sources remember decides, and none that cannot read keeps it from being sent.
+import { expect, test } from 'vitest'
+import type { Cursor, Plan, Source, SourceName } from '../../../src/model/source.ts'
+import type { SourceState } from '../../../src/model/watch.ts'
+import { isReady } from '../../../src/probing.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { HOUR, MINUTE, START } from '../source/desk.ts'
+
+interface Given {
+  /** of what the journal keeps; undefined: nothing */
+  readonly plan: Plan | undefined
+  readonly state?: SourceState
+}
+
+async function ready(given: Partial<Record<SourceName, Given>>): Promise<boolean> {
+  const plans = new Map<Cursor, Plan>()
+  const clock = new VirtualClock(START)
+  const nothing: Plan = { dueAt: START, lane: 'live', caughtUp: false }
+  const readers = (Object.keys(given) as SourceName[]).map((name) => {
+    const source: Source = {
+      origin: { workspace: 'acme', source: name },
+      plan: (cursor) => (cursor === undefined ? nothing : (plans.get(cursor) ?? expect.fail())),
+      read: () => expect.fail('nothing is read'),
+    }
+    return { source, intervalMs: 15 * MINUTE }
+  })
+  for (const [name, { plan }] of Object.entries(given)) if (plan) plans.set(name, plan)
+  const journal = {
+    cursor: ({ source }: { source: SourceName }) => Promise.resolve(given[source]?.plan ? source : undefined),
+  }
+  return isReady(readers, journal, clock, (name) => given[name]?.state ?? 'starting')
+}
+
+const done: Plan = { dueAt: START + MINUTE, lane: 'live', caughtUp: true }
+const behind: Plan = { dueAt: START, lane: 'backfill', caughtUp: false }
+
+test('what was read before a restart counts: nothing has to be read once more before a prompt is sent', async () => {
+  expect(await ready({ audit: { plan: done }, 'history.usage': { plan: done } })).toBe(true)
+})
+
+test('a source with a backlog, or that has read nothing yet, or was away for long, is waited for', async () => {
+  expect(await ready({ audit: { plan: done }, 'history.usage': { plan: behind } })).toBe(false)
+  expect(await ready({ audit: { plan: undefined } })).toBe(false)
+  expect(await ready({ audit: { plan: { ...done, dueAt: START - HOUR } } })).toBe(false)
+  expect(await ready({ audit: { plan: { ...done, dueAt: START - 10 * MINUTE } } })).toBe(true)
+})
+
+test.each(['held', 'failing'] as const)(
+  'a source that is %s keeps no prompt from being sent',
+  async (state) => {
+    const held = { plan: undefined, state }
+    expect(await ready({ audit: { plan: done }, 'history.usage': held })).toBe(true)
+    expect(await ready({ audit: { plan: behind }, 'history.usage': held })).toBe(false)
+  },
+)
