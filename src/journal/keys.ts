@@ -8,6 +8,13 @@ import { digest, KEY_BYTES, writeKey } from './key.ts'
 /** Where the same id may come again with other content: each content that differs from the last one is a new version. Elsewhere the first is kept. */
 const changing: ReadonlySet<SourceName> = new Set<SourceName>(['history.usage', 'history.query'])
 
+/**
+ * So many versions of one entry are told as they come. From then on only a content that is none of its last so many is a new
+ * one: an API that writes the same now so, now so would have it shipped at every look for ever.
+ */
+const CHANGES_TOLD = 16
+const MARK_BYTES = KEY_BYTES + 4
+
 export interface Claim {
   /** indices of the entries that are new; undefined: all that were asked about */
   readonly fresh: Uint32Array | undefined
@@ -143,7 +150,7 @@ export class Keys {
     }
   }
 
-  /** The version that this content is: 1, 2, …; 0 when it is the one that was seen last. */
+  /** The version that this content is: 1, 2, …; 0 when it is the one that was seen last, or one of an entry that goes round in circles. */
   #claimVersion(source: number, at: number, id: Buffer, contentHash: Buffer): number {
     const before = this.#find.get(source, at, id)
     if (before === undefined) {
@@ -152,7 +159,8 @@ export class Keys {
     }
     if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0
     const version = before.readUInt32LE(KEY_BYTES) + 1
-    this.#update.run(contentMark(contentHash, version), source, at, id)
+    if (version > CHANGES_TOLD && wasOneOf(before, contentHash)) return 0
+    this.#update.run(contentMark(contentHash, version, before), source, at, id)
     return version
   }
 
@@ -174,9 +182,19 @@ export class Keys {
   }
 }
 
-function contentMark(contentHash: Buffer, version: number): Buffer {
-  const mark = Buffer.allocUnsafe(KEY_BYTES + 4)
+/** What is kept of an entry that may change: its content's hash, its version, and the hashes of contents before, newest first. */
+function contentMark(contentHash: Buffer, version: number, before?: Buffer): Buffer {
+  const mark = Buffer.allocUnsafe(MARK_BYTES)
   contentHash.copy(mark)
   mark.writeUInt32LE(version, KEY_BYTES)
-  return mark
+  if (before === undefined) return mark
+  const older = before.subarray(MARK_BYTES, MARK_BYTES + (CHANGES_TOLD - 2) * KEY_BYTES)
+  return Buffer.concat([mark, before.subarray(0, KEY_BYTES), older])
+}
+
+/** Marks of older journals know of no contents before. */
+function wasOneOf(mark: Buffer, contentHash: Buffer): boolean {
+  for (let at = MARK_BYTES; at < mark.length; at += KEY_BYTES)
+    if (mark.subarray(at, at + KEY_BYTES).equals(contentHash)) return true
+  return false
 }

@@ -164,6 +164,30 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(rawsOf(batch)[2]).toContain('"body":"b"')
       })
 
+      it('a history entry that goes round in circles is told 16 times, and what was never seen always', async () => {
+        const append = (...bodies: string[]) =>
+          journal.append(
+            part(
+              bodies.map((body) => spec(1, { body })),
+              { origin: usage },
+            ),
+          )
+        // Now so, now so, or both in one answer: each change counts at first, as it may be one that was taken back.
+        for (let i = 0; i < 7; i++) expect(await append('a', 'b')).toMatchObject({ added: 2 })
+        await reopen()
+        expect(await append('a')).toMatchObject({ added: 1 })
+        expect(await append('b')).toMatchObject({ added: 1 })
+        for (let i = 0; i < 3; i++) expect(await append('a', 'b')).toMatchObject({ added: 0, known: 2 })
+        await reopen()
+        // Fifteen more, each new: the last sixteen are remembered.
+        const more = Array.from({ length: 15 }, (_, i) => `more ${i}`)
+        for (const body of more) expect(await append(body)).toMatchObject({ added: 1 })
+        expect(await append(...more, 'b')).toMatchObject({ added: 0, known: 16 })
+        expect(await append('a')).toMatchObject({ added: 1 })
+        const entries = (await journal.take('a', plenty))?.runs.at(-1)?.entries
+        expect(entries?.column(0, VERSION)).toBe(32)
+      })
+
       it('types that nobody wants are counted and not kept, and each type is asked about once', async () => {
         const asked: string[] = []
         const wanted = (type: string) => (asked.push(type), type !== 'api:x')
