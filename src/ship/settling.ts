@@ -1,5 +1,6 @@
 // What an answer means for a batch: how far it is settled, what of it waits to be confirmed, and who is told. Changes nothing.
-import type { DayTally, Intent, Parked, Settlement } from '../model/journal.ts'
+import type { DayTally } from '../model/balance.ts'
+import type { Intent, Parked, Settlement } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Later, Outcome } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
