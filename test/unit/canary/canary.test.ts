@@ -6,6 +6,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { CanaryTrace, CanaryWatch } from '../../../src/model/watch.ts'
 import { entriesOf, type MadeEntry } from '../../fakes/lines.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { never, openQuay, START } from '../ship/quay.ts'
 
 const MINUTE = 60_000
@@ -238,6 +239,15 @@ test('a prompt that fails is tried again ever later, up to its interval, and hel
   expect(Math.max(...gaps)).toBeGreaterThan(HOUR / 2)
   expect(perch.watch.states).toContain('held')
   expect(perch.notes.lacking).toEqual([])
+})
+
+test('a clock that is set back makes no prompt wait for more than its interval', async () => {
+  const perch = await openPerch({ sources: [], sinks: [] })
+  await perch.step()
+  expect(await perch.step()).toBe(HOUR)
+  perch.restart({ clock: new VirtualClock(START - 10 * HOUR) })
+  await perch.step()
+  expect(perch.asked).toHaveLength(2)
 })
 
 test('nothing is asked before every source has caught up: its trace would come behind the backlog', async () => {

@@ -237,3 +237,17 @@ test('a change of version in the middle of a live walk loses no day, without re-
   await desk.live(START + 26 * HOUR)
   expect((await desk.raws()).sort()).toEqual(desk.server.events.map(({ v2 }) => v2).sort())
 })
+
+test('what was unreadable on both sides of the change is read again as both versions, each for its own days', async () => {
+  const change = TODAY - 3 * DAY
+  const desk = await openHistoryDesk({ source: { version: 'v2', v1Until: change, rereadMs: 0 } })
+  await desk.once()
+  const [from, to] = [change - 6 * HOUR, change + 6 * HOUR]
+  const trouble = { from, to, sinceAt: START, tries: 0, dueAt: desk.clock.now() }
+  desk.cursor = JSON.stringify({ ...desk.state(), troubles: [trouble] })
+  desk.server.events = eventsFrom(historyEvent, from, 12, HOUR)
+  for (let i = 0; i < 4; i++) await desk.step()
+  expect(desk.state().troubles).toEqual([])
+  const wanted = desk.server.events.map((event) => (event.at < change ? event.v1 : event.v2))
+  expect((await desk.raws()).sort()).toEqual(wanted.sort())
+})

@@ -293,3 +293,15 @@ function uncovered(good: readonly HistoryRequest[], from: number, to: number): [
   if (at < to) left.push([at, to])
   return left
 }
+
+test('an event that is dated far in the future is shipped, but does not lead', async () => {
+  const desk = await openHistoryDesk()
+  const event = historyEvent(START - HOUR)
+  const future = historyEvent(START - 2 * HOUR)
+  const dated = future.v2.replace(/"utc_time":"\d{4}/, '"utc_time":"2099')
+  expect(dated).not.toBe(future.v2)
+  desk.server.events = [{ ...future, v2: dated }, event]
+  await desk.once()
+  expect((await desk.raws()).sort()).toEqual([dated, event.v2].sort())
+  expect(desk.watch.headUs).toBe(event.at * 1000)
+})
