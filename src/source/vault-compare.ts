@@ -1,6 +1,7 @@
 // One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
 import { eachMember } from '../model/json-members.ts'
 import { keyText, memberValue, valueText } from './json-elements.ts'
+import { headOf } from './vault-bounds.ts'
 import { MARK, NO_MARK } from './vault-cursor.ts'
 import type { Known, Principal, VaultCursor } from './vault-cursor.ts'
 import { applyShare, digestOf, readShares, shareChanges, sharingDigest, Tables } from './vault-shares.ts'
@@ -58,7 +59,7 @@ function factsOf({ raw }: Project): Facts {
   })
   const name = valueText(memberValue(raw, 'name')) ?? ''
   return {
-    name: name.slice(0, LONGEST_NAME),
+    name: headOf(name, LONGEST_NAME),
     flag,
     content: digestOf(digests.sort().join()),
     marks,

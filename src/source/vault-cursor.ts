@@ -2,6 +2,7 @@
 import type { Cursor } from '../model/source.ts'
 import type { Fields } from './stored-cursor.ts'
 import { areNumbers, isListOf, isNullOr, isText, openStored } from './stored-cursor.ts'
+import { keptId } from './vault-bounds.ts'
 
 /** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
 export interface Principal {
@@ -114,10 +115,10 @@ export function openVaultCursor(text: Cursor | undefined, now: number, workspace
       email,
     })),
     projects: new Map(
-      stored.projects.map(([id, name, flag, content, marks, sharing, seen, shares]) => [
-        id,
-        { id, name, flag, content, marks, sharing, seen, shares },
-      ]),
+      stored.projects.map(([whole, name, flag, content, marks, sharing, seen, shares]) => {
+        const id = keptId(whole)
+        return [id, { id, name, flag, content, marks, sharing, seen, shares }]
+      }),
     ),
   }
 }
@@ -150,7 +151,7 @@ function isWhole(fields: Fields): fields is Fields & Stored {
   )
 }
 
-/** About 200 bytes a project of eight fields, and some six for each share. */
+/** At most some MOST_CURSOR_BYTES; about 200 bytes a project of eight fields, and some six for each share. */
 export function closeVaultCursor(cursor: VaultCursor): Cursor {
   const stored: Stored = {
     ...cursor,

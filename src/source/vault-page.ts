@@ -6,6 +6,7 @@ import { Splitter } from './body-splitter.ts'
 import type { EntryLimits } from './body-splitter.ts'
 import { memberValue, valueText } from './json-elements.ts'
 import { openSplitter } from './splitter.ts'
+import { keptId } from './vault-bounds.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4
@@ -25,7 +26,7 @@ export interface Malformed {
 }
 
 export interface VaultPage {
-  /** objects with an `id`; CR and LF between their tokens are gone */
+  /** objects with an `id`, as it is kept; CR and LF between their tokens are gone */
   readonly projects: readonly { readonly id: string; readonly raw: Uint8Array }[]
   readonly malformed: readonly Malformed[]
   /** what the pagination block says, where it is there and makes sense */
@@ -50,7 +51,7 @@ export function cutPage(body: Uint8Array, limits: PageLimits): VaultPage {
   const malformed: Malformed[] = []
   for (let group = splitter.take(); group; group = splitter.take()) {
     const { entries, quarantined } = group
-    for (let i = 0; i < entries.count; i++) projects.push({ id: entries.id(i), raw: entries.raw(i) })
+    for (let i = 0; i < entries.count; i++) projects.push({ id: keptId(entries.id(i)), raw: entries.raw(i) })
     for (const element of quarantined) {
       const id = idOf(element.bytes)
       if (id !== undefined && element.reason === 'no_time') projects.push({ id, raw: oneLine(element.bytes) })
@@ -87,7 +88,7 @@ function idOf(raw: Uint8Array): string | undefined {
   const value = memberValue(raw, 'id')
   if (value?.[0] !== 34 || value.length > MAX_ID_BYTES) return undefined
   const id = valueText(value)
-  return id === '' ? undefined : id
+  return id === undefined || id === '' ? undefined : keptId(id)
 }
 
 /** In valid JSON these two stand between tokens only. */

@@ -29,12 +29,16 @@ export function passUnderWay({ pass }: VaultCursor, now: number): Pass | undefin
   return pass && Math.abs(now - pass.at) < STALE_MS ? pass : undefined
 }
 
+/** True, and counted, when this pass has seen the project already. */
+export function noteAgain(pass: Pass, known: Known): boolean {
+  if (known.seen !== pass.n) return false
+  pass.repeats++
+  return true
+}
+
 /** Marks one project as seen; false when this pass had it already. */
 export function noteSeen(pass: Pass, known: Known): boolean {
-  if (known.seen === pass.n) {
-    pass.repeats++
-    return false
-  }
+  if (noteAgain(pass, known)) return false
   known.seen = pass.n
   pass.seen++
   return true

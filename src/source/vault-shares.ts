@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import { eachMember } from '../model/json-members.ts'
 import { eachElement, keyText, memberValue, valueText } from './json-elements.ts'
+import { checkTable, headOf, keptId, MOST_LEVELS, MOST_PRINCIPALS } from './vault-bounds.ts'
 import type { Principal, VaultCursor } from './vault-cursor.ts'
 
 /** Of a project with more shares than this only the fact of a change is told, since what is known of each is kept in the cursor. */
@@ -72,7 +73,7 @@ function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): S
   const text = (key: string) => bounded(valueText(memberValue(raw, key)) ?? '')
   const email = kind === 'user' ? text('dest_user_email') : ''
   const workspace = text('dest_workspace_id')
-  const folder = text('vault_folder_id')
+  const folder = valueText(memberValue(raw, 'vault_folder_id')) ?? ''
   // A share that does not say for whom it is still is one: told apart by its bytes.
   const nobody = kind === 'user' ? email : workspace
   const id = kind === 'user' ? text('dest_user_id') || nobody : ''
@@ -81,7 +82,7 @@ function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): S
       kind,
       id: id !== '' || nobody !== '' ? id : `#${digestOf('', raw)}`,
       workspace,
-      folder: folder === projectId ? '' : folder,
+      folder: keptId(folder) === projectId ? '' : bounded(folder),
       email,
     },
     level: text('permission_level'),
@@ -92,20 +93,25 @@ function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): S
 
 function bounded(text: string): string {
   if (text.length <= LONGEST_TEXT) return text
-  return `${text.slice(0, LONGEST_TEXT)}#${digestOf(text)}`
+  return `${headOf(text, LONGEST_TEXT)}#${digestOf(text)}`
 }
 
 const keyOf = ({ kind, id, workspace, folder }: Principal): string =>
   JSON.stringify([kind, id, workspace, folder])
 
-/** Where principals and levels stand in the cursor's tables; what is new is added. */
+/**
+ * Where principals and levels stand in the cursor's tables; what is new is added. Throws ConnectorError `misconfigured` where a
+ * table is full: both are the server's own words, and it may have a new one for every share.
+ */
 export class Tables {
   readonly #cursor: VaultCursor
   readonly #principals = new Map<string, number>()
+  readonly #levels = new Map<string, number>()
 
   constructor(cursor: VaultCursor) {
     this.#cursor = cursor
     cursor.principals.forEach((principal, index) => this.#principals.set(keyOf(principal), index))
+    cursor.levels.forEach((level, index) => this.#levels.set(level, index))
   }
 
   principal(principal: Principal): number {
@@ -117,14 +123,18 @@ export class Tables {
       if (principal.email !== '') principals[known] = principal
       return known
     }
+    checkTable(principals, MOST_PRINCIPALS, 'users and workspaces')
     this.#principals.set(key, principals.length)
     return principals.push(principal) - 1
   }
 
   level(level: string): number {
     const { levels } = this.#cursor
-    const known = levels.indexOf(level)
-    return known >= 0 ? known : levels.push(level) - 1
+    const known = this.#levels.get(level)
+    if (known !== undefined) return known
+    checkTable(levels, MOST_LEVELS, 'permission levels')
+    this.#levels.set(level, levels.length)
+    return levels.push(level) - 1
   }
 
   principalAt(index: number): Principal {

@@ -1,10 +1,12 @@
 // The inventory of the vault: what is told, what is not, and what two passes must agree on before a project is gone.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Clock } from '../../../src/model/clock.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { Comparison } from '../../../src/source/vault-compare.ts'
+import { keptId } from '../../../src/source/vault-bounds.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../src/source/vault-cursor.ts'
-import { HOUR, MINUTE } from './desk.ts'
+import { driven, HOUR, MINUTE, START } from './desk.ts'
 import { foldedTruth, foldRecords, idOf, openedCursor, openVaultDesk, sorted, wrapped } from './vault-desk.ts'
 import type { FakeProject, VaultDesk } from './vault-desk.ts'
 
@@ -434,6 +436,122 @@ it('many shares at once are told in several parts, and copies of the project do 
   expect(raws).toHaveLength(2500)
   expect(raws.filter((raw) => raw.includes('"project":{')).length).toBeLessThan(5)
   expect(sorted(foldRecords(await desk.records()))).toEqual(sorted(foldedTruth(desk.vault)))
+})
+
+it('an id that stands twice in a pass with two contents is compared once a pass, by the copy that comes first', async () => {
+  const desk = await withProjects(1)
+  const [project] = desk.projects as [FakeProject]
+  desk.vault.strays = [desk.vault.text({ ...project, files: 7 })]
+  await desk.pass()
+  await desk.later(3)
+  expect(await desk.types()).toEqual(['project_listed'])
+})
+
+it('a level of its own for each share holds the source, and only its page is asked for again', async () => {
+  const desk = await withProjects(300)
+  for (const [n, project] of desk.projects.entries())
+    for (let who = 0; who < 5; who++) desk.vault.share(project, who, `level ${n} ${who}`)
+  const errors: Error[] = []
+  while (errors.length < 4) errors.push(...[await desk.step()].filter((error) => error !== undefined))
+  expect(errors.at(-1)).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(errors.at(-1)?.message).toContain('more than 1000 different permission levels')
+  expect(desk.vault.requests.slice(-2).map((query) => /^page=(\d+)/.exec(query)?.[1])).toEqual(['3', '3'])
+  expect(openedCursor(desk).levels).toHaveLength(1000)
+})
+
+it('more than the inventory can hold holds the source, and says what to do; with a key that sees less it goes on', async () => {
+  const desk = await withProjects(300)
+  for (const project of desk.projects) project.name += '語'.repeat(240)
+  const { cursor } = desk
+  const opened = openVaultCursor(cursor, 0, 'acme')
+  for (let n = 0; n < 6000; n++) {
+    const raw = Buffer.from(JSON.stringify({ id: `old ${n}`, name: '語'.repeat(256) }))
+    expect([...new Comparison(opened).changes({ id: `old ${n}`, raw }, () => false)]).toHaveLength(1)
+  }
+  desk.cursor = closeVaultCursor(opened)
+  const errors: Error[] = []
+  while (errors.length < 4) errors.push(...[await desk.step()].filter((error) => error !== undefined))
+  const [error] = errors
+  expect(desk.vault.requests.at(-1)).not.toContain('page=1&')
+  expect(desk.vault.requests.at(-1)).toBe(desk.vault.requests.at(-2))
+  expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(error?.message).toMatch(/workspace acme exceeds 5 MiB at \d+ projects.*use a key that sees fewer/)
+  for (const project of desk.projects.slice(10)) desk.vault.projects.delete(project.id)
+  await desk.pass()
+  await desk.later(2)
+  expect(openedCursor(desk).projects.size).toBe(10)
+})
+
+it('a page of much work lets others have their turn, and ends where it is called off', async () => {
+  const stop = new AbortController()
+  let [worked, turns, last] = [0, 0, Infinity]
+  const clock: Clock = {
+    now: () => START,
+    elapsed: () => (worked += 20),
+    sleep: async () => {
+      if (++turns === last) stop.abort()
+    },
+  }
+  const desk = await withProjects(50, { source: { clock } })
+  const read = async () => {
+    for await (const part of desk.source.read(undefined, stop.signal)) expect(part.entries.count).toBe(50)
+  }
+  await driven(desk.clock, read())
+  expect(turns).toBeGreaterThanOrEqual(100)
+  last = turns + 10
+  await expect(driven(desk.clock, read())).rejects.toMatchObject({ code: 'aborted' })
+  expect(turns).toBe(last)
+})
+
+it('a long id is kept and told as its beginning and its hash, and known again', async () => {
+  const desk = await openVaultDesk()
+  const id = `${'x'.repeat(900)}1`
+  const kept = keptId(id)
+  const project = desk.vault.add('one', { id })
+  desk.vault.add('other', { id: `${'x'.repeat(900)}2` })
+  desk.vault.share(project, 1)
+  await desk.pass()
+  await desk.restart()
+  desk.vault.touch(project)
+  desk.vault.share(project, 2)
+  await desk.later()
+  desk.vault.projects.delete(id)
+  await desk.later(2)
+  const told = (await desk.records()).filter((record) => record.project_id === kept)
+  expect(told.map(({ type }) => type.replace('vault:', ''))).toEqual([
+    'project_listed',
+    'project_updated',
+    'user_share_added',
+    'project_deleted',
+  ])
+  expect(told[2]).not.toHaveProperty('vault_folder_id')
+  expect(kept).toHaveLength(64)
+  expect(keptId(kept)).toBe(kept)
+  expect(desk.cursor).not.toContain('x'.repeat(65))
+})
+
+it('a cursor that was written with long ids is read with the short ones', async () => {
+  const desk = await withProjects(1)
+  await desk.pass()
+  const long = 'y'.repeat(100)
+  const opened = openVaultCursor((desk.cursor ?? '').replace(idOf(1), long), 0, 'acme')
+  expect([...opened.projects.keys()]).toEqual([keptId(long)])
+  expect(opened.projects.get(keptId(long))?.id).toBe(keptId(long))
+})
+
+it.each([
+  [10, 6, true],
+  [10, 5, false],
+  [40, 10, false],
+])('of %d projects %d that are gone at once are told with a warning: %s', async (count, gone, warned) => {
+  const desk = await withProjects(count)
+  await desk.pass()
+  for (const { id } of desk.projects.slice(0, gone)) desk.vault.projects.delete(id)
+  await desk.later(2)
+  expect((await desk.types()).filter((type) => type === 'project_deleted')).toHaveLength(gone)
+  const lines = desk.log.lines.filter((line) => line.includes('no longer listed to this key'))
+  expect(lines).toHaveLength(warned ? 1 : 0)
+  if (warned) expect(lines[0]).toContain(`{"gone":${gone},"of":${count}}`)
 })
 
 it('read once, a pass is enough, and two where a project is missing', async () => {
