@@ -4,10 +4,10 @@ import { ConnectorError } from '../model/errors.ts'
 import type { VaultCursor } from './vault-cursor.ts'
 
 /**
- * Some 30,000 projects. In a pass the cursor is in memory opened, as text, and on its way to disk: about 25 times its bytes at
+ * Some 27,000 projects. In a pass the cursor is in memory opened, as text, and on its way to disk: about 32 times its bytes at
  * the worst, and all of the process must stay under 256 MB.
  */
-const MOST_CURSOR_BYTES = 5 * 1024 * 1024
+const MOST_CURSOR_BYTES = 4 * 1024 * 1024
 /** The API's permission levels are a handful. */
 export const MOST_LEVELS = 1000
 export const MOST_PRINCIPALS = 50_000

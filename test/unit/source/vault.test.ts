@@ -464,7 +464,7 @@ it('more than the inventory can hold holds the source, and says what to do; with
   for (const project of desk.projects) project.name += '語'.repeat(240)
   const { cursor } = desk
   const opened = openVaultCursor(cursor, 0, 'acme')
-  for (let n = 0; n < 6000; n++) {
+  for (let n = 0; n < 4800; n++) {
     const raw = Buffer.from(JSON.stringify({ id: `old ${n}`, name: '語'.repeat(256) }))
     expect([...new Comparison(opened).changes({ id: `old ${n}`, raw }, () => false)]).toHaveLength(1)
   }
@@ -475,7 +475,7 @@ it('more than the inventory can hold holds the source, and says what to do; with
   expect(desk.vault.requests.at(-1)).not.toContain('page=1&')
   expect(desk.vault.requests.at(-1)).toBe(desk.vault.requests.at(-2))
   expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
-  expect(error?.message).toMatch(/workspace acme exceeds 5 MiB at \d+ projects.*use a key that sees fewer/)
+  expect(error?.message).toMatch(/workspace acme exceeds 4 MiB at \d+ projects.*use a key that sees fewer/)
   for (const project of desk.projects.slice(10)) desk.vault.projects.delete(project.id)
   await desk.pass()
   await desk.later(2)
