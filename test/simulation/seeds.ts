@@ -1,10 +1,10 @@
-// What the two files of simulated seeds share: how many seeds each holds, and how a failing one is told.
+// What the four files of simulated seeds share: how many seeds each holds, and how a failing one is told.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 /** Seeds of each file; AUDITFERRY_SEEDS asks for another number. */
-const COUNT = Number(process.env['AUDITFERRY_SEEDS'] ?? 500)
+const COUNT = Number(process.env['AUDITFERRY_SEEDS'] ?? 250)
 /** Seeds of one test: few enough to see it move, enough not to drown in titles. */
 const STEP = 25
 const TIMEOUT_MS = 900_000

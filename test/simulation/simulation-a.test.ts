@@ -1,4 +1,4 @@
-// The first half of the simulated seeds; in a file of its own, so that two cores share the work.
+// The first quarter of the simulated seeds; in files of their own, so that the cores share the work evenly.
 import { simulateSeeds } from './seeds.ts'
 
 simulateSeeds(0)
