@@ -1,4 +1,5 @@
 // Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers), monitoring (Prometheus), image (needs a container engine), browser (a Chromium).
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 const suite = (name: string, folders: string[], testTimeout: number) => ({
@@ -13,6 +14,7 @@ const suite = (name: string, folders: string[], testTimeout: number) => ({
 
 export default defineConfig({
   test: {
+    maxConcurrency: availableParallelism(),
     projects: [
       suite('unit', ['unit', 'contract', 'conformance'], 20_000),
       suite('simulation', ['simulation'], 900_000),

@@ -31,7 +31,8 @@ export function simulateSeeds(share: number): void {
   describe('whatever went wrong, every sink holds all that the API showed', () => {
     for (let first = from; first <= last; first += STEP) {
       const count = Math.min(STEP, last - first + 1)
-      test(`seeds ${first} to ${first + count - 1}`, { timeout: TIMEOUT_MS }, async () => {
+      // As many at once as there are cores: the runner itself only waits for them.
+      test.concurrent(`seeds ${first} to ${first + count - 1}`, { timeout: TIMEOUT_MS }, async () => {
         const { code, output } = await run(count, first)
         // The output tells how each failing seed is run again.
         expect(code, output).toBe(0)
