@@ -16,6 +16,9 @@ export interface Receiver extends Server {
   lines(): readonly string[]
 }
 
+/** A large program takes its time where the disk is busy and nothing of it is cached. */
+const START_MS = 60_000
+
 const always = () => Promise.resolve(true)
 
 /** `ready`: beside that it listens. */
@@ -27,11 +30,15 @@ export function serverOf(found: Found, start: Start, ready: () => Promise<boolea
     start: async () => {
       const begun = await found.start(start)
       running = begun
-      await until(`${found.name} at port ${start.port.number}`, async () => {
-        const ended = await begun.ended()
-        if (ended !== undefined) throw new Error(`${found.name} has ended: ${ended}`)
-        return (await begun.listening()) && ready()
-      })
+      await until(
+        `${found.name} at port ${start.port.number}`,
+        async () => {
+          const ended = await begun.ended()
+          if (ended !== undefined) throw new Error(`${found.name} has ended: ${ended}`)
+          return (await begun.listening()) && ready()
+        },
+        START_MS,
+      )
     },
   }
 }
