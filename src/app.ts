@@ -1,5 +1,6 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
-import { Backfills, statusOf } from './backfilling.ts'
+import { statusOf } from './backfill-order.ts'
+import { Backfills } from './backfilling.ts'
 import { collect } from './collect.ts'
 import { journalSettings } from './config/journal.ts'
 import { sourcesOf } from './config/schema.ts'

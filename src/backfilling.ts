@@ -1,15 +1,14 @@
 // Reading spans of the past again beside the readers: backfills that go on after a restart, and walks that keep nothing.
-import { z } from 'zod'
+import { added, none, readOrder } from './backfill-order.ts'
+import type { Order } from './backfill-order.ts'
 import { collect } from './collect.ts'
 import type { Collector } from './collect.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Appended, Journal } from './model/journal.ts'
+import type { Journal } from './model/journal.ts'
 import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from './model/past.ts'
-import type { Origin, Part } from './model/source.ts'
-import { sourceNames } from './model/source.ts'
-import { DAY_MS, isoFromUs } from './model/time.ts'
-import type { BackfillStatus } from './ops/status.ts'
+import type { Origin } from './model/source.ts'
+import { DAY_MS } from './model/time.ts'
 import { quietly } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { Surveys } from './surveying.ts'
@@ -27,28 +26,6 @@ const FULL_SHARE = 0.5
 const TOLD_MS = DAY_MS
 const NOTE = 'backfill:'
 
-const count = z.number()
-/** As it stands in the journal's notes. */
-const order = z.object({
-  v: z.literal(1),
-  origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
-  /** µs */
-  fromUs: z.number(),
-  toUs: z.number(),
-  /** epoch ms */
-  begunAt: z.number(),
-  endedAt: z.number().exactOptional(),
-  /** µs */
-  atUs: z.number().exactOptional(),
-  counts: z.object({
-    ...{ read: count, new: count, known: count },
-    ...{ filtered: count, quarantined: count, gaps: count },
-  }),
-  /** of the walk, opaque */
-  place: z.string().exactOptional(),
-})
-type Order = z.output<typeof order>
-
 interface Running {
   readonly order: Order
   readonly cancelled: AbortController
@@ -56,7 +33,6 @@ interface Running {
   waiting: boolean
 }
 
-const none: Backfill['counts'] = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
 const nameOf = ({ workspace, source }: Origin) => `${NOTE}${workspace}:${source}`
 const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
@@ -248,45 +224,5 @@ export class Backfills implements Past {
       signal.addEventListener('abort', over, { once: true })
       this.#wake.push(over)
     })
-  }
-}
-
-/** What a note holds; one that is not ours, or of another version, is as good as none. */
-function readOrder(note: string): Order | undefined {
-  try {
-    return order.safeParse(JSON.parse(note)).data
-  } catch {
-    return undefined
-  }
-}
-
-function added(
-  counts: Backfill['counts'],
-  { entries, quarantined, gaps }: Pick<Part, 'entries' | 'quarantined' | 'gaps'>,
-  appended: Appended,
-): Backfill['counts'] {
-  return {
-    read: counts.read + entries.count + quarantined.length,
-    new: counts.new + appended.added + appended.late,
-    known: counts.known + appended.known,
-    filtered: counts.filtered + appended.filtered,
-    quarantined: counts.quarantined + appended.quarantined,
-    gaps: counts.gaps + gaps,
-  }
-}
-
-/** As the status page has it. A trouble that passes is told while it lasts. */
-export function statusOf(backfill: Backfill): BackfillStatus {
-  const { origin, fromUs, toUs, atUs, counts, endedAt, error, waiting } = backfill
-  const part = atUs === undefined ? null : (atUs - fromUs) / (toUs - fromUs)
-  const going = waiting ? 'waiting' : 'running'
-  return {
-    workspace: origin.workspace,
-    source: origin.source,
-    from: isoFromUs(fromUs),
-    to: isoFromUs(toUs),
-    state: endedAt !== undefined ? 'done' : error ? 'failed' : going,
-    progress: endedAt !== undefined ? 1 : part && Math.min(1, Math.max(0, part)),
-    new_entries: counts.new,
   }
 }

@@ -8,7 +8,7 @@ import type { DeadLetter, QuarantineRecord, Replayed } from '../model/journal.ts
 import type { Backfill, Past, Surveyed } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from './control.ts'
-import type { Aside } from './control.ts'
+import type { Aside } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 
 export interface ControlClient extends Aside, Past {

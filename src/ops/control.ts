@@ -6,38 +6,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
-import type { Journal } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
-import type { Past } from '../model/past.ts'
-import { sourceNames } from '../model/source.ts'
-import type { Board } from './board.ts'
-import type { Metrics } from './metrics.ts'
-import type { Taps } from './taps.ts'
-
-/** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
-export type Aside = Pick<
-  Journal,
-  | 'deadLetters'
-  | 'deadLetterRaw'
-  | 'retryDeadLetters'
-  | 'dropDeadLetters'
-  | 'quarantined'
-  | 'quarantinedRaw'
-  | 'replay'
-  | 'counts'
-  | 'owed'
->
-
-export interface ControlOptions {
-  readonly journalPath: string
-  readonly board: Pick<Board, 'status'>
-  readonly journal: Aside & Pick<Journal, 'note'>
-  readonly taps: Pick<Taps, 'next'>
-  /** Absent: nothing is read again here. */
-  readonly past?: Past
-  readonly metrics: Pick<Metrics, 'render'>
-  readonly log: Log
-}
+import { questions } from './control-questions.ts'
+import type { ControlOptions } from './control-questions.ts'
 
 export interface Control {
   close(): Promise<void>
@@ -45,8 +15,6 @@ export interface Control {
 
 /** An address of a socket holds 104 bytes on some systems, 108 on others, a final zero among them. */
 const MAX_PATH_BYTES = 100
-/** One answer lists no more; whoever wants the rest asks for what comes after. */
-const MAX_ROWS = 1000
 const MAX_BODY_BYTES = 64 * 1024
 const MAX_CONNECTIONS = 16
 const TIMEOUT_MS = 10_000
@@ -61,123 +29,6 @@ export function controlPath(journalPath: string): string | undefined {
   const short = join(dirname(journalPath), `${digest}.sock`)
   return fits(short) ? short : undefined
 }
-
-const page = { limit: z.int().min(1).max(MAX_ROWS).default(MAX_ROWS), after: z.int().min(0).default(0) }
-const ids = z.array(z.int().min(1)).max(MAX_ROWS).optional()
-const letterQuery = z.strictObject({ ...page, ids, sink: z.string().optional() })
-const quarantineQuery = z.strictObject({ ...page, ids })
-const one = z.strictObject({ id: z.int().min(1) })
-const replayQuery = z.strictObject({
-  sink: z.string(),
-  fromUs: z.int(),
-  toUs: z.int(),
-  workspace: z.string().optional(),
-  sources: z.array(z.enum(sourceNames)),
-  runAt: z.int(),
-  dryRun: z.boolean(),
-  after: z.int().min(0),
-  until: z.int().min(0).optional(),
-})
-
-const choice = { workspace: z.string().optional(), source: z.enum(sourceNames).optional() }
-const choiceQuery = z.strictObject(choice)
-const span = { fromUs: z.int(), toUs: z.int() }
-const backfillQuery = z.strictObject({ ...choice, ...span })
-const surveyQuery = z.strictObject({
-  origin: z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) }),
-  ...span,
-  place: z.string().optional(),
-})
-const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
-const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).optional() })
-
-/** Bytes go out as they are; anything else as JSON. */
-type Reply = Uint8Array | object | undefined
-type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
-
-/** Optional keys without `undefined` in them. */
-function letters(asked: unknown) {
-  const { sink, ids: wanted, ...rest } = letterQuery.parse(asked)
-  return { ...rest, ...(sink === undefined ? {} : { sink }), ...(wanted ? { ids: wanted } : {}) }
-}
-
-function quarantine(asked: unknown) {
-  const { ids: wanted, ...rest } = quarantineQuery.parse(asked)
-  return { ...rest, ...(wanted ? { ids: wanted } : {}) }
-}
-
-const tapQuery = z.strictObject({
-  sink: z.string(),
-  limit: z.int().min(1).max(MAX_ROWS),
-  waitMs: z.int().min(0).max(TIMEOUT_MS),
-})
-
-async function tap({ taps }: ControlOptions, asked: unknown): Promise<Reply> {
-  const { sink, limit, waitMs } = tapQuery.parse(asked)
-  const lines = await taps.next(sink, limit, waitMs)
-  return { lines: lines.map((line) => Buffer.from(line).toString('base64')) }
-}
-
-function replay(asked: unknown) {
-  const { workspace, until, ...rest } = replayQuery.parse(asked)
-  return { ...rest, until, ...(workspace === undefined ? {} : { workspace }) }
-}
-
-function pastOf({ past }: ControlOptions): Past {
-  if (past) return past
-  throw new ConnectorError('misconfigured', 'This daemon reads nothing again')
-}
-
-function choiceOf({ workspace, source }: z.infer<typeof choiceQuery>) {
-  return { ...(workspace === undefined ? {} : { workspace }), ...(source === undefined ? {} : { source }) }
-}
-
-function backfill(options: ControlOptions, asked: unknown) {
-  const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
-  return pastOf(options).backfill(choiceOf(rest), { fromUs, toUs })
-}
-
-function survey(options: ControlOptions, asked: unknown) {
-  const { place, ...rest } = surveyQuery.parse(asked)
-  return pastOf(options).survey({ ...rest, place })
-}
-
-function owed({ journal }: ControlOptions, asked: unknown) {
-  const { sink, after } = owedQuery.parse(asked)
-  return journal.owed(sink, after)
-}
-
-const questions = new Map<string, Question>([
-  ['GET /status', async ({ board }) => board.status()],
-  ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
-  ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letters(asked))],
-  ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
-  [
-    'POST /dead-letters/retry',
-    async ({ journal }, asked) => ({ count: await journal.retryDeadLetters(letters(asked)) }),
-  ],
-  [
-    'POST /dead-letters/drop',
-    async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letters(asked)) }),
-  ],
-  ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
-  ['POST /tap', tap],
-  ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
-  ['GET /past', (options) => pastOf(options).origins()],
-  ['GET /backfills', (options) => pastOf(options).backfills()],
-  ['POST /backfill', backfill],
-  [
-    'POST /backfill/cancel',
-    async (options, asked) => ({
-      count: await pastOf(options).cancelBackfill(choiceOf(choiceQuery.parse(asked))),
-    }),
-  ],
-  ['POST /survey', survey],
-  ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
-  ['POST /owed', owed],
-  ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantine(asked))],
-  ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
-])
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const pieces: Buffer[] = []

@@ -1,6 +1,6 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
-import { statusOf } from '../../../src/backfilling.ts'
+import { statusOf } from '../../../src/backfill-order.ts'
 import {
   fillPast,
   idsIn,

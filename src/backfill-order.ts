@@ -1,0 +1,72 @@
+// How a backfill stands in the journal's notes, what is counted of it, and how the status page tells it.
+import { z } from 'zod'
+import type { Appended } from './model/journal.ts'
+import type { Backfill } from './model/past.ts'
+import { sourceNames } from './model/source.ts'
+import type { Part } from './model/source.ts'
+import { isoFromUs } from './model/time.ts'
+import type { BackfillStatus } from './ops/status.ts'
+
+const count = z.number()
+/** As it stands in the journal's notes. */
+const order = z.object({
+  v: z.literal(1),
+  origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
+  /** µs */
+  fromUs: z.number(),
+  toUs: z.number(),
+  /** epoch ms */
+  begunAt: z.number(),
+  endedAt: z.number().exactOptional(),
+  /** µs */
+  atUs: z.number().exactOptional(),
+  counts: z.object({
+    ...{ read: count, new: count, known: count },
+    ...{ filtered: count, quarantined: count, gaps: count },
+  }),
+  /** of the walk, opaque */
+  place: z.string().exactOptional(),
+})
+export type Order = z.output<typeof order>
+
+export const none: Backfill['counts'] = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
+
+/** What a note holds; one that is not ours, or of another version, is as good as none. */
+export function readOrder(note: string): Order | undefined {
+  try {
+    return order.safeParse(JSON.parse(note)).data
+  } catch {
+    return undefined
+  }
+}
+
+export function added(
+  counts: Backfill['counts'],
+  { entries, quarantined, gaps }: Pick<Part, 'entries' | 'quarantined' | 'gaps'>,
+  appended: Appended,
+): Backfill['counts'] {
+  return {
+    read: counts.read + entries.count + quarantined.length,
+    new: counts.new + appended.added + appended.late,
+    known: counts.known + appended.known,
+    filtered: counts.filtered + appended.filtered,
+    quarantined: counts.quarantined + appended.quarantined,
+    gaps: counts.gaps + gaps,
+  }
+}
+
+/** As the status page has it. A trouble that passes is told while it lasts. */
+export function statusOf(backfill: Backfill): BackfillStatus {
+  const { origin, fromUs, toUs, atUs, counts, endedAt, error, waiting } = backfill
+  const part = atUs === undefined ? null : (atUs - fromUs) / (toUs - fromUs)
+  const going = waiting ? 'waiting' : 'running'
+  return {
+    workspace: origin.workspace,
+    source: origin.source,
+    from: isoFromUs(fromUs),
+    to: isoFromUs(toUs),
+    state: endedAt !== undefined ? 'done' : error ? 'failed' : going,
+    progress: endedAt !== undefined ? 1 : part && Math.min(1, Math.max(0, part)),
+    new_entries: counts.new,
+  }
+}

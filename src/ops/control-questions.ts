@@ -1,0 +1,142 @@
+// What may be asked over the control socket: the form of each question, and who answers it.
+import { z } from 'zod'
+import { ConnectorError } from '../model/errors.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Past } from '../model/past.ts'
+import { sourceNames } from '../model/source.ts'
+import type { Board } from './board.ts'
+import type { Metrics } from './metrics.ts'
+import type { Taps } from './taps.ts'
+
+/** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
+export type Aside = Pick<
+  Journal,
+  | 'deadLetters'
+  | 'deadLetterRaw'
+  | 'retryDeadLetters'
+  | 'dropDeadLetters'
+  | 'quarantined'
+  | 'quarantinedRaw'
+  | 'replay'
+  | 'counts'
+  | 'owed'
+>
+
+export interface ControlOptions {
+  readonly journalPath: string
+  readonly board: Pick<Board, 'status'>
+  readonly journal: Aside & Pick<Journal, 'note'>
+  readonly taps: Pick<Taps, 'next'>
+  /** Absent: nothing is read again here. */
+  readonly past?: Past
+  readonly metrics: Pick<Metrics, 'render'>
+  readonly log: Log
+}
+
+/** One answer lists no more; whoever wants the rest asks for what comes after. */
+const MAX_ROWS = 1000
+const MAX_WAIT_MS = 10_000
+
+const page = { limit: z.int().min(1).max(MAX_ROWS).default(MAX_ROWS), after: z.int().min(0).default(0) }
+const ids = z.array(z.int().min(1)).max(MAX_ROWS).exactOptional()
+const letterQuery = z.strictObject({ ...page, ids, sink: z.string().exactOptional() })
+const quarantineQuery = z.strictObject({ ...page, ids })
+const one = z.strictObject({ id: z.int().min(1) })
+const replayQuery = z.strictObject({
+  sink: z.string(),
+  fromUs: z.int(),
+  toUs: z.int(),
+  workspace: z.string().exactOptional(),
+  sources: z.array(z.enum(sourceNames)),
+  runAt: z.int(),
+  dryRun: z.boolean(),
+  after: z.int().min(0),
+  until: z.int().min(0).optional(),
+})
+
+const choice = { workspace: z.string().exactOptional(), source: z.enum(sourceNames).exactOptional() }
+const choiceQuery = z.strictObject(choice)
+const span = { fromUs: z.int(), toUs: z.int() }
+const backfillQuery = z.strictObject({ ...choice, ...span })
+const surveyQuery = z.strictObject({
+  origin: z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) }),
+  ...span,
+  place: z.string().optional(),
+})
+const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
+const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
+
+/** Bytes go out as they are; anything else as JSON. */
+type Reply = Uint8Array | object | undefined
+type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
+
+const tapQuery = z.strictObject({
+  sink: z.string(),
+  limit: z.int().min(1).max(MAX_ROWS),
+  waitMs: z.int().min(0).max(MAX_WAIT_MS),
+})
+
+async function tap({ taps }: ControlOptions, asked: unknown): Promise<Reply> {
+  const { sink, limit, waitMs } = tapQuery.parse(asked)
+  const lines = await taps.next(sink, limit, waitMs)
+  return { lines: lines.map((line) => Buffer.from(line).toString('base64')) }
+}
+
+function replay(asked: unknown) {
+  const { until, ...rest } = replayQuery.parse(asked)
+  return { ...rest, until }
+}
+
+function pastOf({ past }: ControlOptions): Past {
+  if (past) return past
+  throw new ConnectorError('misconfigured', 'This daemon reads nothing again')
+}
+
+function backfill(options: ControlOptions, asked: unknown) {
+  const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
+  return pastOf(options).backfill(rest, { fromUs, toUs })
+}
+
+function survey(options: ControlOptions, asked: unknown) {
+  const { place, ...rest } = surveyQuery.parse(asked)
+  return pastOf(options).survey({ ...rest, place })
+}
+
+function owed({ journal }: ControlOptions, asked: unknown) {
+  const { sink, after } = owedQuery.parse(asked)
+  return journal.owed(sink, after)
+}
+
+/** By method and path. Each parses what it was asked, and throws ZodError where that is malformed. */
+export const questions: ReadonlyMap<string, Question> = new Map<string, Question>([
+  ['GET /status', async ({ board }) => board.status()],
+  ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
+  ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
+  ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
+  [
+    'POST /dead-letters/retry',
+    async ({ journal }, asked) => ({ count: await journal.retryDeadLetters(letterQuery.parse(asked)) }),
+  ],
+  [
+    'POST /dead-letters/drop',
+    async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letterQuery.parse(asked)) }),
+  ],
+  ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
+  ['POST /tap', tap],
+  ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
+  ['GET /past', (options) => pastOf(options).origins()],
+  ['GET /backfills', (options) => pastOf(options).backfills()],
+  ['POST /backfill', backfill],
+  [
+    'POST /backfill/cancel',
+    async (options, asked) => ({
+      count: await pastOf(options).cancelBackfill(choiceQuery.parse(asked)),
+    }),
+  ],
+  ['POST /survey', survey],
+  ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
+  ['POST /owed', owed],
+  ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],
+  ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
+])
