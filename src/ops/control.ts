@@ -35,9 +35,10 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   let length = 0
   for await (const piece of request as AsyncIterable<Buffer>) {
     length += piece.length
-    if (length > MAX_BODY_BYTES) throw new SyntaxError('too long')
-    pieces.push(piece)
+    // Left in the middle, the socket would be cut before its answer went out: the rest is read and not kept.
+    if (length <= MAX_BODY_BYTES) pieces.push(piece)
   }
+  if (length > MAX_BODY_BYTES) throw new SyntaxError('too long')
   return length === 0 ? {} : JSON.parse(Buffer.concat(pieces).toString())
 }
 
