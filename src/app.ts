@@ -11,6 +11,7 @@ import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
 import type { Past } from './model/past.ts'
+import { randomDigits } from './model/random.ts'
 import { openRooms } from './model/room.ts'
 import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
@@ -269,8 +270,7 @@ function tellStart(config: Config, shippings: readonly Shipping[], { log, versio
 async function instanceOf(journal: Journal, { random }: Outside): Promise<string> {
   const known = await journal.note('instance')
   if (known !== undefined) return known
-  const digits = Array.from({ length: 24 }, () => Math.floor(random() * 16).toString(16))
-  const instance = digits.join('')
+  const instance = randomDigits(random, 24)
   await journal.putNote('instance', instance)
   return instance
 }

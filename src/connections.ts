@@ -6,7 +6,9 @@ import { ConnectorError } from './model/errors.ts'
 import type { Transport } from './model/http.ts'
 import { Room } from './model/room.ts'
 import type { CheckResult } from './model/sink.ts'
+import { vaultPaths } from './model/vault-paths.ts'
 import { silentWatch } from './model/watch.ts'
+import { isAuditThere } from './source/audit-there.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import type { Outside } from './outside.ts'
@@ -60,8 +62,8 @@ interface Question {
   readonly what: string
   readonly area: keyof WorkspaceConfig['rate_limits']
   readonly path: string
-  /** A 404 may mean that there is no entry. What must be answered with a 400 then tells that the paths are right; absent: a 404 is a fault. */
-  readonly refusedWhere?: string
+  /** A 404 may mean that there is no entry: tells whether the paths are right. Absent: a 404 is a fault. */
+  readonly isThere?: typeof isAuditThere
   /** what may help where the key is good and the answer is not */
   readonly hint?: string
 }
@@ -81,8 +83,7 @@ function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number):
       ? [
           {
             ...({ what: 'audit log API', area: 'audit', path: '/api/v1/logs/audit/latest' } as const),
-            // `time` is required (spec §4.1).
-            refusedWhere: '/api/v1/logs/audit/search',
+            isThere: isAuditThere,
           },
         ]
       : []),
@@ -94,7 +95,7 @@ function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number):
       ? [
           {
             ...({ what: 'vault API (projects)', area: 'vault' } as const),
-            path: '/api/v1/vault/workspace/projects?page=1&per_page=1',
+            path: `${vaultPaths.workspaceProjects}?page=1&per_page=1`,
             hint: "the key needs the permission 'View workspace projects'",
           },
         ]
@@ -120,7 +121,7 @@ async function checkApi(
 
 async function checkArea(
   { name, base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
-  { what, area, path, refusedWhere, hint }: Question,
+  { what, area, path, isThere, hint }: Question,
   { clock, random }: Outside,
   transport: Transport,
   userAgent: string,
@@ -141,37 +142,16 @@ async function checkArea(
   })
   const told = { what: `${name}: ${what}` }
   try {
-    const answers = client.get(path, 'live', signal, async function* ({ body }) {
-      for await (const piece of body) yield piece.length
-    })
-    // Read to its end, so that an answer that breaks off does not count.
-    for await (const length of answers) if (length === 0) continue
+    await client.touch(path, 'live', signal)
     return { ...told, ok: true, message: 'answers, accepts the key' }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    if (
-      error.code === 'not_found' &&
-      refusedWhere !== undefined &&
-      (await isRefused(client, refusedWhere, signal))
-    )
+    if (error.code === 'not_found' && (await isThere?.(client, signal).catch(() => false)))
       return { ...told, ok: true, message: 'answers, accepts the key, and knows no entry yet' }
     const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
     return { ...told, ok: false, message: `${error.message}${more}` }
   } finally {
     await budget.close()
-  }
-}
-
-/** True when `path` is answered with a 400: it is there, and what was asked lacks something. */
-async function isRefused(client: Client, path: string, signal: AbortSignal): Promise<boolean> {
-  try {
-    const answers = client.get(path, 'live', signal, async function* ({ body }) {
-      for await (const piece of body) yield piece.length
-    })
-    for await (const length of answers) if (length === 0) continue
-    return true
-  } catch (error) {
-    return error instanceof ConnectorError && error.code === 'bad_request'
   }
 }
 

@@ -4,7 +4,7 @@ import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Appended, Journal } from './model/journal.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
-import type { Part } from './model/source.ts'
+import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
 import { quietly } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -62,7 +62,7 @@ export class Surveys {
     const waitMs = dueAt - clock.now()
     if (known?.asked !== asked && waitMs > 0)
       return { ...untouched(query), waitMs: Math.min(waitMs, WAIT_MS) }
-    const step = known?.asked === asked ? known : this.#begin(range, asked, query)
+    const step = known?.asked === asked ? known : this.#begin(range, source, asked, query)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
       this.#steps.delete(range)
       throw error
@@ -76,10 +76,10 @@ export class Surveys {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, asked: string, query: SurveyQuery): Step {
+  #begin(range: RangeReader, source: Source, asked: string, query: SurveyQuery): Step {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
-    const step = { asked, stop, work: survey(range, query, this.#options.journal, stop.signal) }
+    const step = { asked, stop, work: survey(range, source, query, this.#options.journal, stop.signal) }
     // Whoever asked may be gone when it fails.
     step.work.catch(() => undefined)
     this.#steps.set(range, step)
@@ -94,11 +94,11 @@ function untouched({ place }: SurveyQuery): Surveyed {
 
 async function survey(
   range: RangeReader,
+  source: Source,
   query: SurveyQuery,
   journal: SurveyOptions['journal'],
   signal: AbortSignal,
 ): Promise<Surveyed> {
-  const source = range.open(query, quietly(range.watch))
   const parts = source.read(query.place, signal)
   const tally = new Tally(query)
   let done = false

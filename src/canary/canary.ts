@@ -6,6 +6,7 @@ import type { Entries } from '../model/entries.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import type { Journal, Seq } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import { randomDigits } from '../model/random.ts'
 import type { SourceName } from '../model/source.ts'
 import { Streak } from '../model/streak.ts'
 import type { CanaryTrace, CanaryWatch, SourceWatch } from '../model/watch.ts'
@@ -169,7 +170,7 @@ export class Canary {
 
   async #ask(memory: CanaryMemory, signal: AbortSignal): Promise<void> {
     const { clock, random, ask, watch } = this.#options
-    const nonce = `c${Array.from({ length: 20 }, () => Math.floor(random() * 16).toString(16)).join('')}`
+    const nonce = `c${randomDigits(random, 20)}`
     const sentAt = clock.now()
     const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
     memory.round = round

@@ -1,4 +1,5 @@
 // Reads what is asked of the assistant (spec §2.7): JSON or a form, checked against the documented limits.
+import { assistantModels, PROMPT_CHARACTERS, PROMPT_CHARACTERS_WITH_FILE } from '../model/assistant-limits.ts'
 import type { Call } from './area.ts'
 import { fieldsOf, readForm } from './multipart.ts'
 import type { Part } from './multipart.ts'
@@ -14,23 +15,7 @@ export interface Prompt {
   readonly file: string
 }
 
-/** spec §2.7 */
-const models: readonly string[] = [
-  'alpha-5',
-  'alpha-5-1',
-  'alpha-5-2',
-  'alpha-5-4',
-  'alpha-5-4-mini',
-  'alpha-5-5',
-  'alpha-4-1',
-  'beta-opus-4-5',
-  'beta-sonnet-4-5',
-  'beta-opus-4-6',
-  'beta-opus-4-7',
-]
-
-const MOST_CHARACTERS = 20_000
-const MOST_WITH_FILE = 4_000
+const models: readonly string[] = assistantModels
 const NO_PROMPT = documented.assistant[400]
 
 interface Given {
@@ -84,7 +69,7 @@ export function readPrompt(call: Call): Prompt | string {
   const given = givenOf(call)
   if (!given || typeof given.prompt !== 'string' || given.prompt === '') return NO_PROMPT
   const { prompt, stream = false, file } = given
-  const most = file === '' ? MOST_CHARACTERS : MOST_WITH_FILE
+  const most = file === '' ? PROMPT_CHARACTERS : PROMPT_CHARACTERS_WITH_FILE
   if (Array.from(prompt).length > most)
     return `Prompt exceeds ${most} characters${file === '' ? '' : ' with a file attached'}`
   if (typeof stream !== 'boolean') return 'Invalid stream parameter'

@@ -53,7 +53,8 @@ export function stringAt(raw: Uint8Array, start: number, end: number): string {
   return JSON.parse(inside.toString()) as string
 }
 
-function afterSpace(raw: Uint8Array, at: number): number {
+/** Where the white space at `at` ends. */
+export function afterSpace(raw: Uint8Array, at: number): number {
   while (at < raw.length && (raw[at] as number) <= SPACE) at++
   return at
 }
@@ -76,8 +77,8 @@ function stringEnd(raw: Uint8Array, start: number): number {
   }
 }
 
-/** Behind the value that begins at `at`. */
-function valueEnd(raw: Uint8Array, at: number): number {
+/** Behind the value that begins at `at`; `at` itself where none does. */
+export function valueEnd(raw: Uint8Array, at: number): number {
   let depth = 0
   while (at < raw.length) {
     const byte = raw[at] as number

@@ -1,31 +1,12 @@
 // The assistant's client (spec §2.7, §4.4): one prompt, one answer. Checks the documented limits before it asks; retries nothing, keeps nothing.
+import { assistantModels, PROMPT_CHARACTERS, PROMPT_CHARACTERS_WITH_FILE } from '../model/assistant-limits.ts'
+import type { AssistantModel } from '../model/assistant-limits.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { assistantText } from './assistant-text.ts'
 import type { BodyLimits } from './body.ts'
 import type { Answer, Ask, Client } from './client.ts'
 import { formData, type FormPart } from './form-data.ts'
-
-/** The model slugs of spec §2.7. */
-export const assistantModels = [
-  'alpha-5',
-  'alpha-5-1',
-  'alpha-5-2',
-  'alpha-5-4',
-  'alpha-5-4-mini',
-  'alpha-5-5',
-  'alpha-4-1',
-  'beta-opus-4-5',
-  'beta-sonnet-4-5',
-  'beta-opus-4-6',
-  'beta-opus-4-7',
-] as const
-
-export type AssistantModel = (typeof assistantModels)[number]
-
-/** Spec §8: characters of a prompt, without and with a file. */
-const PROMPT_CHARACTERS = 20_000
-const PROMPT_CHARACTERS_WITH_FILE = 4_000
 
 /** An answer is written while it is sent: minutes are no fault. One that is larger than a page is none. */
 const answerLimits: BodyLimits = {

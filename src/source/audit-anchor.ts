@@ -7,6 +7,7 @@ import type { Position } from './audit-cursor.ts'
 import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, lastPart } from './audit-step.ts'
+import { isAuditThere } from './audit-there.ts'
 import { splitterOptions } from './audit-walk.ts'
 import { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
@@ -51,26 +52,13 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   return { position: undefined, group: undefined, serverAt, unreadable: false, missing: true }
 }
 
-/**
- * Where everything is a 404 the address is wrong, and not the log empty. `search` without its `time` must be a 400 (spec §4.1).
- * Throws ConnectorError `misconfigured`.
- */
+/** Where everything is a 404 the address is wrong, and not the log empty. Throws ConnectorError `misconfigured`. */
 async function assertThere({ options, signal }: Step): Promise<void> {
-  const path = '/api/v1/logs/audit/search'
-  try {
-    const answers = options.client.get(path, 'live', signal, async function* ({ body }) {
-      for await (const piece of body) yield piece.length
-    })
-    for await (const length of answers) if (length === 0) continue
-  } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'bad_request') return
-    if (error.code !== 'not_found') throw error
-    throw new ConnectorError(
-      'misconfigured',
-      'The API answers 404 to whatever is asked of the audit log, also where it must not: check base_url',
-    )
-  }
+  if (await isAuditThere(options.client, signal)) return
+  throw new ConnectorError(
+    'misconfigured',
+    'The API answers 404 to whatever is asked of the audit log, also where it must not: check base_url',
+  )
 }
 
 /** Nothing before the start is shipped, though a place before it may be gone on from. */

@@ -1,11 +1,11 @@
 // What the audit readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Part } from '../model/source.ts'
 import { DAY_MS } from '../model/time.ts'
 import type { AuditCursor } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
+import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
 import type { Group } from './splitter.ts'
 import type { Start } from './start.ts'
@@ -58,16 +58,7 @@ export function lastPart(step: Step, group: Group | undefined, more: Partial<Par
 
 /** A part of a page that is not whole yet. */
 export function midPart({ headUs }: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
-  return {
-    entries: group?.entries ?? Entries.none,
-    quarantined: group?.quarantined ?? [],
-    findings: [],
-    headAt: headUs === 0 ? undefined : headUs,
-    cursor: undefined,
-    gaps: 0,
-    fault: undefined,
-    ...more,
-  }
+  return partOf({ ...group, headAt: headUs === 0 ? undefined : headUs, ...more })
 }
 
 /** True for an answer that says: what you name is not there. */

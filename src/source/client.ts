@@ -107,6 +107,12 @@ export class Client {
     return this.send({ method: 'GET', path }, lane, signal, use)
   }
 
+  /** GETs `path` for what the answer is alone: it is read to its end, so that one that breaks off is none. Throws as `send` does. */
+  async touch(path: string, lane: Lane, signal: AbortSignal): Promise<void> {
+    const pieces = this.get(path, lane, signal, ({ body }) => body)
+    while (!(await pieces.next()).done);
+  }
+
   /**
    * Sends one request under the budget and hands the answer to `use`; the connection, its place in memory and its deadline end
    * with it. Throws ConnectorError by the status, the transport or the body.

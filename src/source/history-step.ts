@@ -1,10 +1,10 @@
 // What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Lane, Part } from '../model/source.ts'
 import type { HistoryCursor, Walk, Width } from './history-cursor.ts'
 import { closeCursor } from './history-cursor.ts'
+import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
 import type { Group } from './splitter.ts'
 import type { Start } from './start.ts'
@@ -49,15 +49,7 @@ export function lastPart(step: Step, group: Group | undefined, more: Partial<Par
 
 /** A part of an answer that is not whole yet. `headAt`: new entries before this instant (µs) are late. */
 export function midPart(group: Group | undefined, headAt: number | undefined): Part {
-  return {
-    entries: group?.entries ?? Entries.none,
-    quarantined: group?.quarantined ?? [],
-    findings: [],
-    headAt,
-    cursor: undefined,
-    gaps: 0,
-    fault: undefined,
-  }
+  return partOf({ ...group, headAt })
 }
 
 /** The same error with what is done about it. */

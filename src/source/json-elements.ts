@@ -1,43 +1,21 @@
 // The elements of a JSON array, as places in its bytes: what model/json-members.ts does for objects. Nothing is parsed.
-import { eachMember, stringAt } from '../model/json-members.ts'
+import { afterSpace, eachMember, stringAt, valueEnd } from '../model/json-members.ts'
 
 const QUOTE = 34
 const COMMA = 44
 const OPEN_ARRAY = 91
-const BACKSLASH = 92
 const CLOSE_ARRAY = 93
-const OPEN_OBJECT = 123
-const CLOSE_OBJECT = 125
-const SPACE = 32
 
 /** Calls `visit` for each element of the array that `raw` is. `raw` must be valid JSON; of anything else it makes nothing. */
 export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => void): void {
   if (raw[0] !== OPEN_ARRAY) return
-  let depth = 0
-  let start = -1
-  let end = -1
-  for (let at = 0; at < raw.length; at++) {
-    const byte = raw[at] as number
-    if (byte <= SPACE) continue
-    const closes = byte === CLOSE_ARRAY || byte === CLOSE_OBJECT
-    if (depth === 1 && (byte === COMMA || closes)) {
-      if (start >= 0) visit(raw.subarray(start, end))
-      start = -1
-      if (closes) return
-      continue
-    }
-    if (depth === 1 && start < 0) start = at
-    if (byte === QUOTE) at = stringEnd(raw, at)
-    else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) depth++
-    else if (closes) depth--
-    end = at + 1
-  }
-}
-
-/** The closing quote of the string that opens at `at`. */
-function stringEnd(raw: Uint8Array, at: number): number {
-  for (at++; at < raw.length && raw[at] !== QUOTE; at++) if (raw[at] === BACKSLASH) at++
-  return at
+  let at = 0
+  do {
+    const start = afterSpace(raw, at + 1)
+    const end = valueEnd(raw, start)
+    at = afterSpace(raw, end)
+    if (end > start && (raw[at] === COMMA || raw[at] === CLOSE_ARRAY)) visit(raw.subarray(start, end))
+  } while (raw[at] === COMMA)
 }
 
 /** The value of the object's member `key`; of several the last. Undefined where `raw` is no object or has none. */

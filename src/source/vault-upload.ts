@@ -1,6 +1,7 @@
 // An upload as a stream of multipart/form-data (RFC 7578): its files pass through piece by piece, and none is held.
 import type { Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { randomDigits } from '../model/random.ts'
 import { vaultFields } from '../model/vault-paths.ts'
 import type { Ask } from './client.ts'
 
@@ -18,7 +19,7 @@ export interface UploadFile {
 
 /** Fits no content: 30 random digits of 36. */
 function boundaryOf(random: Random): string {
-  return `form-${Array.from({ length: 30 }, () => Math.floor(random() * 36).toString(36)).join('')}`
+  return `form-${randomDigits(random, 30, 36)}`
 }
 
 /** As browsers write it: nothing in a name ends the header. */

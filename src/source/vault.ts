@@ -9,6 +9,7 @@ import { vaultPaths } from '../model/vault-paths.ts'
 import { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
+import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
 import { turns } from './turns.ts'
 import { checkWeight } from './vault-bounds.ts'
@@ -246,15 +247,7 @@ const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
   work.text = closeVaultCursor(work.cursor)
   work.pagesAhead = 0
-  return {
-    entries: work.records.take(),
-    quarantined,
-    findings: [],
-    headAt: undefined,
-    cursor: work.text,
-    gaps: 0,
-    fault: undefined,
-  }
+  return partOf({ entries: work.records.take(), quarantined, cursor: work.text })
 }
 
 /**

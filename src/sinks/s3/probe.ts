@@ -1,6 +1,7 @@
 // What a server really does, asked by throw-away objects: servers that are "compatible" differ just where it counts.
 import { createHash } from 'node:crypto'
 import { ConnectorError } from '../../model/errors.ts'
+import { randomDigits } from '../../model/random.ts'
 import type { CheckResult } from '../../model/sink.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
 import { DAY_MS } from '../../model/time.ts'
@@ -114,9 +115,6 @@ async function removed({ store, signal }: Probe, keys: readonly string[]): Promi
   return all.every(({ status }) => status === 'fulfilled')
 }
 
-const hex = (random: () => number, digits: number): string =>
-  Array.from({ length: digits }, () => Math.floor(random() * 16).toString(16)).join('')
-
 type Outside = Pick<SinkDeps, 'clock' | 'random'>
 
 /** Everything that can be found out, for `validate --connect`. Throws nothing. */
@@ -127,7 +125,7 @@ export async function checkBucket(
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
   const probe = { store, options, now: () => clock.now(), signal }
-  const key = under(options.prefix, `${FOLDER}/check-${hex(random, 12)}`)
+  const key = under(options.prefix, `${FOLDER}/check-${randomDigits(random, 12)}`)
   const made = [key]
   try {
     const manners = await examine(probe, key)

@@ -1,13 +1,12 @@
 // The channels of one endpoint: a batch that waits for its acknowledgement has one to itself.
 import type { Random } from '../../model/clock.ts'
+import { randomDigits } from '../../model/random.ts'
 
 function guid(random: Random): string {
-  const hex = Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16))
-  hex[12] = '4'
-  hex[16] = '89ab'[Math.floor(random() * 4)] ?? '8'
-  const text = hex.join('')
-  const parts = [text.slice(0, 8), text.slice(8, 12), text.slice(12, 16), text.slice(16, 20), text.slice(20)]
-  return parts.join('-')
+  const hex = randomDigits(random, 32)
+  const variant = '89ab'[Math.floor(random() * 4)] ?? '8'
+  const version = `4${hex.slice(13, 16)}`
+  return [hex.slice(0, 8), hex.slice(8, 12), version, variant + hex.slice(17, 20), hex.slice(20)].join('-')
 }
 
 /**
