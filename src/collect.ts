@@ -2,11 +2,12 @@
 import { backoffMs } from './model/backoff.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Appended, Journal } from './model/journal.ts'
+import type { Append, Appended, Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
 import { Streak } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
+import type { KeptReads } from './kept-reads.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
 /** The other side answers, only badly: what helps is another look, not a long wait. */
@@ -30,6 +31,8 @@ export interface Collector {
   readonly wanted: (type: string) => boolean
   /** stop when the source says that it has read all that was there */
   readonly once: boolean
+  /** where it is kept when a read last succeeded; absent: nowhere */
+  readonly reads?: KeptReads
 }
 
 /**
@@ -48,10 +51,13 @@ export async function collectOnce(
   try {
     for (let next = await parts.next(); !next.done;) {
       const part = next.value
-      const appended = await (kept ? appendInRoom(collector, part, signal) : append(collector, part))
+      fault ??= part.fault
+      const notes = isGoodEnd(part) && !fault ? collector.reads?.notes() : undefined
+      const appended = await (kept
+        ? appendInRoom(collector, part, notes, signal)
+        : append(collector, part, notes))
       kept = true
       cursor = part.cursor ?? cursor
-      fault ??= part.fault
       next = await parts.next(appended)
     }
   } finally {
@@ -63,16 +69,23 @@ export async function collectOnce(
   return cursor
 }
 
+const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined && underWay !== true
+
 /**
  * A later part of an answer of which some is kept already: where there is no room it waits a while with the socket open,
  * since giving up means asking for all of it again.
  */
-async function appendInRoom(collector: Collector, part: Part, signal: AbortSignal): Promise<Appended> {
+async function appendInRoom(
+  collector: Collector,
+  part: Part,
+  notes: Append['notes'],
+  signal: AbortSignal,
+): Promise<Appended> {
   const { clock, watch } = collector
   const giveUpAt = clock.elapsed() + FULL_HOLD_MS
   for (let held = false; ; held = true) {
     try {
-      const appended = await append(collector, part)
+      const appended = await append(collector, part, notes)
       if (held) watch.state('reading')
       return appended
     } catch (error) {
@@ -96,7 +109,11 @@ class FaultyPage extends Error {
   }
 }
 
-async function append({ source, journal, watch, log, wanted }: Collector, part: Part) {
+async function append(
+  { source, journal, watch, log, wanted }: Collector,
+  part: Part,
+  notes: Append['notes'],
+) {
   const { entries, quarantined, findings, headAt, cursor, gaps } = part
   const appended = await journal.append({
     origin: source.origin,
@@ -107,6 +124,7 @@ async function append({ source, journal, watch, log, wanted }: Collector, part: 
     cursor,
     gaps,
     wanted,
+    notes,
   })
   watch.appended(appended)
   if (gaps > 0) watch.gap(gaps)
@@ -125,6 +143,7 @@ async function append({ source, journal, watch, log, wanted }: Collector, part: 
 /** Reads until `signal` aborts, or, with `once`, until the source has read all. Throws only what must stop the process. */
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once } = collector
+  await collector.reads?.recall()
   let cursor = await journal.cursor(source.origin)
   const streak = new Streak(() => clock.elapsed())
   const stopped = () => signal.aborted

@@ -1,6 +1,7 @@
 // One workspace's reading built from its piece of the configuration: a reader for each source that is on, one budget for each area of the API.
 import type { Collector } from './collect.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
+import { keptReads } from './kept-reads.ts'
 import { globFilter } from './model/globs.ts'
 import type { Transport } from './model/http.ts'
 import type { Source, SourceName } from './model/source.ts'
@@ -113,7 +114,11 @@ class Access {
     const origin = { workspace: this.workspace.name, source: name }
     const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
     // Read once, a source is silent from its end on: that is no stall.
-    const watch = board.source(origin, mode.once ? undefined : intervalMs)
+    const reads = keptReads(origin, board.source(origin, mode.once ? undefined : intervalMs), {
+      journal,
+      clock,
+    })
+    const { watch } = reads
     const opened = open({
       origin,
       client: this.client(name, watch),
@@ -125,7 +130,7 @@ class Access {
       maxDepth: config.journal.limits.max_depth,
     })
     const source = outside.tracing?.source(opened) ?? opened
-    const loop = { source, journal, watch, log, clock, random, wanted, once: mode.once }
+    const loop = { source, journal, watch, reads, log, clock, random, wanted, once: mode.once }
     return { ...loop, intervalMs, finished: false }
   }
 

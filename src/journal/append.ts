@@ -7,12 +7,14 @@ import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally } from './counts.ts'
+import { prepareNotes, writeNotes } from './notes.ts'
 import type { Address, Put } from './shelf.ts'
 
 export type AppendStatements = ReturnType<typeof prepareAppend>
 
 export function prepareAppend(db: Database) {
   return {
+    notes: prepareNotes(db),
     quarantine: db.prepare(
       'INSERT OR IGNORE INTO quarantine (source, reason, total_bytes, sha256, kept_at, bytes) VALUES (?, ?, ?, ?, ?, ?)',
     ),
@@ -148,6 +150,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
+    if (part.notes) writeNotes(statements.notes, { put: part.notes })
     if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: epochDay(now * 1000) })
     return { ...outcomes, quarantined, findings: writeFindings(statements, source, part, fresh, now) }
   })

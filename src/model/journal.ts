@@ -18,6 +18,8 @@ export interface Append {
   /** Absent: the page is not whole yet, the cursor stays. */
   readonly cursor: Cursor | undefined
   readonly gaps: number
+  /** written in the same transaction: what is to be known of this part later, if and only if it landed */
+  readonly notes?: readonly Note[] | undefined
 }
 
 /** Outcomes are disjoint: added counts what was new and not late. */

@@ -47,6 +47,8 @@ export interface Part {
   readonly cursor: Cursor | undefined
   /** Possible gaps met by this part: entries that may have been missed for good. */
   readonly gaps: number
+  /** The cursor moves, but the read goes on: nothing is known of its success yet. */
+  readonly underWay?: true
   /** The page could not be read although the other side answered: kept in the cursor, told, tried again. */
   readonly fault: ConnectorError | undefined
 }

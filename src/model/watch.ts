@@ -20,6 +20,8 @@ export interface SourceWatch {
   appended(appended: Appended): void
   success(): void
   caughtUp(): void
+  /** What an earlier process knew: when a read last succeeded, and when all was read; 0: never. Before the first read, if at all. */
+  recalled(readAt: number, caughtUpAt: number): void
   /** the newest entry's own time that we know of */
   head(atUs: number): void
   /** the own time of the last entry read in order */
@@ -34,6 +36,7 @@ const nobody = () => undefined
 export const silentWatch: SourceWatch = {
   ...{ state: nobody, request: nobody, waited: nobody, appended: nobody, success: nobody },
   ...{ caughtUp: nobody, head: nobody, cursor: nobody, gap: nobody, ownFetch: nobody },
+  recalled: nobody,
 }
 
 export const canaryStages = ['request', 'audit', 'usage', 'query', 'delivered'] as const

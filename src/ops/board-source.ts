@@ -74,7 +74,7 @@ function stalled(memory: Memory, intervalMs: number | undefined, now: number): S
 
 type Own = Readonly<Record<string, string>>
 type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
-type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'head' | 'cursor'>
+type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
 /** How much. */
 function counting(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => number): Counting {
@@ -119,6 +119,12 @@ function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => 
       memory.backlogUs = memory.cursorUs
       metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
       updateLag()
+    },
+    recalled(readAt, caughtUpAt) {
+      memory.lastSuccessAt ||= readAt
+      memory.caughtUpAt ||= caughtUpAt
+      metrics.lastSuccess.set(own, memory.lastSuccessAt / 1000)
+      metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
     },
     head(atUs) {
       if (!(atUs > memory.headUs)) return

@@ -182,9 +182,9 @@ function behindClauses({ workspaces, sinks }: Told): string[] {
       .map(({ name, lag_seconds, state, last_success_at }) => {
         const waits = state === 'waiting' ? ', waiting for its request budget' : ''
         // A restart keeps the cursor, and with it the time of the next read.
-        if (last_success_at === null && state === 'idle')
-          return `${workspace} ${name} waits for its next read`
-        if (last_success_at === null) return `${workspace} ${name} is starting${waits}`
+        if (state === 'idle' && lag_seconds < 1) return `${workspace} ${name} waits for its next read`
+        if (last_success_at === null || state === 'starting')
+          return `${workspace} ${name} is starting${waits}`
         if (lag_seconds < 1) return `${workspace} ${name} is reading${waits}`
         return `${workspace} ${name} is ${spanText(lag_seconds)} behind and reading on${waits}`
       }),

@@ -130,7 +130,7 @@ export async function* anchor(step: Step): Steps {
   if (options.start.kind === 'span' && cursor.startUs === null) {
     cursor.startUs = (now - options.start.ms) * 1000
     // The start is counted from the first try on, however long that stays in vain.
-    yield lastPart(step, undefined)
+    yield lastPart(step, undefined, { underWay: true })
   }
   if (options.start.kind === 'time') cursor.startUs ??= options.start.atUs
   const latest = options.start.kind === 'latest' && cursor.startUs === null

@@ -114,7 +114,7 @@ export async function* readWindow(
       if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
       if (pending) {
         // Says before anything is kept of this window as which version it was read.
-        if (seen.untold) yield lastPart(step, undefined)
+        if (seen.untold) yield lastPart(step, undefined, { underWay: true })
         seen.untold = false
         yield midPart(pending, headAt)
       }

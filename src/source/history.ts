@@ -49,7 +49,7 @@ export class HistorySource implements Source {
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
     // The start is counted from the first try on, however long that stays in vain.
-    if (text === undefined) yield lastPart(step, undefined)
+    if (text === undefined) yield lastPart(step, undefined, { underWay: true })
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
     else yield lastPart(step, undefined)

@@ -15,6 +15,7 @@ export class SourceNotes implements SourceWatch {
   cursorUs = 0
   gaps = 0
   readonly latenesses: number[] = []
+  readonly recalls: [readAt: number, caughtUpAt: number][] = []
 
   state(state: SourceState, error?: ConnectorError): void {
     this.states.push(state)
@@ -34,6 +35,9 @@ export class SourceNotes implements SourceWatch {
   }
   caughtUp(): void {
     this.caughtUps++
+  }
+  recalled(readAt: number, caughtUpAt: number): void {
+    this.recalls.push([readAt, caughtUpAt])
   }
   head(atUs: number): void {
     this.headUs = atUs

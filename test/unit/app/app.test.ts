@@ -128,6 +128,30 @@ describe('stop', () => {
   })
 })
 
+describe('the next start', () => {
+  test('knows when each source was last read and caught up, before it reads again', async () => {
+    const { app: first, house: place } = await start({})
+    const sourceOf = (app: App) => app.board.status().workspaces[0]?.sources[0]
+    await until(() => sourceOf(first)?.caught_up_at !== null, 'caught up')
+    await first.stop()
+    const before = sourceOf(first)
+    const { app: second } = await start({
+      folder: place.folder,
+      clock: place.clock,
+      api: never,
+    })
+    await until(() => sourceOf(second)?.state !== 'starting', 'the second reads')
+    const after = sourceOf(second)
+    const [readAt, knownAt] = [before?.last_success_at ?? '', after?.last_success_at ?? '']
+    // The transaction of the last good read is some instants older than its success.
+    expect(Math.abs(Date.parse(readAt) - Date.parse(knownAt))).toBeLessThan(15_000)
+    expect(after?.caught_up_at).toBe(before?.caught_up_at)
+    expect(await second.metrics.render()).toMatch(
+      /^auditferry_source_last_success_timestamp_seconds\{[^}]*\} 1\d{9}/m,
+    )
+  })
+})
+
 describe('what is sent again', () => {
   test('goes to its sink alone, and never from a source that the sink does not name', async () => {
     const { app: daemon, house: place } = await start({ receiver: acceptAll })

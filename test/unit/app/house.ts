@@ -66,6 +66,8 @@ interface HouseOptions {
   readonly others?: readonly string[]
   readonly maxBytes?: string
   readonly folder?: string
+  /** of the house before, whose time goes on */
+  readonly clock?: Clock
   /** puts itself before the journal */
   readonly tamper?: (journal: Journal) => Journal
   readonly fileSink?: string
@@ -75,7 +77,7 @@ interface HouseOptions {
 
 export function openHouse(options: HouseOptions = {}) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'app-'))
-  const clock = fastClock()
+  const clock = options.clock ?? fastClock()
   const mock = openMock({ clock, traffic: { entriesPerHour: 0 }, switches: { self_audit: 'off' } })
   for (let i = options.entries ?? 20; i > 0; i--) mock.add({ at: clock.now() - i * 1000 })
   const lines: Line[] = []

@@ -2,9 +2,11 @@
 import { expect, it } from 'vitest'
 import { collect, collectOnce } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
+import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { ErrorCode } from '../../../src/model/errors.ts'
 import type { Cursor, Part, Source } from '../../../src/model/source.ts'
+import { silentWatch } from '../../../src/model/watch.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -114,6 +116,59 @@ it('what breaks in the middle of a page leaves its parts and the old cursor, and
   await collectOnce(collector, 'zero', never)
   expect(quay.journal.stats().entries).toBe(6)
   expect(watch.sum('known')).toBe(3)
+})
+
+function remembering(quay: Quay, source: FakeSource) {
+  const notes = new SourceNotes()
+  const told = {
+    ...silentWatch,
+    caughtUp: () => notes.caughtUp(),
+    recalled: (...at: [number, number]) => notes.recalled(...at),
+  }
+  const reads = keptReads(origin, told, quay)
+  return { notes, reads, ...collectorOf(quay, source, { reads, watch: reads.watch }) }
+}
+
+it('when a read last succeeded lands with its last part, and the next process is told', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
+  const first = remembering(quay, source)
+  first.reads.watch.caughtUp()
+  await collectOnce(first.collector, undefined, never)
+  expect(first.notes.caughtUps).toBe(1)
+  const next = remembering(quay, source)
+  await next.reads.recall()
+  expect(next.notes.recalls).toEqual([[START, START]])
+  // What was known of being caught up goes on to the process after that.
+  await collectOnce(next.collector, 'six', never)
+  expect(await quay.journal.note('read:acme:audit')).toBe(`${START} ${START}`)
+})
+
+it.each([
+  ['began and broke', [page(1, 0, { cursor: 'begun', underWay: true })]],
+  ['was bad', [page(1, 3, { cursor: 'three', fault: new ConnectorError('bad_reply', 'bad') })]],
+  [
+    'was bad before its end',
+    [page(1, 3, { fault: new ConnectorError('bad_reply', 'bad') }), page(4, 1, { cursor: 'four' })],
+  ],
+])('a read that %s is kept as no success', async (_what, pages) => {
+  const quay = await openQuay()
+  const source = new FakeSource(function* () {
+    yield* pages
+    throw new ConnectorError('unreachable', 'cut')
+  })
+  const { collector, reads, notes } = remembering(quay, source)
+  await expect(collectOnce(collector, undefined, never)).rejects.toThrow()
+  await reads.recall()
+  expect(notes.recalls).toEqual([])
+})
+
+it.each([`${START + MINUTE} 0`, 'not a time', ''])('a kept success of %j says nothing', async (value) => {
+  const quay = await openQuay()
+  await quay.journal.putNote('read:acme:audit', value)
+  const { reads, notes } = remembering(quay, new FakeSource(() => []))
+  await reads.recall()
+  expect(notes.recalls).toEqual([])
 })
 
 it('a page that cannot be kept is left: its request is closed', async () => {

@@ -153,6 +153,20 @@ describe('/status', () => {
     expect(house.board.status().sentence).toBe('acme audit waits for its next read')
   })
 
+  it('what an earlier process read stands until this one has read', () => {
+    const house = openHouse()
+    house.clock.pass(600_000)
+    house.source.recalled(startAt, startAt - 1000)
+    house.source.state('idle')
+    const told = () => house.board.status().workspaces[0]?.sources[0]
+    expect(told()).toMatchObject({
+      last_success_at: '2026-11-21T10:00:00.000Z',
+      caught_up_at: '2026-11-21T09:59:59.000Z',
+    })
+    house.source.success()
+    expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
+  })
+
   it('a held source is named with its reason and since when', () => {
     const house = openHouse()
     settle(house)
