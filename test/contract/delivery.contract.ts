@@ -4,15 +4,11 @@ import type { ConnectorError } from '../../src/model/errors.ts'
 import type { Assurance } from '../../src/model/sink.ts'
 import type { StepClock } from '../fakes/sink-deps.ts'
 import { uuid } from './journal-parts.ts'
-import { type Applies, notApplicable } from './not-applicable.ts'
+import { type AnswerFault, answerFaults, casesWith, type CaseWith, given, type Lacks } from './means.ts'
 import { type Secured, tlsContract } from './tls.contract.ts'
 import { openVoyage, type Start, type Voyage } from './voyage.ts'
 
-/** What can become of the answer to one batch. */
-export const answerFaults = ['lost', 'cut', 'slow', 'endless', 'of a wrong type', 'nonsense'] as const
-export type AnswerFault = (typeof answerFaults)[number]
-
-/** Absent methods say: with this receiver that cannot be. The suite tells which cases were left out for it. */
+/** What is absent, the receiver cannot do: a reason says why, where the suite is called. */
 export interface DeliveryBench {
   /** under which `start` opens it */
   readonly name: string
@@ -67,16 +63,16 @@ export function neverTwice(
   return assurance === 'stored' && again !== true
 }
 
-export function deliveryContract(kind: string, setUp: () => DeliveryBench): void {
+export function deliveryContract(kind: string, setUp: () => DeliveryBench, lacks: Lacks = {}): void {
   describe(`${kind} behind the conductor`, () => {
-    const applies = notApplicable(kind)
+    const caseWith = casesWith(setUp, lacks)
     orderCases(setUp)
-    refusalCases(setUp, applies)
+    refusalCases(setUp, caseWith)
     trouble(setUp)
-    answerCases(setUp, applies)
-    endings(setUp, applies)
-    keyCases(setUp, applies)
-    tlsContract(() => setUp(), applies)
+    answerCases(setUp, caseWith)
+    endings(setUp, caseWith)
+    keyCases(setUp, caseWith)
+    tlsContract(setUp, caseWith)
   })
 }
 
@@ -102,34 +98,40 @@ function orderCases(setUp: () => DeliveryBench): void {
   })
 }
 
-function refusalCases(setUp: () => DeliveryBench, applies: Applies): void {
-  test('an entry that is refused by name becomes a dead letter, and all around it arrive in order', async () => {
-    const bench = setUp()
-    if (!applies(bench.refuse, 'an entry refused by name')) return
-    const voyage = await openVoyage(bench, { maxEntries: 10 })
-    await voyage.append(10)
-    bench.refuse(3)
-    voyage.sail()
-    await expectAll(bench, voyage, [...ids(1, 3), ...ids(5, 10)])
-    expect(await bench.received()).toHaveLength(9)
-    expect((await voyage.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
-    await voyage.stop()
-  })
+function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
+  caseWith('refuse')(
+    'an entry that is refused by name becomes a dead letter, and all around it arrive in order',
+    async () => {
+      const bench = setUp()
+      const refuse = given(bench.refuse)
+      const voyage = await openVoyage(bench, { maxEntries: 10 })
+      await voyage.append(10)
+      refuse(3)
+      voyage.sail()
+      await expectAll(bench, voyage, [...ids(1, 3), ...ids(5, 10)])
+      expect(await bench.received()).toHaveLength(9)
+      expect((await voyage.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
+      await voyage.stop()
+    },
+  )
 
-  test('an entry that spoils each batch it is in is found, and it alone becomes a dead letter', async () => {
-    const bench = setUp()
-    if (!applies(bench.poison, 'an entry that spoils its batch without a name')) return
-    const voyage = await openVoyage(bench, { maxEntries: 16 })
-    await voyage.append(40)
-    bench.poison(uuid(11))
-    voyage.sail()
-    await expectAll(bench, voyage, [...ids(1, 10), ...ids(12, 40)])
-    expect(await bench.received()).toHaveLength(39)
-    const letters = await voyage.deadLetters()
-    expect(letters.map(({ entryId }) => entryId)).toEqual(ids(11, 11))
-    expect(letters[0]?.reason).toMatch(/\w/)
-    await voyage.stop()
-  })
+  caseWith('poison')(
+    'an entry that spoils each batch it is in is found, and it alone becomes a dead letter',
+    async () => {
+      const bench = setUp()
+      const poison = given(bench.poison)
+      const voyage = await openVoyage(bench, { maxEntries: 16 })
+      await voyage.append(40)
+      poison(uuid(11))
+      voyage.sail()
+      await expectAll(bench, voyage, [...ids(1, 10), ...ids(12, 40)])
+      expect(await bench.received()).toHaveLength(39)
+      const letters = await voyage.deadLetters()
+      expect(letters.map(({ entryId }) => entryId)).toEqual(ids(11, 11))
+      expect(letters[0]?.reason).toMatch(/\w/)
+      await voyage.stop()
+    },
+  )
 }
 
 function trouble(setUp: () => DeliveryBench): void {
@@ -162,39 +164,39 @@ function trouble(setUp: () => DeliveryBench): void {
   })
 }
 
-function answerCases(setUp: () => DeliveryBench, applies: Applies): void {
-  test.each(answerFaults)(
-    'an answer that is %s loses nothing: at most its own batch comes twice',
-    async (fault) => {
-      const bench = setUp()
-      const bring = bench.answers?.[fault]
-      if (!applies(bring, `an answer that is ${fault}`)) return
-      const voyage = await openVoyage(bench, { maxEntries: 8 })
-      await voyage.append(8)
-      voyage.sail()
-      await expectAll(bench, voyage, ids(1, 8))
-      bring()
-      const before = voyage.now()
-      await voyage.append(20)
-      await expectAll(bench, voyage, ids(1, 28))
-      const received = await bench.received()
-      expect(received.length).toBeLessThanOrEqual(28 + 8)
-      expect(mostOften(received)).toBeLessThanOrEqual(neverTwice(bench, voyage) ? 1 : 2)
-      expect(await voyage.deadLetters()).toEqual([])
-      expect(voyage.now() - before).toBeLessThan(10 * MINUTE_MS)
-      await voyage.stop()
-      expect(bench.leftOpen()).toBe(0)
-    },
-  )
+function answerCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
+  for (const fault of answerFaults)
+    caseWith(`answers ${fault}`)(
+      `an answer that is ${fault} loses nothing: at most its own batch comes twice`,
+      async () => {
+        const bench = setUp()
+        const bring = given(bench.answers?.[fault])
+        const voyage = await openVoyage(bench, { maxEntries: 8 })
+        await voyage.append(8)
+        voyage.sail()
+        await expectAll(bench, voyage, ids(1, 8))
+        bring()
+        const before = voyage.now()
+        await voyage.append(20)
+        await expectAll(bench, voyage, ids(1, 28))
+        const received = await bench.received()
+        expect(received.length).toBeLessThanOrEqual(28 + 8)
+        expect(mostOften(received)).toBeLessThanOrEqual(neverTwice(bench, voyage) ? 1 : 2)
+        expect(await voyage.deadLetters()).toEqual([])
+        expect(voyage.now() - before).toBeLessThan(10 * MINUTE_MS)
+        await voyage.stop()
+        expect(bench.leftOpen()).toBe(0)
+      },
+    )
 }
 
-function endings(setUp: () => DeliveryBench, applies: Applies): void {
-  test('a stop in mid-batch ends at once, and the next process brings the rest', async () => {
+function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
+  caseWith('stall')('a stop in mid-batch ends at once, and the next process brings the rest', async () => {
     const bench = setUp()
-    if (!applies(bench.stall, 'a batch that is on its way for long')) return
+    const stall = given(bench.stall)
     const voyage = await openVoyage(bench, { maxEntries: 5 })
     await voyage.append(12)
-    bench.stall()
+    stall()
     voyage.sail()
     await voyage.until(() => voyage.watch.states.includes('sending'))
     await voyage.turns(20)
@@ -225,26 +227,31 @@ function endings(setUp: () => DeliveryBench, applies: Applies): void {
   })
 }
 
-function keyCases(setUp: () => DeliveryBench, applies: Applies): void {
-  test('a key that is revoked holds the sink; a new one in its file is taken without a restart', async () => {
-    const bench = setUp()
-    if (!applies(bench.key, 'a key that is rotated')) return
-    const voyage = await openVoyage(bench, { maxEntries: 5 })
-    await voyage.append(3)
-    voyage.sail()
-    await expectAll(bench, voyage, ids(1, 3))
-    bench.key.revoke()
-    await voyage.append(4)
-    await voyage.pass(10 * MINUTE_MS)
-    expect(await bench.received()).toHaveLength(3)
-    expect(voyage.watch.states.at(-1)).toBe('held')
-    expect(voyage.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({ action: 'hold' })
-    bench.key.renew()
-    const renewedAt = voyage.now()
-    await expectAll(bench, voyage, ids(1, 7))
-    expect(voyage.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
-    expect(await bench.received()).toHaveLength(7)
-    expect(await voyage.deadLetters()).toEqual([])
-    await voyage.stop()
-  })
+function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
+  caseWith('key')(
+    'a key that is revoked holds the sink; a new one in its file is taken without a restart',
+    async () => {
+      const bench = setUp()
+      const key = given(bench.key)
+      const voyage = await openVoyage(bench, { maxEntries: 5 })
+      await voyage.append(3)
+      voyage.sail()
+      await expectAll(bench, voyage, ids(1, 3))
+      key.revoke()
+      await voyage.append(4)
+      await voyage.pass(10 * MINUTE_MS)
+      expect(await bench.received()).toHaveLength(3)
+      expect(voyage.watch.states.at(-1)).toBe('held')
+      expect(voyage.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
+        action: 'hold',
+      })
+      key.renew()
+      const renewedAt = voyage.now()
+      await expectAll(bench, voyage, ids(1, 7))
+      expect(voyage.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
+      expect(await bench.received()).toHaveLength(7)
+      expect(await voyage.deadLetters()).toEqual([])
+      await voyage.stop()
+    },
+  )
 }

@@ -4,7 +4,10 @@ import { expect, test } from 'vitest'
 import { httpLinesBench } from './example/http-lines-bench.ts'
 import { sinkContract } from './sink.contract.ts'
 
-sinkContract('http_lines, the example of docs/write-a-sink.md', httpLinesBench)
+sinkContract('http_lines, the example of docs/write-a-sink.md', httpLinesBench, {
+  refuse: 'it names no line, it refuses a batch as a whole',
+  later: 'its word is given at once',
+})
 
 test('docs/write-a-sink.md shows the example as it stands in its file', () => {
   const source = readFileSync('test/contract/example/http-lines.ts', 'utf8')

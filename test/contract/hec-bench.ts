@@ -70,6 +70,7 @@ export function hecBench(more: object, token: HecToken = {}): SinkBench {
     clock: deps.clock,
     received: () => fake.texts().map(idOf),
     again: true,
+    ...(token.acks ? { later: true } : {}),
     down: () => (fake.faultOf = fake.ackFaultOf = () => ({ kind: 'reset' })),
     up: () => (fake.faultOf = fake.ackFaultOf = undefined),
     loseAnswer: () => fake.faults.push({ kind: 'reset', indexes: true }),

@@ -6,12 +6,14 @@ import { ByteWriter } from '../../src/model/writer.ts'
 import { Shipper } from '../../src/ship/shipper.ts'
 import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
 import { type DeliveryBench, deliveryContract, neverTwice } from './delivery.contract.ts'
-import { notApplicable } from './not-applicable.ts'
+import { casesWith, given, type Lacks } from './means.ts'
 
-/** A sink of batches alone, and with the conductor. Absent methods: with this receiver that cannot be. */
+/** A sink of batches, alone and with the conductor. */
 export interface SinkBench extends Omit<DeliveryBench, 'start'> {
   /** A process with this sink; called again: the next process, the former one killed. */
   open(): Sink
+  /** Its sink says of a batch that it is taken now and safe later. */
+  readonly later?: true | undefined
   /** The next batch is taken, but nobody says so. */
   readonly loseAnswer?: (() => void) | undefined
   /** What must never be seen in an error or a log. */
@@ -64,20 +66,24 @@ function closing(bench: SinkBench): SinkBench {
 }
 
 /** Each bench of a sink goes through all of it: alone, and behind the conductor. */
-export function sinkContract(kind: string, bench: () => SinkBench): void {
+export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks = {}): void {
   const setUp = () => closing(bench())
-  deliveryContract(kind, () => {
-    const bench = setUp()
-    return {
-      ...bench,
-      start: (parts) => {
-        const sink = bench.open()
-        return { sink, stepper: new Shipper({ ...parts, sink }) }
-      },
-    }
-  })
+  deliveryContract(
+    kind,
+    () => {
+      const bench = setUp()
+      return {
+        ...bench,
+        start: (parts) => {
+          const sink = bench.open()
+          return { sink, stepper: new Shipper({ ...parts, sink }) }
+        },
+      }
+    },
+    lacks,
+  )
   describe(`${kind} as a sink`, () => {
-    const applies = notApplicable(`${kind}, alone`)
+    const caseWith = casesWith(setUp, lacks)
     test('batches arrive whole and in order, each settled to its end', async () => {
       const bench = setUp()
       const sink = bench.open()
@@ -137,20 +143,23 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
       expect(await bench.received()).toEqual(idsOf(5, 1))
     })
 
-    test('a batch in doubt is sent again by the next process: nothing is missing, and nothing twice at a sink that stores', async () => {
-      const bench = setUp()
-      const first = bench.open()
-      const lines = batchOf(first, 3, 1)
-      const detail = await prepared(first, lines)
-      if (applies(bench.loseAnswer, 'an answer that is lost')) bench.loseAnswer()
-      await first.deliver({ lines, detail, doubtful: false }, never).catch(() => undefined)
-      const second = bench.open()
-      const outcome = await second.deliver({ lines, detail, doubtful: true }, never)
-      expect(outcome.settled).toBe(3)
-      await deliver(bench, second, batchOf(second, 2, 4))
-      const twice = neverTwice(bench, second) ? [] : idsOf(3, 1)
-      expect(await bench.received()).toEqual([...twice, ...idsOf(5, 1)])
-    })
+    caseWith('loseAnswer')(
+      'a batch in doubt is sent again by the next process: nothing is missing, and nothing twice at a sink that stores',
+      async () => {
+        const bench = setUp()
+        const first = bench.open()
+        const lines = batchOf(first, 3, 1)
+        const detail = await prepared(first, lines)
+        given(bench.loseAnswer)()
+        await first.deliver({ lines, detail, doubtful: false }, never).catch(() => undefined)
+        const second = bench.open()
+        const outcome = await second.deliver({ lines, detail, doubtful: true }, never)
+        expect(outcome.settled).toBe(3)
+        await deliver(bench, second, batchOf(second, 2, 4))
+        const twice = neverTwice(bench, second) ? [] : idsOf(3, 1)
+        expect(await bench.received()).toEqual([...twice, ...idsOf(5, 1)])
+      },
+    )
 
     test('a stop in mid-batch throws aborted, and the batch goes out again', async () => {
       const bench = setUp()
@@ -172,36 +181,42 @@ export function sinkContract(kind: string, bench: () => SinkBench): void {
       expect([...new Set(await bench.received())]).toEqual(idsOf(3, 1))
     })
 
-    test('what was taken and is safe only later is confirmed to the next process too', async () => {
-      const bench = setUp()
-      const sink = bench.open()
-      const lines = batchOf(sink, 3, 1)
-      const { later } = await sink.deliver({ lines, detail: '', doubtful: false }, never)
-      if (!applies(later, 'a batch that is taken now and safe later')) return
-      expect(sink.maxUnconfirmed).toBeGreaterThan(0)
-      const next = bench.open()
-      expect(next.resume?.(await prepared(next, lines))).toBeUndefined()
-      const resumed = next.resume?.(later.detail)
-      expect(resumed?.detail).toBe(later.detail)
-      await confirmed(bench, resumed)
-      expect(await bench.received()).toEqual(idsOf(3, 1))
-    })
+    caseWith('later')(
+      'what was taken and is safe only later is confirmed to the next process too',
+      async () => {
+        const bench = setUp()
+        const sink = bench.open()
+        const lines = batchOf(sink, 3, 1)
+        const outcome = await sink.deliver({ lines, detail: '', doubtful: false }, never)
+        const later = given(outcome.later)
+        expect(sink.maxUnconfirmed).toBeGreaterThan(0)
+        const next = bench.open()
+        expect(next.resume?.(await prepared(next, lines))).toBeUndefined()
+        const resumed = next.resume?.(later.detail)
+        expect(resumed?.detail).toBe(later.detail)
+        await confirmed(bench, resumed)
+        expect(await bench.received()).toEqual(idsOf(3, 1))
+      },
+    )
 
-    test('what the receiver refuses for good is named by its index, and all around it arrive', async () => {
-      const bench = setUp()
-      if (!applies(bench.refuse, 'a line refused by its index')) return
-      const sink = bench.open()
-      const lines = batchOf(sink, 5, 1)
-      bench.refuse(2)
-      const outcome = await deliver(bench, sink, lines)
-      expect(outcome.refused.map(({ index }) => index)).toEqual([2])
-      expect(outcome.refused[0]?.reason).not.toContain('zoë')
-      // Some stop at what was refused, others go on behind it: both say how far they got.
-      expect([3, 5]).toContain(outcome.settled)
-      await deliver(bench, sink, batchOf(sink, 5 - outcome.settled, outcome.settled + 1))
-      const [one, two, , four, five] = idsOf(5, 1)
-      expect(await bench.received()).toEqual([one, two, four, five])
-    })
+    caseWith('refuse')(
+      'what the receiver refuses for good is named by its index, and all around it arrive',
+      async () => {
+        const bench = setUp()
+        const refuse = given(bench.refuse)
+        const sink = bench.open()
+        const lines = batchOf(sink, 5, 1)
+        refuse(2)
+        const outcome = await deliver(bench, sink, lines)
+        expect(outcome.refused.map(({ index }) => index)).toEqual([2])
+        expect(outcome.refused[0]?.reason).not.toContain('zoë')
+        // Some stop at what was refused, others go on behind it: both say how far they got.
+        expect([3, 5]).toContain(outcome.settled)
+        await deliver(bench, sink, batchOf(sink, 5 - outcome.settled, outcome.settled + 1))
+        const [one, two, , four, five] = idsOf(5, 1)
+        expect(await bench.received()).toEqual([one, two, four, five])
+      },
+    )
 
     test('warming changes nothing but the time', async () => {
       const bench = setUp()

@@ -1,3 +1,4 @@
+// Each sink goes through the suite that all sinks pass; what its receiver cannot show stands here, with the reason.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,22 +11,37 @@ import { FakeDisk } from '../fakes/disk.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
 import { deliveryContract } from './delivery.contract.ts'
 import { hecBench } from './hec-bench.ts'
+import type { Lacks } from './means.ts'
 import { s3Bench } from './s3-bench.ts'
-import { sinkContract } from './sink.contract.ts'
+import { type SinkBench, sinkContract } from './sink.contract.ts'
 import { datagramBench, relpBench, streamBench } from './syslog-bench.ts'
 
 const idOf = (line: string) => (JSON.parse(line) as { id: string }).id
 /** Of whole lines: one that is being written is none yet. */
 const idsOf = (text: string) => text.split('\n').slice(0, -1).map(idOf)
 
-sinkContract('stdout', () => {
+/** Of receivers that keep bytes, whatever is in them. */
+const blind: Lacks = {
+  refuse: 'it keeps bytes and looks into none',
+  poison: 'it keeps bytes and looks into none',
+  key: 'it asks nobody for a key',
+  secured: 'there is no network between',
+  later: 'what it has taken is as safe as it will be',
+}
+
+const stdoutBench = (): SinkBench => {
   let text = ''
   let gone = false
+  let lose = false
+  const broken = () => Promise.reject(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
   const print = (bytes: Uint8Array) => {
-    if (gone) return Promise.reject(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
+    if (gone) return broken()
     text += Buffer.from(bytes).toString()
-    return Promise.resolve()
+    const lost = lose
+    lose = false
+    return lost ? broken() : Promise.resolve()
   }
+  const loseAnswer = () => void (lose = true)
   const deps = sinkDeps({ print })
   return {
     name: 'console',
@@ -33,15 +49,16 @@ sinkContract('stdout', () => {
     received: () => idsOf(text),
     down: () => (gone = true),
     up: () => (gone = false),
-    // `stall` is absent: a line that is being printed is let finish, and the daemon bounds its own stop.
+    loseAnswer,
+    answers: { lost: loseAnswer },
     clock: deps.clock,
     secrets: [],
     logged: () => deps.log.lines.join(),
     leftOpen: () => 0,
   }
-})
+}
 
-sinkContract('file, in memory', () => {
+const memoryFileBench = (): SinkBench => {
   const fake = new FakeDisk()
   const deps = sinkDeps({ disk: fake })
   let lose = false
@@ -80,18 +97,19 @@ sinkContract('file, in memory', () => {
     logged: () => deps.log.lines.join(),
     leftOpen: () => fake.openFiles,
   }
-})
+}
 
 const folders: string[] = []
 afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
 })
 
-sinkContract('file, on a real disk', () => {
+const realFileBench = (): SinkBench => {
   const folder = mkdtempSync(join(tmpdir(), 'sink-'))
   folders.push(folder)
   const path = join(folder, 'deep', 'f.ndjson')
   let gone = false
+  let lose = false
   let open = 0
   const refusing: Disk = {
     ...disk,
@@ -103,7 +121,13 @@ sinkContract('file, on a real disk', () => {
         await file.write(bytes.subarray(0, 10), offset)
         throw new ConnectorError('disk_full', 'no room left')
       }
-      return { ...file, write, close: () => (open--, file.close()) }
+      const sync = async () => {
+        await file.sync()
+        if (!lose) return
+        lose = false
+        throw new ConnectorError('disk_failed', 'as told')
+      }
+      return { ...file, write, sync, close: () => (open--, file.close()) }
     },
   }
   const deps = sinkDeps()
@@ -121,24 +145,74 @@ sinkContract('file, on a real disk', () => {
     received: () => idsOf(read()),
     down: () => (gone = true),
     up: () => (gone = false),
+    loseAnswer: () => (lose = true),
     clock: deps.clock,
     secrets: [],
     logged: () => deps.log.lines.join(),
     leftOpen: () => open,
   }
+}
+
+sinkContract('stdout', stdoutBench, {
+  ...blind,
+  answers: 'a pipe answers nothing: it takes bytes, or it fails',
+  stall: 'what is being printed cannot be called off; the daemon gives up waiting for it',
 })
 
-sinkContract('splunk_hec', () => hecBench({ url: 'https://a.test:8088' }))
-sinkContract('splunk_hec with several endpoints', () =>
-  hecBench({ urls: ['https://a.test:8088', 'https://b.test:8088'] }),
+const disks: Lacks = {
+  ...blind,
+  answers: 'a disk says yes or no, nothing else',
+  'answers lost': 'a disk that fails ends the process; the next one, alone, has the batch in doubt',
+  stall: 'a write to a disk cannot be called off: it is let finish',
+}
+sinkContract('file, in memory', memoryFileBench, disks)
+sinkContract('file, on a real disk', realFileBench, disks)
+
+const atOnce: Lacks = { later: 'without acknowledgements its word is given at once' }
+sinkContract('splunk_hec', () => hecBench({ url: 'https://a.test:8088' }), atOnce)
+sinkContract(
+  'splunk_hec with several endpoints',
+  () => hecBench({ urls: ['https://a.test:8088', 'https://b.test:8088'] }),
+  atOnce,
 )
 for (const acks of ['true', 'auto'])
   sinkContract(`splunk_hec with acknowledgements, acks: ${acks}`, () =>
     hecBench({ url: 'https://a.test:8088', acks: acks === 'true' || acks }, { acks: true }),
   )
-sinkContract('syslog over TCP', () => streamBench('tcp://siem.test:601'))
-sinkContract('syslog over TLS', () => streamBench('tls://siem.test:6514'))
-sinkContract('syslog over UDP', datagramBench)
-sinkContract('syslog over RELP', relpBench)
-deliveryContract('s3', s3Bench)
-deliveryContract('s3, unpacked, under a prefix', () => s3Bench({ compression: 'none', prefix: 'a/b' }))
+
+const streams: Lacks = {
+  refuse: 'nothing is answered: whether it keeps a message, nobody hears',
+  poison: 'one that hangs up at a message looks like one that is gone: nothing is parked for it',
+  'answers cut': 'nothing is answered that could be cut',
+  key: 'it knows us by our client certificate alone, which is rotated where TLS is',
+  later: 'its word is never better than at once',
+}
+const inTheClear: Lacks = { secured: 'no TLS; the same over TLS has its own lines' }
+sinkContract('syslog over TCP', () => streamBench('tcp://siem.test:601'), { ...streams, ...inTheClear })
+sinkContract('syslog over TLS', () => streamBench('tls://siem.test:6514'), streams)
+sinkContract('syslog over UDP', datagramBench, {
+  answers: 'a datagram is not answered; a host may say later that nobody listens, which is the lost one',
+  stall: 'a datagram leaves at once, or not at all',
+  key: 'it asks nobody for a key',
+  secured: 'syslog has no TLS over UDP here',
+  later: 'what left is gone',
+})
+const relp: Lacks = {
+  key: 'it knows us by our client certificate alone, which is rotated where TLS is',
+  later: 'each message is answered for good',
+}
+sinkContract('syslog over RELP', () => relpBench('relp://siem.test:2514'), { ...relp, ...inTheClear })
+sinkContract('syslog over RELP and TLS', () => relpBench('relp+tls://siem.test:2514'), relp)
+
+// It takes objects, not batches: what a sink of batches owes by itself is no matter of it.
+const buckets: Lacks = {
+  refuse: 'a bucket takes an object whole and looks at no line',
+  poison: 'a bucket takes an object whole and looks at no line',
+  'answers cut': 'success is told by headers alone: cut, they are lost',
+}
+deliveryContract('s3', s3Bench, buckets)
+deliveryContract(
+  's3, unpacked, under a prefix',
+  () => s3Bench({ compression: 'none', prefix: 'a/b' }),
+  buckets,
+)

@@ -2,13 +2,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { TlsOptions } from '../../src/model/socket.ts'
 import { systemClock } from '../../src/ops/clock.ts'
 import { certificate, type Issued } from '../fakes/certificates.ts'
 import { part, spec, uuid } from './journal-parts.ts'
-import type { Applies } from './not-applicable.ts'
+import { type CaseWith, given } from './means.ts'
 import { openParts, type Start } from './voyage.ts'
 
 /** What the receiver shows, and whom it asks for a certificate. */
@@ -92,40 +92,44 @@ interface TlsBench {
   readonly secured?: Secured | undefined
 }
 
-export function tlsContract(setUp: () => TlsBench, applies: Applies): void {
-  test.each(unworthy)(
-    'a receiver whose certificate %s gets nothing; with a good one it gets all',
-    async (what, shown) => {
-      const { name, secured } = setUp()
-      if (!applies(secured, `a certificate that ${what}`)) return
+export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
+  for (const [what, shown] of unworthy)
+    caseWith('secured')(
+      `a receiver whose certificate ${what} gets nothing; with a good one it gets all`,
+      async () => {
+        const { name, secured: absent } = setUp()
+        const secured = given(absent)
+        const files = makeFiles()
+        const bench = await secured(shown, { ca_file: files.tls.ca_file })
+        const steps = await openSteps(name, bench)
+        for (let tries = 0; tries < 2; tries++) {
+          const error = await steps.fails()
+          expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+          expect(error.message).toMatch(/\w \w/)
+        }
+        expect(await bench.received()).toEqual([])
+        expect(steps.owed()).toBe(3)
+        await bench.show(good)
+        await steps.succeeds()
+        expect(await bench.received()).toEqual([uuid(1), uuid(2), uuid(3)])
+      },
+    )
+
+  caseWith('secured')(
+    'a client certificate that the receiver refuses settles nothing; a new one in its file is taken without a restart',
+    async () => {
+      const { name, secured: absent } = setUp()
+      const secured = given(absent)
       const files = makeFiles()
-      const bench = await secured(shown, { ca_file: files.tls.ca_file })
+      files.put(certificate('agent', stranger))
+      const bench = await secured({ ...good, clientCa: authority.cert }, files.tls)
       const steps = await openSteps(name, bench)
-      for (let tries = 0; tries < 2; tries++) {
-        const error = await steps.fails()
-        expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
-        expect(error.message).toMatch(/\w \w/)
-      }
+      expect(['retry', 'hold']).toContain((await steps.fails()).action)
       expect(await bench.received()).toEqual([])
       expect(steps.owed()).toBe(3)
-      await bench.show(good)
+      files.put(certificate('agent', authority))
       await steps.succeeds()
-      expect(await bench.received()).toEqual([uuid(1), uuid(2), uuid(3)])
+      expect(new Set(await bench.received())).toEqual(new Set([uuid(1), uuid(2), uuid(3)]))
     },
   )
-
-  test('a client certificate that the receiver refuses settles nothing; a new one in its file is taken without a restart', async () => {
-    const { name, secured } = setUp()
-    if (!applies(secured, 'a client certificate that is rotated')) return
-    const files = makeFiles()
-    files.put(certificate('agent', stranger))
-    const bench = await secured({ ...good, clientCa: authority.cert }, files.tls)
-    const steps = await openSteps(name, bench)
-    expect(['retry', 'hold']).toContain((await steps.fails()).action)
-    expect(await bench.received()).toEqual([])
-    expect(steps.owed()).toBe(3)
-    files.put(certificate('agent', authority))
-    await steps.succeeds()
-    expect(new Set(await bench.received())).toEqual(new Set([uuid(1), uuid(2), uuid(3)]))
-  })
 }

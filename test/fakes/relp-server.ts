@@ -1,5 +1,6 @@
 // A RELP receiver for tests, as strict as imrelp, with a switch for each thing that one can do wrong. Over sockets or in memory.
 import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { AddressInfo } from 'node:net'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { Connection } from '../../src/model/socket.ts'
@@ -16,8 +17,8 @@ export interface RelpSwitches {
   silentFrom?: number
   /** Takes no byte more from message `number` on. */
   deafFrom?: number
-  /** Sends this instead of the answer to message `number`. */
-  insteadOf?: { number: number; bytes: string }
+  /** Sends this (latin1) instead of the answer to message `number`; `cut`: and ends the connection behind it. */
+  insteadOf?: { number: number; bytes: string; cut?: boolean }
   /** Answers what came in one read in reverse. */
   reversed?: boolean
   /** Answers lie here until `release`. */
@@ -42,6 +43,28 @@ interface Line {
   send(bytes: Buffer): void
   end(): void
   cut(): void
+}
+
+export interface RelpTls {
+  readonly cert: string
+  readonly key: string
+  /** When given, the sender must show a certificate that this authority signed. */
+  readonly clientCa?: string
+}
+
+export interface ListenOptions {
+  readonly port?: number
+  readonly tls?: RelpTls
+}
+
+export interface RelpListener {
+  readonly port: number
+  close(): Promise<void>
+}
+
+function tlsServer({ cert, key, clientCa }: RelpTls, serve: (socket: Socket) => void): Server {
+  const asked = clientCa === undefined ? {} : { ca: clientCa, requestCert: true }
+  return createTlsServer({ cert, key, ...asked }, serve).on('tlsClientError', () => undefined)
 }
 
 const OPENING = '200 OK\nrelp_version=0\nrelp_software=fake\ncommands=syslog'
@@ -101,11 +124,12 @@ export class FakeRelp {
   }
 
   /** On a real socket of 127.0.0.1. */
-  async listen(): Promise<{ port: number; close: () => Promise<void> }> {
-    const server = createServer((socket) => this.#serve(socket))
+  async listen({ port: wanted = 0, tls }: ListenOptions = {}): Promise<RelpListener> {
+    const serve = (socket: Socket) => this.#serve(socket)
+    const server = tls ? tlsServer(tls, serve) : createServer(serve)
     this.#servers.add(server)
     await new Promise<void>((resolve) => {
-      server.listen(0, '127.0.0.1', resolve)
+      server.listen(wanted, '127.0.0.1', resolve)
     })
     const close = () => {
       this.cutAll()
@@ -120,7 +144,8 @@ export class FakeRelp {
     const line: Line = {
       send: (bytes) => void socket.write(bytes),
       end: () => socket.end(),
-      cut: () => socket.resetAndDestroy(),
+      // Behind TLS a socket cannot be reset.
+      cut: () => (socket instanceof TLSSocket ? socket.destroy() : socket.resetAndDestroy()),
     }
     const peer = this.begin(line)
     socket.on('error', () => undefined)
@@ -252,8 +277,10 @@ export class RelpPeer {
     }
     fake.mostOpen = Math.max(fake.mostOpen, ++this.#unanswered)
     if (number >= silentFrom) return
-    if (number === insteadOf?.number) this.#answers.push(Buffer.from(insteadOf.bytes))
-    else
+    if (number === insteadOf?.number) {
+      this.#answers.push(Buffer.from(insteadOf.bytes, 'latin1'))
+      if (insteadOf.cut === true) this.#cutNow()
+    } else
       this.#answers.push(answer(txnr, code === 200 ? '200 OK' : `${code} not this one: ${data}`.slice(0, 80)))
   }
 

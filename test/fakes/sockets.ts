@@ -17,6 +17,9 @@ export class BriskClock extends StepClock {
 
 const fault = (code: 'aborted' | 'unreachable', message: string) => new ConnectorError(code, message)
 
+const BABBLE_BYTES = 16 * 1024
+const MOST_BABBLE_BYTES = 16 * 1024 * 1024
+
 export class FakeConnection implements Connection {
   readonly ownCertificateEndsAt: number | undefined
   readonly certificateEndsAt: number | undefined
@@ -26,6 +29,8 @@ export class FakeConnection implements Connection {
   #failure: ConnectorError | undefined
   #parts: Uint8Array[] = []
   #wakes: (() => void)[] = []
+  #babbles = false
+  #babbledBytes = 0
   readonly #peer: FakePeer
 
   constructor(peer: FakePeer) {
@@ -57,7 +62,7 @@ export class FakeConnection implements Connection {
   async read(signal: AbortSignal): Promise<Uint8Array | undefined> {
     for (;;) {
       if (signal.aborted) throw fault('aborted', 'called off')
-      const part = this.#parts.shift()
+      const part = this.#parts.shift() ?? this.#babbled()
       if (part) return part
       if (this.#failure) throw this.#failure
       if (this.gone) return undefined
@@ -71,6 +76,19 @@ export class FakeConnection implements Connection {
   say(bytes: Uint8Array): void {
     this.#parts.push(bytes)
     this.#wake()
+  }
+
+  /** From now on it talks without end; whoever hears far too much of it is told so. */
+  babble(): void {
+    this.#babbles = true
+    this.#wake()
+  }
+
+  #babbled(): Uint8Array | undefined {
+    if (!this.#babbles || this.gone) return undefined
+    this.#babbledBytes += BABBLE_BYTES
+    if (this.#babbledBytes > MOST_BABBLE_BYTES) throw new Error('nobody bounds what is heard')
+    return new Uint8Array(BABBLE_BYTES)
   }
 
   /** `reset`: else an orderly end. */
@@ -145,6 +163,12 @@ export class FakeDatagramPeer {
   down = false
   stalled: Promise<void> | undefined
   mostBytes = 65_507
+  /** datagrams that were tried, taken or not */
+  sent = 0
+  /** False: too large for the network, by whatever it has been told. */
+  fits: (bytes: Buffer) => boolean = () => true
+  /** The number of the one that goes out, and a failure is told of it all the same. */
+  failsBehind: number | undefined
 
   readonly datagrams: OpenDatagrams = async () => {
     this.opened++
@@ -154,8 +178,12 @@ export class FakeDatagramPeer {
       send: async (bytes) => {
         await this.stalled
         if (this.down) throw fault('unreachable', 'siem.test:514 refused it')
-        if (bytes.length > this.mostBytes) throw new ConnectorError('too_large', 'does not fit one datagram')
-        this.received.push(Buffer.from(bytes))
+        const datagram = Buffer.from(bytes)
+        const fits = bytes.length <= this.mostBytes && this.fits(datagram)
+        const number = this.sent++
+        if (!fits) throw new ConnectorError('too_large', 'does not fit one datagram')
+        this.received.push(datagram)
+        if (number === this.failsBehind) throw fault('unreachable', 'siem.test:514 refused it')
       },
       close: async () => {
         if (!closed) this.open--

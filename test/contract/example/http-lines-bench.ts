@@ -78,7 +78,6 @@ export function httpLinesBench(): SinkBench {
       nonsense: answerWith(() => plain(200, Buffer.from([0, 255]), 'application/octet-stream')),
     },
     stall: slow,
-    // `refuse` is absent: this receiver names no line, it refuses a batch as a whole.
     poison: (id) => (receiver.poison = id),
     key: { revoke: () => (receiver.token = 'token-77abf0'), renew: () => (inFile = receiver.token) },
     secured,
