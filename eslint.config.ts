@@ -25,6 +25,7 @@ const everything = [
   'surveying.ts',
   'backfill-order.ts',
   'backfilling.ts',
+  'progress.ts',
   'connections.ts',
   'app.ts',
   'commands',
@@ -80,6 +81,7 @@ export default defineConfig(
             ...floor('backfill-order.ts', ['ops']),
             ...floor('backfilling.ts', ['ranges.ts', 'surveying.ts', 'backfill-order.ts', 'collect.ts']),
             ...floor('shipping.ts', ['outside.ts', 'formats', 'sinks', 'ops', 'config', 'ship']),
+            ...floor('progress.ts', ['reading.ts', 'shipping.ts', 'ops']),
             ...floor('connections.ts', ['outside.ts', 'shipping.ts', ...rooms, 'config']),
             ...floor('app.ts', [
               'outside.ts',
@@ -87,6 +89,7 @@ export default defineConfig(
               'shipping.ts',
               'backfill-order.ts',
               'backfilling.ts',
+              'progress.ts',
               ...rooms,
               'config',
               'collect.ts',

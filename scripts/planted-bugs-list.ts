@@ -699,8 +699,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/canary/canary.ts',
-        find: '    memory.round = round\n',
-        replace: '    memory.round = round\n    this.#saved = JSON.stringify(memory)\n',
+        find: '    await this.#note.save(memory)\n    const from = clock.elapsed()\n',
+        replace: '    const from = clock.elapsed()\n',
       },
     ],
     tests: [

@@ -21,6 +21,8 @@ import type { Metrics } from './ops/metrics.ts'
 import { Taps } from './ops/taps.ts'
 import { ship } from './ship/loop.ts'
 import type { Mode, Outside } from './outside.ts'
+import { progressOf } from './progress.ts'
+import type { Progress } from './progress.ts'
 import type { Reader, Reading } from './reading.ts'
 import { openReading } from './reading.ts'
 import type { Shipping } from './shipping.ts'
@@ -35,9 +37,6 @@ const STOP_MS = 3_500
 const CLOSE_MS = 1_000
 /** The journal answers a small question within this, or it is not alive. */
 const ALIVE_MS = 2_000
-
-/** How far `run --once` is. `stuck`: only held parts remain, waiting would not help. */
-export type Progress = 'working' | 'stuck' | 'done'
 
 export type { Mode, Outside } from './outside.ts'
 
@@ -198,22 +197,7 @@ class Daemon implements App {
 
   progress(): Progress {
     const { readers, shippings } = this.#parts
-    const { workspaces, sinks, journal } = this.board.status()
-    const reading = readers.filter((reader) => !reader.finished)
-    // What is delivered may still have to be testified, once nothing more comes.
-    const unfinished = shippings.filter(({ shipper }) => reading.length === 0 && shipper.unfinished === true)
-    const names = new Set(unfinished.map(({ sink }) => sink.name))
-    const owing = sinks.filter((sink) => sink.owed_entries > 0 || names.has(sink.name))
-    if (reading.length === 0 && owing.length === 0) return 'done'
-    const stateOf = ({ source: { origin } }: Reader) =>
-      workspaces
-        .find(({ name }) => name === origin.workspace)
-        ?.sources.find(({ name }) => name === origin.source)?.state
-    // Reading that waits for room moves when a sink does.
-    const blocked = (reader: Reader) =>
-      stateOf(reader) === 'held' || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
-    const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'held')
-    return stuck ? 'stuck' : 'working'
+    return progressOf(readers, shippings, this.board.status())
   }
 
   async alive(): Promise<boolean> {

@@ -1,6 +1,7 @@
 // One workspace's canary built from its piece of the configuration: what it asks with, where it is looked for, and how the readers show it what they read.
 import { Canary } from './canary/canary.ts'
 import { noticed } from './canary/noticed.ts'
+import { stagesOf } from './canary/stages.ts'
 import { isTraceSource, PROMPT_TYPE, type TraceSource, traceSources } from './canary/traces.ts'
 import type { Destination } from './canary/deliveries.ts'
 import type { SinkConfig, WorkspaceConfig } from './config/schema.ts'
@@ -51,7 +52,7 @@ export function openProbe<Reader extends Looked>(
   const readMs = Math.max(0, ...looked.map(({ intervalMs }) => intervalMs))
   const sendMs = Math.max(0, ...config.sinks.map(sinkLingerMs))
   const intervalMs = workspace.canary.interval
-  const expected = Canary.traces(sources, sinks)
+  const expected = stagesOf(sources, sinks)
   const canary = new Canary({
     ...{
       workspace: name,

@@ -12,7 +12,9 @@ import { Streak } from '../model/streak.ts'
 import type { CanaryTrace, CanaryWatch, SourceWatch } from '../model/watch.ts'
 import { awaited, type Destination, settledBy, undelivered } from './deliveries.ts'
 import { alarmOf, delayAfter, nameOf } from './failing.ts'
-import { type CanaryMemory, readMemory, type Round } from './round.ts'
+import { MemoryNote } from './memory-note.ts'
+import type { CanaryMemory, Round } from './round.ts'
+import { stageOf, stagesOf } from './stages.ts'
 import { isTraceSource, traceIn, type TraceSource } from './traces.ts'
 
 /** Sinks are looked at this often while one of them has the trace before it. */
@@ -52,10 +54,9 @@ export interface CanaryOptions {
 
 export class Canary {
   readonly #options: CanaryOptions
-  readonly #note: string
+  readonly #note: MemoryNote
   readonly #streak: Streak
   #memory: CanaryMemory | undefined
-  #saved = ''
   /** the prompt failed in this life: the next try need not wait for its interval */
   #again = false
   #noticed = false
@@ -65,16 +66,8 @@ export class Canary {
 
   constructor(options: CanaryOptions) {
     this.#options = options
-    this.#note = `canary:${options.workspace}`
+    this.#note = new MemoryNote(options.journal, options.workspace)
     this.#streak = new Streak(() => options.clock.elapsed())
-  }
-
-  /** Where one that was answered is looked for. */
-  static traces(sources: readonly TraceSource[], sinks: readonly Destination[]): readonly CanaryTrace[] {
-    return [
-      ...sources.map((source) => ({ stage: stageOf[source] })),
-      ...sinks.map(({ name: sink }) => ({ stage: 'delivered' as const, sink })),
-    ]
   }
 
   /** Entries that landed, or were known already; nothing of them stands behind `last` in the journal. Never waits or throws. */
@@ -102,7 +95,7 @@ export class Canary {
     const { round } = memory
     if (round?.answered && isOpen(round)) {
       await this.#look(memory, round)
-      await this.#save(memory)
+      await this.#note.save(memory)
       if (isOpen(round)) return this.#restMs(round)
     }
     const waitMs = this.#dueInMs(round)
@@ -139,9 +132,8 @@ export class Canary {
   }
 
   async #load(): Promise<CanaryMemory> {
-    const { journal, canary } = this.#options
-    this.#saved = (await journal.note(this.#note)) ?? ''
-    const memory = readMemory(this.#saved === '' ? undefined : this.#saved)
+    const { canary } = this.#options
+    const memory = await this.#note.load()
     const { round } = memory
     if (memory.wholeAt > 0) canary.whole(memory.wholeAt)
     if (!round) return memory
@@ -152,13 +144,6 @@ export class Canary {
     if (round.answered) this.#tell({ stage: 'request' }, round, round.sentAt + round.answered.tookMs)
     if (round.over && memory.missing) this.#alarm(round)
     return memory
-  }
-
-  async #save(memory: CanaryMemory): Promise<void> {
-    const text = JSON.stringify(memory)
-    if (text === this.#saved) return
-    await this.#options.journal.putNote(this.#note, text)
-    this.#saved = text
   }
 
   #dueInMs(round: Round | undefined): number {
@@ -175,7 +160,7 @@ export class Canary {
     const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
     memory.round = round
     // Kept first: after a crash in mid-request the next prompt waits its interval all the same.
-    await this.#save(memory)
+    await this.#note.save(memory)
     const from = clock.elapsed()
     let serverAt: number | undefined
     try {
@@ -204,7 +189,7 @@ export class Canary {
       watch.success()
       watch.caughtUp()
     }
-    await this.#save(memory)
+    await this.#note.save(memory)
   }
 
   async #look(memory: CanaryMemory, round: Round): Promise<void> {
@@ -245,7 +230,7 @@ export class Canary {
   #lacking(round: Round): readonly CanaryTrace[] {
     const { sources, sinks } = this.#options
     const left = sources.filter((source) => !round.traces[source])
-    return Canary.traces(left, undelivered(round, sinks))
+    return stagesOf(left, undelivered(round, sinks))
   }
 
   async #lookAtSinks(round: Round): Promise<void> {
@@ -268,9 +253,3 @@ export class Canary {
 }
 
 const isOpen = ({ over }: Round): boolean => !over
-
-const stageOf = {
-  audit: 'audit',
-  'history.usage': 'usage',
-  'history.query': 'query',
-} as const satisfies Record<TraceSource, CanaryTrace['stage']>

@@ -94,7 +94,7 @@ function welcome({ config, entries, resumed }: DemoHome, page: string, api: stri
   const command = program()
   const first = resumed
     ? 'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.'
-    : 'Twenty minutes of entries are there already, a few a second follow.'
+    : 'Twenty minutes of entries are there already, more follow every few seconds.'
   // What listens on every address is looked at on this one.
   const near = page.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `

@@ -18,6 +18,7 @@ import { ByteWriter } from '../model/writer.ts'
 import { memberValue } from './json-elements.ts'
 import type { Principal } from './vault-cursor.ts'
 import type { Change } from './vault-compare.ts'
+import type { Sighting } from './vault-sighting.ts'
 
 /** Of all records about one project in one reading: with more copies than this only the first has the project inside. */
 const COPIES_BYTES = 1024 * 1024
@@ -30,12 +31,6 @@ export interface Subject {
   readonly name: string
   /** undefined: it is gone */
   readonly raw: Uint8Array | undefined
-}
-
-/** When a change was seen, and since when it can have happened; µs by the server's clock. */
-export interface Sighting {
-  readonly seenUs: number
-  readonly sinceUs: number
 }
 
 /** Collects records until they are taken as one part. */

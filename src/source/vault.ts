@@ -1,17 +1,14 @@
 // The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in vault-pass.ts.
-import type { Clock } from '../model/clock.ts'
 import { believed } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
-import { parseInstantText } from '../model/time.ts'
-import { vaultPaths } from '../model/vault-paths.ts'
 import { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
 import { turns } from './turns.ts'
+import { isEnd, named, pathOf } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
@@ -31,12 +28,11 @@ import {
 } from './vault-pass.ts'
 import type { Verdict } from './vault-pass.ts'
 import { Records } from './vault-records.ts'
-import type { Sighting } from './vault-records.ts'
+import { isNew, sightingOf } from './vault-sighting.ts'
+import type { Sighting } from './vault-sighting.ts'
 
 /** Records that wait for the cursor to be written. */
 const WAITING_BYTES = 1024 * 1024
-/** A server without a `Date` header may be behind our clock by this. */
-const CLOCK_DOUBT_US = 600_000_000
 
 export interface VaultOptions extends SourceOptions {
   /** from the end of a pass to the next one */
@@ -248,47 +244,4 @@ function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
   work.text = closeVaultCursor(work.cursor)
   work.pagesAhead = 0
   return partOf({ entries: work.records.take(), quarantined, cursor: work.text })
-}
-
-/**
- * By name, since nothing but a new, renamed or deleted project moves another one's place; by date every upload would. Every
- * second pass goes backwards: where names are equal and their order is left to chance, what one direction hides the other shows.
- */
-function pathOf({ n, page, perPage }: Pass): string {
-  const order = n % 2 === 1 ? 'asc' : 'desc'
-  return `${vaultPaths.workspaceProjects}?page=${page}&per_page=${perPage}&sort_by=name&sort_order=${order}`
-}
-
-/**
- * Behind the last page there may be an error in the place of an empty page (spec §7: 404 for what is not there). Where nobody
- * says which page is the last, a 404 is taken for the end: were it none, the next pass, which comes from the other end,
- * would see other projects, and nothing be proven.
- */
-function isEnd(error: unknown, { page, lastPage }: Pass): boolean {
-  if (page === 1 || !(error instanceof ConnectorError)) return false
-  if (error.code === 'not_found') return lastPage !== false
-  return error.code === 'bad_request' && lastPage === true
-}
-
-function named(error: unknown): unknown {
-  if (!(error instanceof ConnectorError) || error.code !== 'forbidden') return error
-  return new ConnectorError(
-    'forbidden',
-    `${error.message}; the vault inventory needs the permission 'View workspace projects'`,
-    { cause: error },
-  )
-}
-
-function sightingOf({ last }: VaultCursor, pass: Pass, answer: Answer | undefined, clock: Clock): Sighting {
-  const at = answer?.serverAt ?? answer?.sentAt ?? clock.now()
-  const doubtUs = answer?.serverAt === undefined ? CLOCK_DOUBT_US : 0
-  if (pass.startedUs === 0) pass.startedUs = at * 1000 - doubtUs
-  return { seenUs: at * 1000, sinceUs: last?.startedUs ?? Infinity }
-}
-
-/** Made since the last whole look began, as far as it says when it was made; in the first pass all is old. */
-function isNew({ last }: VaultCursor, createdAt: string | undefined, { sinceUs }: Sighting): boolean {
-  if (last === null) return false
-  const createdUs = parseInstantText(createdAt ?? '')
-  return Number.isNaN(createdUs) || createdUs >= sinceUs
 }
