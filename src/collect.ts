@@ -52,7 +52,7 @@ export async function collectOnce(
     for (let next = await parts.next(); !next.done;) {
       const part = next.value
       fault ??= part.fault
-      const notes = isGoodEnd(part) && !fault ? collector.reads?.notes() : undefined
+      const notes = collector.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
       const appended = await (kept
         ? appendInRoom(collector, part, notes, signal)
         : append(collector, part, notes))

@@ -1,4 +1,4 @@
-// When a source was last read, kept in the journal: a restart forgets what the board knew, and "never" would be untrue until the next poll.
+// When a source was last read and last had a gap, kept in the journal: a restart forgets what the board knew, and "never" would be untrue until the next poll.
 import type { Clock } from './model/clock.ts'
 import type { Journal, Note } from './model/journal.ts'
 import type { Origin } from './model/source.ts'
@@ -7,8 +7,8 @@ import type { SourceWatch } from './model/watch.ts'
 export interface KeptReads {
   /** to be told instead of the watch given: it passes all on */
   readonly watch: SourceWatch
-  /** What the part that ends a good read puts into its own transaction: no commit more. */
-  notes(): readonly Note[]
+  /** What a part puts into its own transaction, no commit more. `good`: it ends a read that went well; `gaps`: it met so many. */
+  notes(good: boolean, gaps: number): readonly Note[]
   /** Tells the watch what an earlier process knew. Once, before the first read. */
   recall(): Promise<void>
 }
@@ -18,16 +18,22 @@ interface Around {
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Two instants, epoch ms: `read caught-up`. */
-const SHAPE = /^(\d{1,16}) (\d{1,16})$/
+/** Instants, epoch ms; two where reads are told: `read caught-up`. */
+const SHAPE = /^\d{1,16}( \d{1,16})?$/
 
 export function keptReads(
   { workspace, source }: Origin,
   watch: SourceWatch,
   { journal, clock }: Around,
 ): KeptReads {
-  const name = `read:${workspace}:${source}`
+  const [readName, gapName] = [`read:${workspace}:${source}`, `gap:${workspace}:${source}`]
   let caughtUpAt = 0
+  const instants = async (name: string): Promise<readonly number[]> => {
+    const value = (await journal.note(name)) ?? ''
+    // What lies in the future was written by a clock that has since been set back: it says nothing.
+    const believed = (at: number) => (at <= clock.now() ? at : 0)
+    return SHAPE.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
+  }
   return {
     watch: {
       ...watch,
@@ -36,13 +42,16 @@ export function keptReads(
         watch.caughtUp()
       },
     },
-    notes: () => [{ name, value: `${clock.now()} ${caughtUpAt}` }],
+    notes(good, gaps) {
+      const now = clock.now()
+      const read = good ? [{ name: readName, value: `${now} ${caughtUpAt}` }] : []
+      return gaps > 0 ? [...read, { name: gapName, value: String(now) }] : read
+    },
     async recall() {
-      const [, ...instants] = SHAPE.exec((await journal.note(name)) ?? '') ?? []
-      // What lies in the future was written by a clock that has since been set back: it says nothing.
-      const [readAt = 0, knownAt = 0] = instants.map(Number).map((at) => (at <= clock.now() ? at : 0))
+      const [readAt = 0, knownAt = 0] = await instants(readName)
+      const [gapAt = 0] = await instants(gapName)
       caughtUpAt ||= knownAt
-      if (readAt > 0) watch.recalled(readAt, knownAt)
+      watch.recalled({ readAt, caughtUpAt: knownAt, gapAt })
     },
   }
 }

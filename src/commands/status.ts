@@ -98,7 +98,7 @@ export function statusText(report: StatusReport, colours = false): string {
     `${plain(report.sentence)}\n`,
     sourceLines(report, ago, paint),
     sinkLines(report.sinks, ago, paint),
-    journalLine(report),
+    journalLine(report) + gapLines(report) + findingLines(report),
     `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
   ].join('\n')
 }
@@ -153,3 +153,27 @@ function journalLine({ journal }: StatusReport): string {
   const left = strangers.length > 0 ? `\n  left the configuration: ${plain(strangers.join(', '))}` : ''
   return `JOURNAL  ${countText(entries, 'entries')} owed, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
 }
+
+function gapLines({ workspaces }: StatusReport): string {
+  return workspaces
+    .flatMap(({ name, sources }) => sources.map((source) => ({ ...source, workspace: name })))
+    .flatMap(({ workspace, name, last_gap_at: at }) =>
+      at ? [`  possible gap: last in ${plain(workspace)} ${name}, found ${instantOf(at)}\n`] : [],
+    )
+    .join('')
+}
+
+/** Of these the last few: the way to them is the entry in the SIEM. */
+const SHOWN_FINDINGS = 3
+
+/** A daemon of an older version names none. */
+function findingLines({ findings = [] }: Partial<StatusReport>): string {
+  const told = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
+    const of = entry_at === null ? '' : ` of ${instantOf(entry_at)}`
+    return `  ${kind.replace('_', ' ')}: entry ${plain(entry_id)}${of} in ${plain(workspace)} ${plain(source)}\n`
+  })
+  const rest = findings.length - told.length
+  return told.join('') + (rest > 0 ? '  more of them: --json\n' : '')
+}
+
+const instantOf = (iso: string) => `${iso.slice(0, 19).replace('T', ' ')} UTC`

@@ -18,7 +18,7 @@ export function prepareAppend(db: Database) {
     quarantine: db.prepare(
       'INSERT OR IGNORE INTO quarantine (source, reason, total_bytes, sha256, kept_at, bytes) VALUES (?, ?, ?, ?, ?, ?)',
     ),
-    finding: db.prepare('INSERT INTO findings (source, kind, entry_id, found_at) VALUES (?, ?, ?, ?)'),
+    finding: db.prepare('INSERT INTO findings (source, kind, entry_id, found_at, at) VALUES (?, ?, ?, ?, ?)'),
     count: db.prepare(
       `INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET new = new + excluded.new, late = late + excluded.late,
        known = known + excluded.known, filtered = filtered + excluded.filtered, quarantined = quarantined + excluded.quarantined`,
@@ -83,7 +83,7 @@ function writeFindings(
   let written = 0
   for (const { kind, index } of part.findings) {
     if (fresh?.includes(index) === false) continue
-    finding.run(source, kind, idBytes(part.entries, index), now)
+    finding.run(source, kind, idBytes(part.entries, index), now, part.entries.at(index))
     written++
   }
   return written

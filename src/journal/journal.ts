@@ -25,6 +25,9 @@ import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay } from './replay.ts'
 import * as quarantine from './quarantine.ts'
 
+/** So many are told with the totals; all of them stay. */
+const LAST_FINDINGS = 10
+
 interface Totals {
   quarantined: number
   gaps: number
@@ -41,8 +44,8 @@ function prepare(db: Database) {
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
     findings: db.prepare<
       [number],
-      { source: number; kind: 'foreign_fetch'; entry_id: Buffer; found_at: number }
-    >('SELECT source, kind, entry_id, found_at FROM findings ORDER BY id DESC LIMIT ?'),
+      { source: number; kind: 'foreign_fetch'; entry_id: Buffer; at: number | null; found_at: number }
+    >('SELECT source, kind, entry_id, at, found_at FROM findings ORDER BY id DESC LIMIT ?'),
     notes: prepareNotes(db),
     totals: db.prepare<[], Totals>(
       `SELECT (SELECT count(*) FROM quarantine) AS quarantined, (SELECT total(gaps) FROM sources) AS gaps,
@@ -56,6 +59,7 @@ export class SqliteJournal implements Journal {
   readonly #statements: ReturnType<typeof prepare>
   readonly #arrivals: Arrivals
   readonly #totals: Totals
+  #lastFindings: readonly FindingRecord[]
   #closed = false
 
   constructor(core: Core) {
@@ -63,6 +67,7 @@ export class SqliteJournal implements Journal {
     this.#statements = prepare(core.db)
     this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
     this.#totals = { quarantined: 0, gaps: 0, findings: 0, ...this.#statements.totals.get() }
+    this.#lastFindings = this.#findings(LAST_FINDINGS)
   }
 
   async cursor(origin: Origin) {
@@ -78,6 +83,7 @@ export class SqliteJournal implements Journal {
     this.#totals.quarantined += appended.quarantined
     this.#totals.findings += appended.findings
     this.#totals.gaps += part.gaps
+    if (appended.findings > 0) this.#lastFindings = this.#findings(LAST_FINDINGS)
     if (appended.added + appended.late > 0) this.#arrivals.wake()
     return appended
   }
@@ -167,13 +173,18 @@ export class SqliteJournal implements Journal {
     return this.#core.transactions.read(() => this.#statements.quarantine.raw.get(id))
   }
 
-  async findings(limit: number): Promise<readonly FindingRecord[]> {
+  async findings(limit: number) {
+    return this.#findings(limit)
+  }
+
+  #findings(limit: number): readonly FindingRecord[] {
     const { origins, transactions } = this.#core
     return transactions.read(() =>
-      this.#statements.findings.all(limit).map(({ source, kind, entry_id, found_at }) => ({
+      this.#statements.findings.all(limit).map(({ source, kind, entry_id, at, found_at }) => ({
         origin: origins.origin(source),
         kind,
         entryId: entry_id.toString(),
+        entryUs: at ?? undefined,
         foundAt: found_at,
       })),
     )
@@ -220,6 +231,7 @@ export class SqliteJournal implements Journal {
       sinks: transactions.read(() => ledger.positions()),
       strangers: ledger.strangers,
       ...this.#totals,
+      lastFindings: this.#lastFindings,
     }
   }
 

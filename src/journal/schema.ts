@@ -55,6 +55,10 @@ const migrations: readonly string[] = [
   ALTER TABLE sinks ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE dead_letters ADD COLUMN replay INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  -- The entry's own time, µs; null: found before it was kept.
+  ALTER TABLE findings ADD COLUMN at INTEGER;
+  `,
 ]
 
 /** Brings the file to today's schema; each step lands with its number or not at all. */

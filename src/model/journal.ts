@@ -211,12 +211,16 @@ export interface JournalStats {
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number
+  /** the newest of them first; a few */
+  readonly lastFindings: readonly FindingRecord[]
 }
 
 export interface FindingRecord {
   readonly origin: Origin
   readonly kind: Finding['kind']
   readonly entryId: string
+  /** the entry's own time, µs; undefined: found by a version that did not keep it */
+  readonly entryUs: number | undefined
   /** epoch ms */
   readonly foundAt: number
 }

@@ -11,6 +11,13 @@ export type SinkState = (typeof sinkStates)[number]
 /** Bounds of `auditferry_delivery_seconds`: from seconds of a live feed to the weeks of a backlog. */
 export const deliveryBucketsSeconds = [1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800] as const
 
+/** When each last was, epoch ms; 0: never. */
+export interface Recalled {
+  readonly readAt: number
+  readonly caughtUpAt: number
+  readonly gapAt: number
+}
+
 /** Instants are epoch ms unless their name ends in Us. */
 export interface SourceWatch {
   state(state: SourceState, error?: ConnectorError): void
@@ -20,8 +27,8 @@ export interface SourceWatch {
   appended(appended: Appended): void
   success(): void
   caughtUp(): void
-  /** What an earlier process knew: when a read last succeeded, and when all was read; 0: never. Before the first read, if at all. */
-  recalled(readAt: number, caughtUpAt: number): void
+  /** What an earlier process knew; before the first read, if at all. */
+  recalled(last: Recalled): void
   /** the newest entry's own time that we know of */
   head(atUs: number): void
   /** the own time of the last entry read in order */

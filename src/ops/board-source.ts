@@ -33,6 +33,7 @@ interface Memory {
   backlogUs: number
   newEntries: number
   gaps: number
+  lastGapAt: number
   findings: number
   aliveAt: number
 }
@@ -96,6 +97,7 @@ function counting(memory: Memory, metrics: SourceMetrics, own: Own, alive: () =>
     },
     gap(count) {
       memory.gaps += count
+      memory.lastGapAt = alive()
       metrics.gaps.inc(own, count)
     },
     ownFetch(latenessMs) {
@@ -120,7 +122,8 @@ function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => 
       metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
       updateLag()
     },
-    recalled(readAt, caughtUpAt) {
+    recalled({ readAt, caughtUpAt, gapAt }) {
+      memory.lastGapAt ||= gapAt
       memory.lastSuccessAt ||= readAt
       memory.caughtUpAt ||= caughtUpAt
       metrics.lastSuccess.set(own, memory.lastSuccessAt / 1000)
@@ -181,6 +184,7 @@ export function openBoardSource(
     backlogUs: 0,
     newEntries: 0,
     gaps: 0,
+    lastGapAt: 0,
     findings: 0,
     aliveAt: clock.now(),
   }
@@ -212,6 +216,7 @@ export function openBoardSource(
         progress: progress(memory),
         new_entries: memory.newEntries,
         gaps: memory.gaps,
+        last_gap_at: isoOrNull(memory.lastGapAt),
         findings: memory.findings,
         error,
       }

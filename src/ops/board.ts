@@ -1,11 +1,12 @@
 // The board: what every reader and shipper last told, kept for /status and counted for /metrics.
 import type { Clock } from '../model/clock.ts'
 import type { ConnectorError } from '../model/errors.ts'
-import type { JournalStats } from '../model/journal.ts'
+import type { FindingRecord, JournalStats } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { Origin } from '../model/source.ts'
 import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../model/watch.ts'
 import type { Secret } from '../model/secret.ts'
+import { isoFromUs } from '../model/time.ts'
 import { rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardCanary } from './board-canary.ts'
 import { openBoardSink } from './board-sink.ts'
@@ -17,7 +18,14 @@ import { masker } from './mask.ts'
 import type { Metrics } from './metrics.ts'
 import { openRecentErrors } from './recent-errors.ts'
 import { sentenceOf } from './status.ts'
-import type { BackfillStatus, BudgetStatus, JournalStatus, StatusReport, WorkspaceStatus } from './status.ts'
+import type {
+  BackfillStatus,
+  BudgetStatus,
+  FindingStatus,
+  JournalStatus,
+  StatusReport,
+  WorkspaceStatus,
+} from './status.ts'
 
 export interface BoardOptions {
   readonly clock: Clock
@@ -55,6 +63,7 @@ const nothing: JournalStats = {
   quarantined: 0,
   gaps: 0,
   findings: 0,
+  lastFindings: [],
 }
 
 function workspacesOf(sources: readonly BoardSource[], budget: BoardOptions['budget']): WorkspaceStatus[] {
@@ -86,6 +95,12 @@ function lastKnown(journalStats: () => JournalStats): () => JournalStats {
 function journalStatus(stats: JournalStats, paused: boolean): JournalStatus {
   const { entries, bytes, capacityBytes, quarantined, gaps, findings, strangers } = stats
   return { entries, bytes, capacity_bytes: capacityBytes, paused, quarantined, gaps, findings, strangers }
+}
+
+/** Who it was is content, and stays where the entry is: here stands what it takes to find it there. */
+function findingStatus({ origin, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
+  const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
+  return { ...origin, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
 }
 
 function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
@@ -140,7 +155,7 @@ export function openBoard(options: BoardOptions): Board {
       metrics.configReloaded(false)
     },
     status() {
-      const { workspaces, journal, sinks: sinkStatuses } = look()
+      const { stats, workspaces, journal, sinks: sinkStatuses } = look()
       const states = [...workspaces.flatMap((workspace) => workspace.sources), ...sinkStatuses]
       const head = {
         version,
@@ -151,9 +166,9 @@ export function openBoard(options: BoardOptions): Board {
       const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
       const sentence = sentenceOf({ ...head, ...parts })
       const kept = {
+        findings: stats.lastFindings.map(findingStatus),
         backfills: backfills?.() ?? [],
-        errors: memory.errors.status(),
-        history: history.status(),
+        ...{ errors: memory.errors.status(), history: history.status() },
       }
       return { ...head, sentence, ...parts, ...kept }
     },

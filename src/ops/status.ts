@@ -1,5 +1,6 @@
 // What /status says: its shape, and the one sentence that a person reads first at three in the morning.
 import type { ErrorCode } from '../model/errors.ts'
+import type { FindingRecord } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
 import type { HistoryStatus } from './history.ts'
@@ -27,6 +28,8 @@ export interface SourceStatus {
   /** since this process started */
   readonly new_entries: number
   readonly gaps: number
+  /** when a possible gap was last found, before this start too */
+  readonly last_gap_at: Instant
   readonly findings: number
   readonly error: FaultStatus | null
 }
@@ -70,6 +73,17 @@ export interface JournalStatus {
   readonly strangers: readonly string[]
 }
 
+/** An entry that a person should look up: where it is stored, it says who and from where. Newest first, a few. */
+export interface FindingStatus {
+  readonly workspace: string
+  readonly source: string
+  readonly kind: FindingRecord['kind']
+  readonly entry_id: string
+  /** the entry's own time; null: not kept */
+  readonly entry_at: Instant
+  readonly found_at: string
+}
+
 /** A span of time that is read again on somebody's word, beside what is read anyway. */
 export interface BackfillStatus {
   readonly workspace: string
@@ -93,6 +107,7 @@ export interface StatusReport {
   readonly journal: JournalStatus
   /** when a changed configuration could not be taken, and the old one went on; null: never since the start */
   readonly config_refused_at: Instant
+  readonly findings: readonly FindingStatus[]
   readonly backfills: readonly BackfillStatus[]
   /** newest first */
   readonly errors: readonly ErrorStatus[]
@@ -130,7 +145,7 @@ function secondsSince(instant: string, report: Told): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-export type Told = Omit<StatusReport, 'sentence' | 'backfills' | 'errors' | 'history'>
+export type Told = Omit<StatusReport, 'sentence' | 'findings' | 'backfills' | 'errors' | 'history'>
 
 function why(error: FaultStatus | null): string {
   return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''

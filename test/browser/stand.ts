@@ -58,6 +58,7 @@ export async function openStand() {
     entries: Math.max(owed.siem, owed.archive),
     bytes: 3 * MIB + Math.max(owed.siem, owed.archive) * 40_000,
     ...{ capacityBytes: 256 * MIB, full: false, strangers: [], quarantined: 0, gaps: 0, findings: 0 },
+    lastFindings: [],
     sinks: [position('siem'), position('archive')],
     ...more,
   })

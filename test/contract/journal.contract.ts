@@ -253,7 +253,11 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect((await journal.findings(10)).map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
         expect((await journal.findings(1))[0]).toEqual({
           ...{ origin: audit, kind: 'foreign_fetch', entryId: uuid(3), foundAt: clock.nowMs },
+          entryUs: spec(3).at,
         })
+        expect(journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
+        await journal.append(part([spec(5)], { findings: [{ kind: 'foreign_fetch', index: 0 }] }))
+        expect(journal.stats().lastFindings[0]).toMatchObject({ entryId: uuid(5), entryUs: spec(5).at })
       })
 
       it('what is quarantined can be listed without its bytes, page by page, and read by its id', async () => {

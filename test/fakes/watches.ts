@@ -1,7 +1,7 @@
 // Watches that remember what the conductors told them.
 import type { ConnectorError } from '../../src/model/errors.ts'
 import type { Appended } from '../../src/model/journal.ts'
-import type { SinkState, SinkWatch, SourceState, SourceWatch } from '../../src/model/watch.ts'
+import type { Recalled, SinkState, SinkWatch, SourceState, SourceWatch } from '../../src/model/watch.ts'
 
 export class SourceNotes implements SourceWatch {
   readonly states: SourceState[] = []
@@ -15,7 +15,7 @@ export class SourceNotes implements SourceWatch {
   cursorUs = 0
   gaps = 0
   readonly latenesses: number[] = []
-  readonly recalls: [readAt: number, caughtUpAt: number][] = []
+  readonly recalls: Recalled[] = []
 
   state(state: SourceState, error?: ConnectorError): void {
     this.states.push(state)
@@ -36,8 +36,8 @@ export class SourceNotes implements SourceWatch {
   caughtUp(): void {
     this.caughtUps++
   }
-  recalled(readAt: number, caughtUpAt: number): void {
-    this.recalls.push([readAt, caughtUpAt])
+  recalled(last: Recalled): void {
+    this.recalls.push(last)
   }
   head(atUs: number): void {
     this.headUs = atUs

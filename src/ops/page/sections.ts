@@ -1,6 +1,6 @@
 // What stands below the rows: what waits for a person, the last errors, the configuration.
 import { countText } from '../status.ts'
-import type { StatusReport } from '../status.ts'
+import type { FindingStatus, StatusReport } from '../status.ts'
 import type { ErrorStatus } from '../recent-errors.ts'
 import { tableHtml } from './table.ts'
 import { agoHtml, countHtml, escapeHtml, soft, verbatim } from './text.ts'
@@ -11,8 +11,28 @@ interface Matter {
   readonly what: string
   /** plain text: what to do about it */
   readonly advice?: string
+  /** HTML, each on a line of its own */
+  readonly details?: readonly string[]
   /** what to type */
   readonly command?: string
+}
+
+const timeHtml = (iso: string) => `<time datetime="${escapeHtml(iso)}">${escapeHtml(iso)}</time>`
+
+function gapsHtml({ workspaces }: StatusReport): string[] {
+  return workspaces.flatMap(({ name: workspace, sources }) =>
+    sources.flatMap(({ name, last_gap_at: at }) =>
+      at === null ? [] : [`${verbatim(`${workspace} ${name}`)}: the last found ${timeHtml(at)}`],
+    ),
+  )
+}
+
+const SHOWN_FINDINGS = 5
+
+/** By its id and time it is found in the SIEM, where it says who and from where. */
+function findingHtml({ workspace, source, entry_id, entry_at, found_at }: FindingStatus): string {
+  const at = entry_at ?? found_at
+  return `${verbatim(`${workspace} ${source}`)}: entry <code>${escapeHtml(entry_id)}</code> of ${timeHtml(at)}`
 }
 
 function matters(report: StatusReport): Matter[] {
@@ -37,12 +57,15 @@ function matters(report: StatusReport): Matter[] {
       count: gaps,
       what: `<b>${countText(gaps, 'possible gaps')}</b>: entries that may have been missed for good`,
       advice: "compare that day's number of entries with the API's own view",
+      details: gapsHtml(report),
     },
     {
       key: 'findings',
       count: findings,
       what: `<b>${countText(findings, 'findings')}</b>: somebody else fetched the log under the key's user`,
-      advice: 'name a known tool in expected_user_agents, or rotate the key',
+      advice:
+        'look the entries up where they were delivered: a known tool goes into expected_user_agents; if not known, rotate the key',
+      details: report.findings.slice(0, SHOWN_FINDINGS).map(findingHtml),
     },
     {
       key: 'strangers',
@@ -69,10 +92,10 @@ function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
 }
 
 export function mattersHtml(report: StatusReport): string {
-  const items = matters(report).map(({ key, what, advice, command }) => {
+  const items = matters(report).map(({ key, what, advice, details = [], command }) => {
     const then =
       command === undefined ? soft(escapeHtml(advice ?? '')) : `<code>${escapeHtml(command)}</code>`
-    return `<li data-key="${escapeHtml(key)}">${what}<br>${then}</li>`
+    return `<li data-key="${escapeHtml(key)}">${[what, ...details, then].join('<br>')}</li>`
   })
   const inner =
     items.length > 0

@@ -6,6 +6,7 @@ import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { ErrorCode } from '../../../src/model/errors.ts'
 import type { Cursor, Part, Source } from '../../../src/model/source.ts'
+import type { Recalled } from '../../../src/model/watch.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
@@ -123,7 +124,7 @@ function remembering(quay: Quay, source: FakeSource) {
   const told = {
     ...silentWatch,
     caughtUp: () => notes.caughtUp(),
-    recalled: (...at: [number, number]) => notes.recalled(...at),
+    recalled: (last: Recalled) => notes.recalled(last),
   }
   const reads = keptReads(origin, told, quay)
   return { notes, reads, ...collectorOf(quay, source, { reads, watch: reads.watch }) }
@@ -138,7 +139,7 @@ it('when a read last succeeded lands with its last part, and the next process is
   expect(first.notes.caughtUps).toBe(1)
   const next = remembering(quay, source)
   await next.reads.recall()
-  expect(next.notes.recalls).toEqual([[START, START]])
+  expect(next.notes.recalls).toEqual([{ readAt: START, caughtUpAt: START, gapAt: 0 }])
   // What was known of being caught up goes on to the process after that.
   await collectOnce(next.collector, 'six', never)
   expect(await quay.journal.note('read:acme:audit')).toBe(`${START} ${START}`)
@@ -160,7 +161,7 @@ it.each([
   const { collector, reads, notes } = remembering(quay, source)
   await expect(collectOnce(collector, undefined, never)).rejects.toThrow()
   await reads.recall()
-  expect(notes.recalls).toEqual([])
+  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
 })
 
 it.each([`${START + MINUTE} 0`, 'not a time', ''])('a kept success of %j says nothing', async (value) => {
@@ -168,7 +169,17 @@ it.each([`${START + MINUTE} 0`, 'not a time', ''])('a kept success of %j says no
   await quay.journal.putNote('read:acme:audit', value)
   const { reads, notes } = remembering(quay, new FakeSource(() => []))
   await reads.recall()
-  expect(notes.recalls).toEqual([])
+  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
+})
+
+it('when a gap was last met lands with it, in a bad page too', async () => {
+  const quay = await openQuay()
+  const fault = new ConnectorError('bad_reply', 'bad')
+  const source = new FakeSource(() => [page(1, 1, { gaps: 1, cursor: 'one', fault })])
+  const { collector, reads, notes } = remembering(quay, source)
+  await expect(collectOnce(collector, undefined, never)).rejects.toThrow()
+  await reads.recall()
+  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: START }])
 })
 
 it('a page that cannot be kept is left: its request is closed', async () => {

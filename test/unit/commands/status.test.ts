@@ -7,7 +7,7 @@ import type { Journal } from '../../../src/model/journal.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import { logOf } from '../../contract/journal-parts.ts'
-import { openHouse, settle } from '../ops/board-fixture.ts'
+import { openHouse, settle, startAt } from '../ops/board-fixture.ts'
 import { until } from '../app/house.ts'
 import { openStand } from './stand.ts'
 
@@ -132,4 +132,19 @@ test('colours are for screens: the same words, the states painted', async () => 
   expect(plain).not.toContain('\u001b')
   expect(painted).toMatch(/\u001b\[31mfailing *\u001b\[0m/)
   expect(painted.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
+})
+
+test('a finding says which entry to look up in the SIEM, and that there are more', async () => {
+  const { journal: kept, source } = await startDaemon()
+  const lastFindings = [4, 3, 2, 1].map((n) => ({
+    origin: { workspace: 'acme', source: 'audit' } as const,
+    ...({ kind: 'foreign_fetch', entryId: `id-${n}\u001b`, foundAt: startAt } as const),
+    entryUs: n === 4 ? startAt * 1000 : undefined,
+  }))
+  kept.stats = { ...kept.stats, findings: 4, lastFindings }
+  source.gap(1)
+  await ask()
+  expect(stand.heard().stdout).toContain(
+    '4 findings\n  possible gap: last in acme audit, found 2026-11-21 10:00:00 UTC\n  foreign fetch: entry id-4? of 2026-11-21 10:00:00 UTC in acme audit\n  foreign fetch: entry id-3? in acme audit\n  foreign fetch: entry id-2? in acme audit\n  more of them: --json\n',
+  )
 })

@@ -27,6 +27,7 @@ export const fakeStats: JournalStats = {
   quarantined: 0,
   gaps: 0,
   findings: 0,
+  lastFindings: [],
 }
 
 /** One workspace with an audit source read every 30 s, and one file sink. */

@@ -33,6 +33,7 @@ describe('/status', () => {
               progress: null,
               new_entries: 0,
               gaps: 0,
+              last_gap_at: null,
               findings: 0,
               error: null,
             },
@@ -64,6 +65,7 @@ describe('/status', () => {
         strangers: [],
       },
       config_refused_at: null,
+      findings: [],
       backfills: [],
       errors: [],
       history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },
@@ -156,15 +158,36 @@ describe('/status', () => {
   it('what an earlier process read stands until this one has read', () => {
     const house = openHouse()
     house.clock.pass(600_000)
-    house.source.recalled(startAt, startAt - 1000)
+    house.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
     house.source.state('idle')
     const told = () => house.board.status().workspaces[0]?.sources[0]
     expect(told()).toMatchObject({
       last_success_at: '2026-11-21T10:00:00.000Z',
       caught_up_at: '2026-11-21T09:59:59.000Z',
+      ...{ gaps: 0, last_gap_at: '2026-11-21T09:59:58.000Z' },
     })
+    house.source.gap(1)
+    expect(told()).toMatchObject({ gaps: 1, last_gap_at: '2026-11-21T10:10:00.000Z' })
     house.source.success()
     expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
+  })
+
+  it('a finding is told by its entry and its time, by nobody’s name', () => {
+    const { board, journal } = openHouse()
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
+    journal.stats = {
+      ...fakeStats,
+      lastFindings: [
+        { ...found, entryId: 'b', entryUs: (startAt - 1500) * 1000 },
+        { ...found, entryId: 'a', entryUs: undefined },
+      ],
+    }
+    const told = { ...origin, kind: 'foreign_fetch', found_at: '2026-11-21T10:00:00.000Z' }
+    expect(board.status().findings).toEqual([
+      { ...told, entry_id: 'b', entry_at: '2026-11-21T09:59:58.500Z' },
+      { ...told, entry_id: 'a', entry_at: null },
+    ])
   })
 
   it('a held source is named with its reason and since when', () => {

@@ -129,9 +129,25 @@ describe('the status page', () => {
     expect(unclosed(page)).toEqual([])
   })
 
+  it('names the entries of findings, with their time, as text and not more', () => {
+    const finding = { workspace: 'acme', source: 'audit', kind: 'foreign_fetch' } as const
+    const found_at = '2026-11-21T09:00:00.000Z'
+    const findings = [
+      { ...finding, entry_id: 'e1', entry_at: '2026-11-21T08:59:58.000Z', found_at },
+      ...[2, 3, 4, 5, 6].map((n) => ({ ...finding, entry_id: `<e${n}>`, entry_at: null, found_at })),
+    ]
+    const page = renderPage({ ...calm, journal: { ...calm.journal, findings: 6 }, findings })
+    const text = textOf(main(page))
+    expect(text).toContain('acme audit : entry e1 of 2026-11-21T08:59:58.000Z')
+    expect(text).toContain('entry &lt;e5&gt; of 2026-11-21T09:00:00.000Z')
+    expect(text).not.toContain('e6')
+    expect(unclosed(page)).toEqual([])
+  })
+
   it('names what waits for a person, and what to do about each', () => {
     const page = renderPage({
-      ...withSink({ dead_letters: 2 }),
+      ...withSource({ last_gap_at: '2026-11-21T07:00:00.000Z' }),
+      ...{ sinks: withSink({ dead_letters: 2 }).sinks },
       journal: { ...calm.journal, quarantined: 1, gaps: 3, findings: 4, strangers: ['old'] },
     })
     const text = textOf(page)
@@ -139,6 +155,7 @@ describe('the status page', () => {
       '2 dead letters at archive',
       '1 element quarantined',
       '3 possible gaps',
+      'acme audit : the last found 2026-11-21T07:00:00.000Z',
       '4 findings',
       ': old',
     ])

@@ -12,6 +12,7 @@ export const calmSource: SourceStatus = {
   progress: null,
   new_entries: 4663,
   gaps: 0,
+  last_gap_at: null,
   findings: 0,
   error: null,
 }
@@ -41,6 +42,7 @@ export const calm: StatusReport = {
     ...{ entries: 0, bytes: 0, capacity_bytes: 2 ** 31, paused: false },
     ...{ quarantined: 0, gaps: 0, findings: 0, strangers: [] },
   },
+  findings: [],
   backfills: [],
   errors: [],
   config_refused_at: null,
