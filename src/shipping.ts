@@ -36,7 +36,9 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const { outside, journal, board } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
-  const opened = openSink(shared.config, config, outside, log)
+  // Nothing is connected to, and so no certificate seen, before somebody watches.
+  const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
+  const opened = openSink(shared.config, config, outside, log, seen)
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
   const watch = board.sink(config.name, config.type, sink.assurance, sinkLingerMs(config))
@@ -90,6 +92,7 @@ export function openSink(
   config: SinkConfig,
   outside: Outside,
   log: Log,
+  certificateEnds: SinkDeps['certificateEnds'] = () => undefined,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: Network[] = []
@@ -110,6 +113,7 @@ export function openSink(
       return connection
     },
     datagrams: (to) => outside.datagrams(to),
+    certificateEnds,
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),
@@ -124,6 +128,16 @@ export function openSink(
       for (const connection of connections) connection.destroy()
       await Promise.allSettled(networks.map((network) => network.close()))
     },
+  }
+}
+
+/** Of several certificates the one that ends first; a new one in the place of another counts alone. */
+function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
+  const ends = new Map<string, number>()
+  return (which, endsAt) => {
+    if (ends.get(which) === endsAt) return
+    ends.set(which, endsAt)
+    tell(Math.min(...ends.values()))
   }
 }
 

@@ -18,6 +18,8 @@ export interface SinkDeps {
   /** A stream of the sink's own. */
   readonly connect: Connect
   readonly datagrams: OpenDatagrams
+  /** Told whenever a certificate was seen: which one, and when it ends (epoch ms). Absent: nobody counts. */
+  readonly certificateEnds?: (which: string, endsAt: number) => void
   /** Where `stdout` writes; resolves when the bytes were taken. */
   print(bytes: Uint8Array): Promise<void>
   readonly compress: (bytes: Uint8Array) => Promise<Uint8Array>

@@ -71,4 +71,6 @@ export interface SinkWatch {
   /** entries whose delay from own time to acceptance falls into one bucket of `deliveryBucketsSeconds`: their mean, and how many */
   delivered(delayMs: number, entries: number): void
   success(): void
+  /** Epoch ms: the earliest end of the certificates that were seen on the way to the receiver. */
+  certificateEnds(endsAt: number): void
 }

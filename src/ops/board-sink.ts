@@ -32,8 +32,8 @@ export interface SinkFacts {
 const endsAll = (code: ErrorCode): boolean => ['exit', 'stop'].includes(actionOf(code))
 
 function prepareSeries(metrics: SinkMetrics, sink: string): void {
-  for (const gauge of [metrics.owed, metrics.lag, metrics.lastSuccess, metrics.deadLetters])
-    gauge.set({ sink }, 0)
+  const { owed, lag, lastSuccess, deadLetters, certificateExpiry } = metrics
+  for (const gauge of [owed, lag, lastSuccess, deadLetters, certificateExpiry]) gauge.set({ sink }, 0)
   for (const outcome of sinkOutcomes) metrics.entries.inc({ sink, outcome }, 0)
   for (const reason of errorCodes) if (!endsAll(reason)) metrics.retries.inc({ sink, reason }, 0)
   metrics.requestDuration.zero({ sink })
@@ -49,6 +49,14 @@ function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, de
   metrics.owed.set({ sink }, entries)
   metrics.lag.set({ sink }, lagSeconds)
   metrics.deadLetters.set({ sink }, deadLetters)
+}
+
+function count(
+  { entries }: SinkMetrics,
+  sink: string,
+  counts: Record<(typeof sinkOutcomes)[number], number>,
+) {
+  for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
 }
 
 export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
@@ -77,9 +85,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {
       acceptedEntries += accepted
-      const counts = { accepted, dead_lettered: deadLettered, filtered }
-      for (const outcome of sinkOutcomes)
-        if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
+      count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
       // Whoever refuses entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
     },
@@ -89,6 +95,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
       metrics.lastSuccess.set({ sink }, lastSuccessAt / 1000)
       condition.succeed()
     },
+    certificateEnds: (endsAt) => metrics.certificateExpiry.set({ sink }, endsAt / 1000),
   }
 
   return {

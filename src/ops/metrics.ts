@@ -151,6 +151,11 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
       'Entries parked because the receiver refuses them for good',
       'sink',
     ),
+    certificateExpiry: gauge(
+      'sink_certificate_expiry_timestamp_seconds',
+      "When the first of the certificates ends that a delivery showed, the receiver's or ours; 0: none seen",
+      'sink',
+    ),
     delivery: new WeightedHistogram({
       name: 'auditferry_delivery_seconds',
       help: "From an entry's own time to the sink's acceptance",

@@ -1,6 +1,4 @@
-// Certificates that end soon: told in the log once a day from 30 days on, and in words for `check`; also of sinks over HTTP, which see none of their own.
-import type { Clock } from '../model/clock.ts'
-import type { Log } from '../model/log.ts'
+// When certificates end: told to whoever counts, in the log once a day from 30 days on, and in words for `check`; also of sinks over HTTP, which see none of their own.
 import type { CheckResult } from '../model/sink.ts'
 import type { SinkDeps } from '../model/sink-kind.ts'
 import { type Address, addressOf, type Connection, hostPort, type TlsOptions } from '../model/socket.ts'
@@ -25,25 +23,28 @@ function certificatesOf(ends: Ends): readonly Certificate[] {
   return all.flatMap(({ whose, endsAt }) => (endsAt === undefined ? [] : [{ whose, endsAt }]))
 }
 
+/** What looking at certificates takes from outside. */
+export type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
+
 export class Expiry {
-  readonly #clock: Clock
-  readonly #log: Log
+  readonly #deps: ExpiryDeps
   readonly #where: string
   readonly #toldAt = new Map<string, number>()
 
-  constructor(where: string, clock: Clock, log: Log) {
+  constructor(where: string, deps: ExpiryDeps) {
     this.#where = where
-    this.#clock = clock
-    this.#log = log
+    this.#deps = deps
   }
 
   /** May be asked as often as one likes. */
   look(ends: Ends): void {
-    const now = this.#clock.now()
+    const { clock, log, certificateEnds } = this.#deps
+    const now = clock.now()
     for (const { whose, endsAt } of certificatesOf(ends)) {
+      certificateEnds?.(`${this.#where} ${whose}`, endsAt)
       if (endsAt - now > AHEAD_MS || now - (this.#toldAt.get(whose) ?? -Infinity) < DAY_MS) continue
       this.#toldAt.set(whose, now)
-      this.#log.warn('A certificate ends soon: renew it in time, its files are read again by themselves', {
+      log.warn('A certificate ends soon: renew it in time, its files are read again by themselves', {
         certificate: whose,
         receiver: this.#where,
         ends: new Date(endsAt).toISOString(),
@@ -54,7 +55,7 @@ export class Expiry {
 
   /** One result for each certificate that the connection has; not ok where it has ended. */
   results(ends: Ends): readonly CheckResult[] {
-    const now = this.#clock.now()
+    const now = this.#deps.clock.now()
     return certificatesOf(ends).map(({ whose, endsAt }) => {
       const days = Math.floor((endsAt - now) / DAY_MS)
       const until = `ends on ${dayText(endsAt)}, in ${days} days`
@@ -75,7 +76,7 @@ export class Certificates {
   /** by origin */
   readonly #behind: ReadonlyMap<string, Looked>
   readonly #tls: TlsOptions
-  readonly #deps: Pick<SinkDeps, 'clock' | 'log' | 'connect'>
+  readonly #deps: ExpiryDeps & Pick<SinkDeps, 'connect'>
   readonly #closed = new AbortController()
   #looking = false
   /** epoch ms */
@@ -84,7 +85,7 @@ export class Certificates {
   constructor(
     urls: readonly string[],
     tls: TlsOptions | undefined,
-    deps: Pick<SinkDeps, 'clock' | 'log' | 'connect'>,
+    deps: ExpiryDeps & Pick<SinkDeps, 'connect'>,
   ) {
     this.#tls = tls ?? {}
     this.#deps = deps
@@ -92,7 +93,7 @@ export class Certificates {
     this.#behind = new Map(
       encrypted.map((url) => {
         const to = addressOf(url)
-        return [new URL(url).origin, { to, expiry: new Expiry(hostPort(to), deps.clock, deps.log) }]
+        return [new URL(url).origin, { to, expiry: new Expiry(hostPort(to), deps) }]
       }),
     )
   }

@@ -67,6 +67,7 @@ export class SinkNotes implements SinkWatch {
   requests = 0
   delays = 0
   successes = 0
+  certificateEndsAt = 0
 
   state(state: SinkState, error?: ConnectorError): void {
     this.states.push(state)
@@ -77,6 +78,9 @@ export class SinkNotes implements SinkWatch {
   }
   retry(reason: string): void {
     this.retries.push(reason)
+  }
+  certificateEnds(endsAt: number): void {
+    this.certificateEndsAt = endsAt
   }
   settled(counts: { accepted: number; deadLettered: number; filtered: number }): void {
     this.accepted += counts.accepted

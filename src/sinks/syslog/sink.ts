@@ -39,7 +39,7 @@ function frameOf(given: SyslogOptions, deps: SinkDeps): Frame {
 function sessionOf({ scheme, ...to }: Receiver, given: SyslogOptions, deps: SinkDeps): Session {
   const where = hostPort(to)
   const tls = scheme === 'tls' || scheme === 'relp+tls' ? (given.tls ?? {}) : undefined
-  const expiry = new Expiry(where, deps.clock, deps.log)
+  const expiry = new Expiry(where, deps)
   const session: SessionOptions = { to, where, tls, lingerMs: given.tcp_linger, expiry, deps }
   if (scheme === 'udp') return new DatagramSession(session)
   return scheme === 'tcp' || scheme === 'tls' ? new StreamSession(session) : new OverRelp(session)

@@ -10,6 +10,7 @@ import { openMock } from '../../../src/mock/mock.ts'
 import type { Clock } from '../../../src/model/clock.ts'
 import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import type { Journal } from '../../../src/model/journal.ts'
+import type { Connect } from '../../../src/model/socket.ts'
 import type { Log, LogFields } from '../../../src/model/log.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { disk } from '../../../src/ops/disk.ts'
@@ -73,6 +74,8 @@ interface HouseOptions {
   readonly fileSink?: string
   /** the file sink's disk never answers, nor hears a signal */
   readonly deadDisk?: boolean
+  /** streams that sinks ask for; absent: none ever comes about */
+  readonly connect?: Connect
 }
 
 export function openHouse(options: HouseOptions = {}) {
@@ -110,7 +113,7 @@ export function openHouse(options: HouseOptions = {}) {
     ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines) },
     disk: options.deadDisk ? { ...disk, open: never } : disk,
     network: () => ({ send, close: async () => undefined }),
-    ...{ connect: never, datagrams: never },
+    ...{ connect: options.connect ?? never, datagrams: never },
     print: async () => undefined,
     compress: async (bytes) => bytes,
   }

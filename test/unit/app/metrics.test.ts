@@ -4,7 +4,12 @@ import type { App } from '../../../src/app.ts'
 import { errorCodes } from '../../../src/model/errors.ts'
 import { sinkStates, sourceStates } from '../../../src/model/watch.ts'
 import { codeLabel, sinkOutcomes, sourceOutcomes } from '../../../src/ops/metrics.ts'
+import { FakePeer } from '../../fakes/sockets.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
 import { openHouse, reply, until } from './house.ts'
+
+const DAY_MS = 86_400_000
+const SLOW = { timeout: 10_000 }
 
 let house: ReturnType<typeof openHouse> | undefined
 let app: App | undefined
@@ -78,4 +83,27 @@ test('a hostile feed and a hostile receiver make no series of their own', async 
       if (name === 'code') expect(codeLabel(value)).toBe(value)
       else if (name === 'le') expect(value).toMatch(/^(\d+(\.\d+)?|\+Inf)$/)
       else expect(closed[name], `${name} of ${series}`).toContain(value)
+})
+
+test('when the first certificate on the way to a receiver ends is a metric of its sink; a later one in its place counts alone', async () => {
+  const peer = new FakePeer()
+  const receiver = async () => reply(200, { text: 'Success', code: 0 })
+  let aheadMs = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
+  house = openHouse({ entries: 5, receiver, connect: peer.connect, clock })
+  peer.certificateEndsAt = house.clock.now() + 20 * DAY_MS
+  peer.ownCertificateEndsAt = house.clock.now() + 10 * DAY_MS
+  app = await house.open(false)
+  const { metrics } = app
+  const shown = async () => {
+    const found = /^auditferry_sink_certificate_expiry_timestamp_seconds\{sink="siem"\} (\S+)$/m
+    return Number(found.exec(await metrics.render())?.[1])
+  }
+  expect(await shown()).toBe(0)
+  app.run().catch(() => undefined)
+  await expect.poll(shown, SLOW).toBe(peer.ownCertificateEndsAt / 1000)
+  peer.ownCertificateEndsAt = clock.now() + 90 * DAY_MS
+  aheadMs = DAY_MS
+  house.mock.add({ at: clock.now() })
+  await expect.poll(shown, SLOW).toBe(peer.certificateEndsAt / 1000)
 })

@@ -80,6 +80,7 @@ const contract = [
   'sink_last_success_timestamp_seconds',
   'sink_request_duration_seconds',
   'sink_dead_letters',
+  'sink_certificate_expiry_timestamp_seconds',
   'delivery_seconds',
   'canary_seconds',
   'canary_missing',

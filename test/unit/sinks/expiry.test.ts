@@ -46,6 +46,21 @@ describe('the daily look', () => {
     expect([peer.asked.length, told().length, peer.open]).toEqual([2, 2, 0])
   })
 
+  test('tells whoever counts of each certificate that it saw, however far its end', async () => {
+    const { peer, deps, tls } = stand()
+    peer.certificateEndsAt = 9e12
+    peer.ownCertificateEndsAt = 8e12
+    const ends: [string, number][] = []
+    const certificateEnds = (...end: [string, number]) => void ends.push(end)
+    new Certificates(['https://siem.test:8088'], tls, { ...deps, certificateEnds }).lookDaily()
+    await settled()
+    expect(ends).toEqual([
+      ["siem.test:8088 the receiver's certificate", 9e12],
+      ['siem.test:8088 our client certificate', 8e12],
+    ])
+    expect(deps.log.lines).toEqual([])
+  })
+
   test('a look that takes its time is one, and tells on the next day again', async () => {
     const { peer, deps, told, look } = stand()
     let take: (() => void) | undefined
