@@ -24,8 +24,9 @@ export interface DemoOptions {
   readonly listen?: string
 }
 
-/** Runs until the signal. Goes on from what an earlier demo left within the last hours. */
-export async function demo(world: World, options: DemoOptions): Promise<number> {
+/** Runs until the signal, or until nobody can read what it says any more. Goes on from what an earlier demo left within the last hours. */
+export async function demo(outer: World, options: DemoOptions): Promise<number> {
+  const world = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
   const journal = join(options.data, 'demo', 'auditferry.db')
   if (await connectControl(journal)) {
     world.stderr(
@@ -65,6 +66,16 @@ export async function demo(world: World, options: DemoOptions): Promise<number> 
   } finally {
     await api.close()
   }
+}
+
+/** A SIGHUP is no end as long as somebody may read what is told of it: a terminal that was closed takes nothing any more. */
+function terminalGone({ onHangup, print }: World): AbortSignal {
+  const gone = new AbortController()
+  onHangup?.(() => {
+    const word = Buffer.from('\nSIGHUP: the demo has no configuration to read again, and goes on.\n')
+    print(word).catch(() => gone.abort(new Error('SIGHUP')))
+  })
+  return gone.signal
 }
 
 /** Every few seconds what arrived meanwhile: that something flows is to be seen in this window already. */

@@ -71,7 +71,12 @@ export async function validate(
   if (!examined.loaded || faults.length > 0) return exitCodes.config
   const { config } = examined.loaded
   tell(world, file, config)
-  if (options.connect && !(await connect(config, world, connectChecks))) return exitCodes.config
+  if (options.connect && !(await connect(config, world, connectChecks))) {
+    world.stderr(
+      `auditferry: the configuration itself has no fault (validate without --connect exits 0); what is told above came from the other sides: set right what they refuse, and ask again where one could not be reached\n`,
+    )
+    return exitCodes.config
+  }
   world.stdout(
     `ok: ${count(config.workspaces.length, 'workspace')}, ${count(config.sinks.length, 'sink')}, ${count(around?.warnings.length ?? 0, 'warning')}\n`,
   )

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConnectorError } from '../model/errors.ts'
 import type { Board } from './board.ts'
+import { answersTo } from './host-names.ts'
 import type { Metrics } from './metrics.ts'
 import { pageHeaders } from './page/headers.ts'
 import { renderPage } from './page/layout.ts'
@@ -81,6 +82,12 @@ const pages = new Map<string, Page>([
   ['/readyz', ({ ready }) => (ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'))],
 ])
 
+const misdirected = (configured: string): Answer =>
+  plain(
+    421,
+    `unknown Host: this listener is for this machine alone and answers to localhost, ${configured} (server.listen) and any IP address; let a proxy in front of it send one of these`,
+  )
+
 async function answerTo(request: IncomingMessage, options: HttpOptions): Promise<Answer> {
   const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
   const page = pages.get(path)
@@ -145,7 +152,12 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
       maxHeaderSize: MAX_HEADER_BYTES,
     },
     (request, response) => {
-      void answerTo(request, options).then((answer) => send(request, response, answer))
+      // What is listened on, not where this one came in: a proxy beside us may hand on names that others have for a service.
+      const bound = (server.address() as AddressInfo | null)?.address ?? ''
+      const answer = answersTo(request.headers.host, bound, host)
+        ? answerTo(request, options)
+        : Promise.resolve(misdirected(host))
+      void answer.then((page) => send(request, response, page))
     },
   )
   server.maxConnections = MAX_CONNECTIONS

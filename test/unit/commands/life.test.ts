@@ -116,3 +116,15 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
     .map((line) => (JSON.parse(line) as { id: string }).id)
   expect(new Set(ids).size).toBe(ids.length)
 })
+
+test('a SIGHUP is told by the demo and does not end it, until nobody reads it any more', async () => {
+  const { child, said } = start(['demo', '--data', folder, '--listen', '127.0.0.1:0'])
+  await until(() => said.text.includes('Ctrl-C ends it'), 'its welcome')
+  child.kill('SIGHUP')
+  await until(() => said.text.includes('SIGHUP: the demo has no configuration to read again'), 'a word')
+  expect(child.exitCode).toBeNull()
+  const exited = once(child, 'exit')
+  child.stdout.destroy()
+  child.kill('SIGHUP')
+  expect(await exited).toEqual([0, null])
+})

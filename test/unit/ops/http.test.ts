@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import { answersTo } from '../../../src/ops/host-names.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/ops/http.ts'
 import { openHouse, settle } from './board-fixture.ts'
@@ -118,5 +119,60 @@ describe('the listener', () => {
 
   it.each(['9464', 'localhost', '127.0.0.1:99999', '::1:80', '[::1]'])('%s is no address', async (listen) => {
     await expect(open({ listen })).rejects.toMatchObject({ code: 'config_invalid' })
+  })
+})
+
+/** One request with that Host, or none; the status line. */
+function askAs(port: number, host: string | undefined, path = '/status', at = '127.0.0.1'): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, at, () => {
+      const line = host === undefined ? `GET ${path} HTTP/1.0` : `GET ${path} HTTP/1.1\r\nHost: ${host}`
+      socket.write(`${line}\r\nConnection: close\r\n\r\n`)
+    })
+    const pieces: Buffer[] = []
+    socket.on('data', (piece: Buffer) => void pieces.push(piece))
+    socket.on('end', () => resolve(Buffer.concat(pieces).toString()))
+    socket.on('error', reject)
+  })
+}
+
+describe('a page of the web that has its name point here', () => {
+  it.each(['/', '/status', '/metrics', '/livez', '/nothing'])(
+    'is not answered %s on loopback',
+    async (path) => {
+      const { http } = await open()
+      for (const host of [
+        'evil.example',
+        'evil.example:9464',
+        '127.0.0.1.evil.example',
+        'localhost.evil.example',
+      ]) {
+        const answer = await askAs(http.address.port, host, path)
+        expect(answer).toMatch(/^HTTP\/1\.1 421 /)
+        expect(answer).toContain('unknown Host')
+        expect(answer).not.toContain('archive')
+      }
+    },
+  )
+
+  it.each([
+    ...['localhost', 'LOCALHOST:1', 'localhost.', '127.0.0.1', '127.0.0.1:9464', '[::1]', '[::1]:9464'],
+    ...['10.1.2.3:9464', '[fd00::1]:9464'],
+  ])('is what %s is not', async (host) => {
+    const { http } = await open()
+    expect(await askAs(http.address.port, host)).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
+  it('nor is a request without a Host, nor the name that is listened on', async () => {
+    const { http } = await open({ listen: 'localhost:0' })
+    const at = http.address.address
+    expect(await askAs(http.address.port, undefined, '/livez', at)).toMatch(/^HTTP\/1\.1 200 /)
+    expect(answersTo('Ferry.internal:9464', '127.0.0.1', 'ferry.internal')).toBe(true)
+    expect(answersTo('ferry.internal', '::1', '127.0.0.1')).toBe(false)
+    expect(answersTo('ferry.internal', '::ffff:127.0.0.1', '::')).toBe(false)
+  })
+
+  it('a listener that others reach answers to the names that they have for it', () => {
+    expect(answersTo('auditferry.monitoring.svc:9464', '10.0.0.7', '0.0.0.0')).toBe(true)
   })
 })
