@@ -421,7 +421,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'file: on the disk before a line counts as accepted',
     edits: [
       {
-        file: 'src/sinks/file.ts',
+        file: 'src/sinks/file-steps.ts',
         find: '    await file.write(bytes, offset)\n    await file.sync()\n',
         replace: '    await file.write(bytes, offset)\n',
       },

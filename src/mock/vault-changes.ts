@@ -5,7 +5,8 @@ import { editCell } from './vault-review.ts'
 import { someFile } from './vault-names.ts'
 import type { NewFile } from './vault-names.ts'
 import { dice } from './random.ts'
-import type { Deed, Partner } from './vault-state.ts'
+import type { Deed } from './vault-deed.ts'
+import type { Partner } from './vault-state.ts'
 import type { Workspace } from './workspace.ts'
 
 /** `project` is an id. What is left out is made up. */

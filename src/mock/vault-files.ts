@@ -12,7 +12,7 @@ import type { NewFile } from './vault-names.ts'
 import { liveFiles } from './vault-project.ts'
 import type { Project, VaultFile } from './vault-project.ts'
 import { allValid, byText, holds, numberIn, secondsIn, textIn, wordIn } from './vault-query.ts'
-import type { Deed } from './vault-state.ts'
+import type { Deed } from './vault-deed.ts'
 
 export function succeeded(call: Call, value: unknown): Reply {
   return text(Number(call.switches.vault_status), value)

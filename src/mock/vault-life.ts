@@ -11,8 +11,9 @@ import type { Named, Surroundings } from './vault-people.ts'
 import { renderProject } from './vault-project.ts'
 import type { Identities, Project, VaultFile } from './vault-project.ts'
 import { start, STARTING } from './vault-start.ts'
-import { deedsOf, VaultState } from './vault-state.ts'
-import type { Deed } from './vault-state.ts'
+import { deedsOf } from './vault-deed.ts'
+import type { Deed } from './vault-deed.ts'
+import { VaultState } from './vault-state.ts'
 
 export interface VaultSettings {
   readonly seed: number

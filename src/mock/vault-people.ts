@@ -4,7 +4,8 @@ import { below, dice, mix, pick } from './random.ts'
 import { projectName, reviewTitle, someFile } from './vault-names.ts'
 import { liveFiles } from './vault-project.ts'
 import type { Permission, Project } from './vault-project.ts'
-import type { Deed, Partner, VaultState } from './vault-state.ts'
+import type { Deed } from './vault-deed.ts'
+import type { Partner, VaultState } from './vault-state.ts'
 
 export interface Named {
   readonly project: Project

@@ -3,8 +3,9 @@ import { below, dice, mix, pick, streamSeed } from './random.ts'
 import { projectId, projectName, PROJECTS, reviewTableId, reviewTableName } from './resources.ts'
 import { projectName as looseName, someFile } from './vault-names.ts'
 import type { Project } from './vault-project.ts'
-import { deedsOf } from './vault-state.ts'
-import type { Deed, VaultState } from './vault-state.ts'
+import { deedsOf } from './vault-deed.ts'
+import type { Deed } from './vault-deed.ts'
+import type { VaultState } from './vault-state.ts'
 import type { Surroundings } from './vault-people.ts'
 
 const DAY_US = 86_400_000_000

@@ -8,7 +8,7 @@ import { sinkStates } from '../model/watch.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { isoOrNull } from './board-source.ts'
 import { Condition } from './condition.ts'
-import { reasonLabel, sinkOutcomes } from './metrics.ts'
+import { reasonLabel, sinkOutcomes } from './metric-labels.ts'
 import type { SinkMetrics } from './metrics.ts'
 import type { SinkStatus } from './status.ts'
 

@@ -1,42 +1,14 @@
-// Every metric there is, declared once, and the closed sets that its labels come from. Event data never makes a series.
+// Every metric there is, declared once.
 import { setImmediate as letOthers } from 'node:timers/promises'
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import { errorCodes } from '../model/errors.ts'
-import type { ErrorCode } from '../model/errors.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
 import { WeightedHistogram } from './weighted-histogram.ts'
-
-export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
-export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 
-/** What the API documents to answer, and what a network does: there from the start, so that their first rise is one. */
-export const expectedCodes = [
-  ...(['200', '201', '401', '403', '404', '429', '500'] as const),
-  ...(['unreachable', 'timeout', 'tls_invalid'] as const satisfies readonly ErrorCode[]),
-]
-
 /** prom-client's own, which are gauges and yet end in _total. */
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
-
-const statuses = [
-  200, 201, 202, 204, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
-  500, 501, 502, 503, 504,
-]
-const knownCodes: ReadonlySet<string> = new Set([...errorCodes, ...statuses.map(String)])
-const knownReasons: ReadonlySet<string> = new Set(errorCodes)
-
-/** A server may answer any number: a rare status counts under its hundred, anything else under `other`. */
-export function codeLabel(code: string): string {
-  if (knownCodes.has(code)) return code
-  return /^[1-5]\d\d$/.test(code) ? `${code.charAt(0)}xx` : 'other'
-}
-
-export function reasonLabel(reason: string): string {
-  return knownReasons.has(reason) ? reason : 'other'
-}
 
 function makers(registry: Registry) {
   const registers = [registry]

@@ -1,7 +1,7 @@
 // A file as a sink: a line an entry, on the disk before it counts; after a kill or a power cut no line twice, none missing.
 import { dirname } from 'node:path'
 import { z } from 'zod'
-import type { Disk, DiskFile } from '../model/disk.ts'
+import type { DiskFile } from '../model/disk.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { CheckResult, Delivery, Lines, Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
@@ -9,16 +9,15 @@ import { size } from '../model/units.ts'
 import {
   begunAtEnd,
   endAfter,
-  endOf,
   equalPrefix,
   type FileEnd,
   holds,
-  isTorn,
   type Place,
   placeAt,
   readPlace,
 } from './file-place.ts'
-import { framedBytes, LF, lineFrame } from './line-frame.ts'
+import { closeQuietly, endLine, kept, rotate, writeWhole } from './file-steps.ts'
+import { framedBytes, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({
   path: z
@@ -46,37 +45,6 @@ const options = z.strictObject({
 })
 
 type FileOptions = z.output<typeof options>
-
-const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)
-
-/** Shifts path.1, path.2, … up to the first free name: done again after a crash in its middle, it loses nothing. */
-async function rotate(disk: Disk, path: string, keep: number): Promise<void> {
-  let free = 1
-  while (free < keep && (await disk.exists(`${path}.${free}`))) free++
-  for (let at = free; at > 1; at--) await disk.rename(`${path}.${at - 1}`, `${path}.${at}`)
-  await disk.rename(path, `${path}.1`)
-}
-
-/** A last line that somebody else left without its end gets one, so that ours begins on a line of its own. */
-async function endLine(file: DiskFile): Promise<FileEnd> {
-  const end = await endOf(file)
-  if (!isTorn(end)) return end
-  await file.write(Uint8Array.of(LF), end.size)
-  await file.sync()
-  return endOf(file)
-}
-
-/** On the disk when it resolves. A full disk leaves no torn line behind. */
-async function writeWhole(file: DiskFile, bytes: Uint8Array, offset: number): Promise<void> {
-  try {
-    await file.write(bytes, offset)
-    await file.sync()
-  } catch (error) {
-    const full = error instanceof ConnectorError && error.code === 'disk_full'
-    if (full) await file.truncate(offset).catch(() => undefined)
-    throw error
-  }
-}
 
 /** The open file, its end as our last batch left it. */
 interface Pen {
@@ -246,16 +214,6 @@ class FileSink implements Sink {
 
   async close(): Promise<void> {
     await this.#leave()
-  }
-}
-
-/** Does `work`, and closes `file` when it throws. */
-async function kept<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    await closeQuietly(file)
-    throw error
   }
 }
 

@@ -2,11 +2,8 @@
 import type { Clock, Random } from '../model/clock.ts'
 import type { Lane } from '../model/source.ts'
 import { MINUTE_MS } from '../model/time.ts'
+import { RecentAnswers } from './recent-answers.ts'
 
-/** A place comes back a little after its minute, so that a server that counts the boundary in is not crossed. */
-const MARGIN_MS = 50
-/** Answers are remembered in steps of this width, rounded up: bounded memory at any limit. */
-const STEP_MS = 50
 /** After a 429 without a hint: past a full minute, and not all clients at once. */
 const BLIND_WAIT_MS = 61_000
 const BLIND_SPREAD_MS = 4_000
@@ -57,10 +54,8 @@ interface Stored {
  */
 export class Budget {
   readonly #options: BudgetOptions
-  readonly #answered: [at: number, count: number][] = []
+  readonly #recent = new RecentAnswers()
   readonly #waiting: Waiter[] = []
-  /** places in #answered */
-  #resting = 0
   #inFlight = 0
   /** of these, not sent yet: their place is being written down */
   #unsent = 0
@@ -81,7 +76,7 @@ export class Budget {
   /** Places used in the current minute, and the limit that we allow ourselves now. */
   get used(): { places: number; allowed: number } {
     this.#expire()
-    return { places: this.#inFlight + this.#resting, allowed: this.#allowed }
+    return { places: this.#inFlight + this.#recent.count, allowed: this.#allowed }
   }
 
   /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */
@@ -93,13 +88,8 @@ export class Budget {
     this.#expire()
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
-    let excess = this.#inFlight + this.#resting - this.#roomFor(lane) + 1
-    if (excess <= 0) return 0
-    for (const [at, count] of this.#answered) {
-      excess -= count
-      if (excess <= 0) return at + MINUTE_MS + MARGIN_MS - now
-    }
-    return MINUTE_MS
+    const excess = this.#inFlight + this.#recent.count - this.#roomFor(lane) + 1
+    return excess <= 0 ? 0 : this.#recent.backInMs(excess, now)
   }
 
   /**
@@ -153,11 +143,7 @@ export class Budget {
   #expire(): void {
     const { clock, limit } = this.#options
     const now = clock.elapsed()
-    for (let first = this.#answered[0]; first; first = this.#answered[0]) {
-      if (first[0] + MINUTE_MS + MARGIN_MS > now) break
-      this.#resting -= first[1]
-      this.#answered.shift()
-    }
+    this.#recent.expire(now)
     while (this.#allowed < limit && now - this.#raisedAt >= RECOVERY_MS) {
       this.#allowed = Math.min(limit, this.#allowed + Math.ceil(limit / 10))
       this.#raisedAt += RECOVERY_MS
@@ -165,11 +151,7 @@ export class Budget {
   }
 
   #answer(): void {
-    const at = Math.ceil(this.#options.clock.elapsed() / STEP_MS) * STEP_MS
-    const last = this.#answered[this.#answered.length - 1]
-    if (last && last[0] >= at) last[1]++
-    else this.#answered.push([at, 1])
-    this.#resting++
+    this.#recent.add(this.#options.clock.elapsed())
     this.#inFlight--
   }
 
@@ -234,7 +216,7 @@ export class Budget {
     const now = clock.elapsed()
     const stored: Stored = {
       savedAt: clock.now(),
-      answered: this.#answered.map(([at, count]) => [now - at, count]),
+      answered: this.#recent.ages(now),
       ahead: ahead + this.#inFlight - this.#unsent,
       blockedMs: Math.max(0, this.#blockedUntil - now),
       allowed: this.#allowed,
@@ -253,11 +235,7 @@ export class Budget {
     const downMs = Math.max(0, clock.now() - stored.savedAt)
     // Whatever was not answered may reach the server only now.
     const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
-    for (const [ageMs, count] of places) {
-      if (count <= 0) continue
-      this.#answered.push([now - downMs - ageMs, count])
-      this.#resting += count
-    }
+    for (const [ageMs, count] of places) this.#recent.restore(now - downMs - ageMs, count)
     this.#blockedUntil = now + stored.blockedMs - downMs
     this.#allowed = Math.min(limit, stored.allowed)
     this.#expire()

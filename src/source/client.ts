@@ -3,7 +3,6 @@ import { orAborted } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError, isAbort } from '../model/errors.ts'
-import type { ErrorCode } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
 import type { Room } from '../model/room.ts'
@@ -13,6 +12,7 @@ import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
 import { Deadline, leave, readBody } from './body.ts'
 import type { Budget } from './budget.ts'
+import { adviceOn, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
@@ -21,9 +21,6 @@ const pageLimits: BodyLimits = {
   idleMs: 30_000,
   minBytesPerSecond: 32 * 1024,
 }
-
-/** However small an answer is, its buffers are not. */
-const LEAST_BODY_BYTES = 256 * 1024
 
 /** A key's file is looked at again this often, since keys rotate (spec §2.2 `api:token_mgmt_rotate`). */
 const KEY_LOOK_MS = 1000
@@ -62,26 +59,6 @@ export interface Ask {
   readonly accept?: readonly string[]
   /** Where an answer may take longer than a page's. */
   readonly limits?: BodyLimits
-}
-
-/** Spec §7. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
-const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
-  400: 'bad_request',
-  401: 'unauthorized',
-  403: 'forbidden',
-  404: 'not_found',
-  408: 'timeout',
-  429: 'rate_limited',
-}
-
-const advice: Partial<Record<ErrorCode, string>> = {
-  bad_request: 'the request was refused as invalid',
-  unauthorized: 'the API key was refused: put a valid key into its file, it is read again by itself',
-  forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
-  not_found: 'there is no such path or entry: check base_url',
-  redirected: 'it redirects, which is never followed: set base_url to where the API really is',
-  rate_limited: 'the rate limit is exceeded',
-  server_error: 'it failed to answer',
 }
 
 export class Client {
@@ -199,9 +176,7 @@ export class Client {
   async #refusal(ask: Ask, reply: HttpReply): Promise<ConnectorError> {
     leave(reply)
     const { status } = reply
-    const code =
-      codeOfStatus[status] ??
-      (status >= 500 ? 'server_error' : status >= 300 && status < 400 ? 'redirected' : 'bad_reply')
+    const code = codeOfStatus(status)
     // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.
     const where = `${named(ask)} answered ${status}`
     if (code === 'not_found' && !isJson(reply))
@@ -213,8 +188,7 @@ export class Client {
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
-    const message = `${where}: ${advice[code] ?? 'no answer of this API'}`
-    return new ConnectorError(code, message, { retryAfterMs: hintMs })
+    return new ConnectorError(code, `${where}: ${adviceOn(code)}`, { retryAfterMs: hintMs })
   }
 }
 
@@ -236,33 +210,6 @@ async function* progressing(
     deadline.progress(chunk.length)
     yield chunk
   }
-}
-
-/** What is held of a body at most: all of it where the server says that it is small, so that many small answers stand beside a slow one. */
-function heldBytes({ headers }: HttpReply): number {
-  const told = headers['content-length'] ?? ''
-  if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(told)) return WHOLE_BODY_BYTES
-  return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(told)))
-}
-
-const named = ({ method, path }: Ask): string => `${method} ${path.split('?')[0] ?? path}`
-
-const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
-  headers['content-type']?.split(';')[0]?.trim().toLowerCase()
-
-function isJson(reply: HttpReply): boolean {
-  const type = mediaTypeOf(reply)
-  return type === undefined || type === 'application/json' || type.endsWith('+json')
-}
-
-function checkType(ask: Ask, reply: HttpReply): void {
-  const type = mediaTypeOf(reply)
-  if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
-  leave(reply)
-  throw new ConnectorError(
-    'bad_reply',
-    `${named(ask)} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
-  )
 }
 
 /** Being told to stop is one code, whoever noticed it first. */

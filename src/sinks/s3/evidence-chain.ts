@@ -1,6 +1,7 @@
 // One chain of manifests, link by link: numbers, signatures, hashes, intervals and sequence numbers must follow each other. Reads no entry.
 import type { KeyObject } from 'node:crypto'
 import type { EvidenceStore } from './evidence-objects.ts'
+import type { Tell } from './evidence-findings.ts'
 import { linkFaults, objectFaults, sequenceFaults } from './evidence-faults.ts'
 import { openManifest, type OpenedManifest } from './manifest-signature.ts'
 import { manifestKey, type Manifest, type StoredIn } from './manifest.ts'
@@ -10,23 +11,6 @@ const MANIFEST_BYTES = 16 * 1024 * 1024
 
 /** An interval that is longer than so many of the configured ones was not made at its time. */
 const MOST_SPANS = 1.5
-
-/** `fault`: the evidence does not hold. `note`: it holds, and an auditor should know this. */
-export interface Finding {
-  readonly level: 'fault' | 'note'
-  readonly where: string
-  readonly what: string
-}
-/** What a fault touches, as far as it is known. */
-export interface Touched {
-  readonly entries?: number
-  readonly first: number
-  readonly last: number
-  /** of the entries, as the manifest has them */
-  readonly from?: string | null
-  readonly until?: string | null
-}
-export type Tell = (level: Finding['level'], where: string, what: string, touched?: Touched) => void
 
 export interface ChainName {
   readonly sink: string

@@ -1,5 +1,6 @@
 // Where the chains end, compared with what somebody knows from outside: a manifest's hash, or a time. Pure.
-import type { Interval, Tell, WalkedChain } from './evidence-chain.ts'
+import type { Interval, WalkedChain } from './evidence-chain.ts'
+import type { Tell } from './evidence-findings.ts'
 import type { Manifest } from './manifest.ts'
 
 export interface Bounds {

@@ -1,5 +1,6 @@
 // What is stored and stands in no manifest: put there, or there for a reason that every chain leaves open. Pure.
-import type { Tell, Touched, WalkedChain } from './evidence-chain.ts'
+import type { WalkedChain } from './evidence-chain.ts'
+import type { Tell, Touched } from './evidence-findings.ts'
 import { type ObjectPlace, objectPlace } from './evidence-objects.ts'
 
 /** So many of one kind are told by name. */

@@ -1,7 +1,8 @@
 // Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
 import { type Bounds, tellEnds } from './evidence-end.ts'
 import { ChainWalk } from './evidence-chain.ts'
-import type { ChainName, Finding, Tell, Touched, WalkedChain, WalkOptions } from './evidence-chain.ts'
+import type { ChainName, WalkedChain, WalkOptions } from './evidence-chain.ts'
+import type { Finding, Tell, Touched } from './evidence-findings.ts'
 import { type EvidenceStore, objectFault, objectPlace } from './evidence-objects.ts'
 import type { Manifest, ManifestObject } from './manifest.ts'
 import { manifestPlace } from './manifest.ts'
@@ -24,7 +25,8 @@ export interface Verified {
 
 export type { EvidenceStore } from './evidence-objects.ts'
 export type { AllTouched, Span } from './evidence-touched.ts'
-export type { Finding, Range, WalkedChain } from './evidence-chain.ts'
+export type { Range, WalkedChain } from './evidence-chain.ts'
+export type { Finding } from './evidence-findings.ts'
 
 type Seen = 'unlisted' | 'listed'
 

@@ -1,19 +1,11 @@
 // The chain of manifests as it is written: notes what each settlement stored, and once an interval fixes, signs and stores a manifest of it.
-import type { KeyObject } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { Clock } from '../../model/clock.ts'
-import { ConnectorError, errnoOf } from '../../model/errors.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import type { Note } from '../../model/journal.ts'
 import type { Log } from '../../model/log.ts'
-import type {
-  CheckResult,
-  Evidence,
-  EvidenceState,
-  Memory,
-  StoredObject,
-  StoredStretch,
-} from '../../model/sink.ts'
+import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../model/sink.ts'
 import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './evidence-intervals.ts'
+import { manifestOf, objectOf } from './evidence-manifest.ts'
 import type { Chain, Pending, Record } from './evidence-notes.ts'
 import {
   chainName,
@@ -24,9 +16,9 @@ import {
   recordNote,
   recordsPrefix,
 } from './evidence-notes.ts'
-import { keyId, readSigningKey, signedManifest } from './manifest-signature.ts'
-import { manifestKey, manifestLine, microTime, sha256 } from './manifest.ts'
-import type { Manifest, ManifestObject, StoredIn } from './manifest.ts'
+import { keyId, signedManifest } from './manifest-signature.ts'
+import { manifestKey, manifestLine, sha256 } from './manifest.ts'
+import { signingKey } from './signing-key.ts'
 
 /** While entries flow, a manifest that failed is tried again this much later. */
 const RETRY_MS = 30_000
@@ -52,34 +44,6 @@ export interface EvidenceOptions {
   readonly store: ManifestStore
   readonly clock: Clock
   readonly log: Log
-}
-
-const readText = (path: string): string => readFileSync(path, 'utf8')
-
-/** Throws `misconfigured`: a key that cannot be used holds the manifests and is told. */
-function signingKey(keyFile: string, readKey: (path: string) => string): KeyObject {
-  try {
-    return readSigningKey(readKey(keyFile))
-  } catch (error) {
-    const code = errnoOf(error, '')
-    const why = code === '' && error instanceof Error ? error.message : code
-    throw new ConnectorError(
-      'misconfigured',
-      `No manifest can be signed: the key file ${keyFile} cannot be used (${why}). Put an Ed25519 private key in PEM there (openssl genpkey -algorithm ed25519); entries are stored all the same, and the next manifest lists them`,
-      { cause: error },
-    )
-  }
-}
-
-/** Of `validate --connect`. */
-export function checkSigningKey(keyFile: string): CheckResult {
-  const what = 'evidence.signing_key_file'
-  try {
-    const id = keyId(signingKey(keyFile, readText))
-    return { what, ok: true, message: `signs manifests; SHA-256 of its public key: ${id}` }
-  } catch (error) {
-    return { what, ok: false, message: error instanceof Error ? error.message : 'cannot be used' }
-  }
 }
 
 class ManifestChain implements Evidence {
@@ -177,7 +141,7 @@ class ManifestChain implements Evidence {
   }
 
   async #sign(chain: Chain, listed: Listed, untilAt: number): Promise<Pending> {
-    const { sink, bucket, prefix, clock, keyFile, readKey = readText, intervalMs } = this.#options
+    const { sink, bucket, prefix, clock, keyFile, readKey, intervalMs } = this.#options
     const instance = await this.#memory.note('instance')
     if (instance === undefined) throw new Error('The journal has no instance id yet')
     // Read anew for each manifest: a key that was changed counts from the next one on.
@@ -224,57 +188,6 @@ class ManifestChain implements Evidence {
       'misconfigured',
       `Another manifest stands under ${key} already, so the chain of sink ${sink} would fork: two journals write as one (a copy, or one put back from an old backup), or somebody put it there. Stop the other writer; to go on from here, give the sink another name, which begins a new chain`,
     )
-  }
-}
-
-interface Making {
-  readonly sink: string
-  readonly instance: string
-  readonly storedIn: StoredIn
-  readonly chain: Chain
-  readonly listed: Listed
-  readonly untilAt: number
-  readonly intervalMs: number
-  readonly madeAt: number
-  /** its id */
-  readonly key: string
-}
-
-function manifestOf(making: Making): Manifest {
-  const { sink, instance, storedIn, chain, listed, untilAt, intervalMs, madeAt, key } = making
-  const time = (at: number) => new Date(at).toISOString()
-  return {
-    type: 'auditferry-manifest',
-    version: 1,
-    sink,
-    journal: instance,
-    number: chain.number + 1,
-    stored_in: storedIn,
-    previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
-    interval: { from: time(chain.fromAt), until: time(untilAt), every_seconds: intervalMs / 1000 },
-    complete: listed.complete,
-    made_at: time(madeAt),
-    key_sha256: key,
-    sequence: { after: chain.through, through: listed.through },
-    stretches: [...listed.stretches],
-    gaps: [...listed.gaps],
-    objects: listed.records.flatMap(({ settled }) => settled.objects),
-  }
-}
-
-/** Of a body that an earlier try had stored nothing sure is known: another version may have packed it. */
-function objectOf(object: StoredObject, prefix: string): ManifestObject {
-  const { key, there, bodySha256, bodyBytes } = object
-  return {
-    key: prefix === '' ? key : key.slice(prefix.length + 1),
-    sha256: object.linesSha256,
-    bytes: object.linesBytes,
-    entries: object.count,
-    first_sequence: object.first,
-    last_sequence: object.last,
-    first_time: microTime(object.firstAtUs),
-    last_time: microTime(object.lastAtUs),
-    ...(there ? {} : { stored_sha256: bodySha256, stored_bytes: bodyBytes }),
   }
 }
 

@@ -2,8 +2,8 @@
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Connection } from '../../model/socket.ts'
-import { ByteWriter } from '../../model/writer.ts'
-import { type Command, offers, putFrame } from './relp-frame.ts'
+import { type Command, offers } from './relp-frame.ts'
+import { Outgoing } from './relp-outgoing.ts'
 import { Round } from './relp-round.ts'
 import { codeOf, EMPTY, ReplyParser } from './relp-replies.ts'
 import { faultOfOffers } from './relp-offers.ts'
@@ -13,9 +13,6 @@ const SILENCE_MS = 90_000
 const OPEN_MS = 30_000
 /** In one session: receivers send a hint when they leave, and hardly another. */
 const MOST_HINTS = 1_000
-/** As many frames go out in one write as fit: a write of its own for each costs more than all the rest. */
-const WRITE_BYTES = 256 * 1024
-
 export interface SessionSettings {
   /** host:port */
   readonly where: string
@@ -30,11 +27,10 @@ export class RelpSession {
   readonly #connection: Connection
   readonly #settings: SessionSettings
   readonly #parser: ReplyParser
-  readonly #out = new ByteWriter()
+  readonly #outgoing: Outgoing
   readonly #ended = new AbortController()
   readonly #listening: Promise<void>
   #round: Round | undefined
-  #nextTxnr = 1
   #heardAt = 0
   #hints = 0
   #closing = false
@@ -48,6 +44,7 @@ export class RelpSession {
     this.#connection = connection
     this.#settings = settings
     this.#parser = new ReplyParser(settings.where)
+    this.#outgoing = new Outgoing(settings.window)
     this.#listening = this.#listen()
   }
 
@@ -82,7 +79,7 @@ export class RelpSession {
 
   /** True where `count` more messages and the goodbye still have numbers. */
   hasRoomFor(count: number): boolean {
-    return this.#nextTxnr + count <= this.#settings.largestTxnr
+    return this.#outgoing.nextTxnr + count <= this.#settings.largestTxnr
   }
 
   /**
@@ -112,7 +109,7 @@ export class RelpSession {
     silenceMs: number,
     signal: AbortSignal,
   ): Promise<Round> {
-    const round = new Round(this.#nextTxnr, command, datas)
+    const round = new Round(this.#outgoing.nextTxnr, command, datas)
     const over = new AbortController()
     const halt = () => void this.#halt(round, over.signal)
     this.#round = round
@@ -121,7 +118,7 @@ export class RelpSession {
     if (signal.aborted) halt()
     else signal.addEventListener('abort', halt, { once: true })
     while (!this.#fault && !round.whole) {
-      const bytes = this.#next(round)
+      const bytes = this.#lost === undefined ? this.#outgoing.next(round) : undefined
       if (bytes) await this.#write(bytes)
       else await round.change()
     }
@@ -130,44 +127,6 @@ export class RelpSession {
     this.#round = undefined
     if (this.#bug !== undefined) throw this.#bug as Error
     return round
-  }
-
-  /** What can be written now: as many frames as the window has room for, or a piece of the last one. */
-  #next(round: Round): Uint8Array | undefined {
-    if (this.#lost !== undefined) return undefined
-    const out = this.#out
-    const end = Math.min(round.datas.length - 1, round.answered + this.#settings.window)
-    if (round.sent >= end || round.halted) return this.#nextOfLast(round)
-    out.clear()
-    for (; round.sent < end && out.length < WRITE_BYTES; round.sent++) this.#frame(round)
-    round.carried = round.answered
-    return out.view()
-  }
-
-  /**
-   * A receiver's system holds back a small answer until an earlier one is acknowledged on the wire, and ours acknowledges
-   * at once only where it has something to send; else both wait for 40 ms. So each piece of answers is met with a byte of
-   * the last frame, and its rest goes out when all before it is answered: then nothing is held back.
-   */
-  #nextOfLast(round: Round): Uint8Array | undefined {
-    const out = this.#out
-    const begun = round.lastBytes > 0
-    if (round.sent !== round.datas.length - 1 || (round.halted && !begun)) return undefined
-    const finish = round.open === 0 || round.halted
-    if (!finish && round.answered === round.carried) return undefined
-    if (!begun) {
-      out.clear()
-      this.#frame(round)
-    }
-    round.carried = round.answered
-    const from = round.lastBytes
-    round.lastBytes = finish ? out.length : Math.min(from + 1, out.length - 1)
-    if (finish) round.sent++
-    return from === round.lastBytes ? undefined : out.bytes.subarray(from, round.lastBytes)
-  }
-
-  #frame({ command, datas, sent }: Round): void {
-    putFrame(this.#out, this.#nextTxnr++, command, datas[sent] as Uint8Array)
   }
 
   async #write(bytes: Uint8Array): Promise<void> {

@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { errorCodes } from '../../../src/model/errors.ts'
 import { canaryStages, sinkStates, sourceStates } from '../../../src/model/watch.ts'
-import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/ops/metrics.ts'
+import { codeLabel, expectedCodes, reasonLabel } from '../../../src/ops/metric-labels.ts'
+import { openMetrics } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
 

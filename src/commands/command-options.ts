@@ -1,0 +1,70 @@
+// The options and arguments that several commands share, and those of the longest lists.
+import type { Command } from 'commander'
+import { each, eachNumber, port, wholeNumber } from './arguments.ts'
+
+export const withConfig = (command: Command) =>
+  command.option(
+    '-c, --config <file>',
+    'the configuration (default: $AUDITFERRY_CONFIG, ./config/auditferry.yaml, /etc/auditferry/auditferry.yaml)',
+  )
+
+export const mockOptions = (command: Command) =>
+  command
+    .option('--port <port>', 'where to listen; 0 for any that is free', port, 9465)
+    .option('--host <host>', 'where to listen', '127.0.0.1')
+    .option('--seed <number>', 'the same seed makes the same entries', wholeNumber, 1)
+    .option('--entries-per-hour <number>', 'the mean over a week', wholeNumber, 600)
+    .option('--backlog <number>', 'entries that are there at the start', wholeNumber, 0)
+    .option(
+      '--rate-limit <number>',
+      'requests a minute; 0 for none (default: the documented ones)',
+      wholeNumber,
+    )
+    .option('--switch <name=value>', 'how an open question is answered; may stand several times', each, [])
+    .option(
+      '--fault <name=rate>',
+      'how often something goes wrong, 0 to 1; may stand several times',
+      each,
+      [],
+    )
+    .option('--api-key-file <file>', 'the one key that is right (default: a key that is printed)')
+    .option(
+      '--key <name:secret:permissions>',
+      'a key with a user and permissions of its own, such as audit,history.usage (default: all); may stand several times',
+      each,
+      [],
+    )
+    .option('--control', 'take POST /mock/rotate-key {"old": …, "new": …} too', false)
+
+export const chosen = (command: Command) =>
+  withConfig(command)
+    .option('--id <number>', 'only this one; may stand several times', eachNumber, [])
+    .option('--limit <number>', 'at most so many', wholeNumber)
+
+export const chosenLetters = (command: Command) =>
+  chosen(command).option('--sink <name>', 'only those of one sink')
+
+export const shown = (command: Command) =>
+  withConfig(command)
+    .argument('<id>', 'as list tells it', wholeNumber)
+    .option('--content', 'print the content itself, and nothing else', false)
+
+export const toFile = (command: Command) =>
+  command.argument('<file>', 'a file that does not exist yet; - for standard output')
+
+export const verifyOptions = (command: Command) =>
+  withConfig(command)
+    .argument('[where]', 's3://bucket/prefix, or a folder copied from there')
+    .option('--public-key <file>', 'PEM; may stand several times, where the key was changed', each, [])
+    .option('--until <time>', 'the chain must reach to here, such as 2026-01-31T00:00:00Z')
+    .option(
+      '--last-manifest <sha256>',
+      'this manifest must be there, as an earlier verify told it; may stand several times',
+      each,
+      [],
+    )
+    .option('--accept-gap <first-last>', 'a gap that is explained; may stand several times', each, [])
+    .option('--endpoint <url>', 'another server than AWS; keys come from the environment')
+    .option('--region <name>', "the bucket's region (default: that of the environment)")
+    .option('--allow-insecure', 'allow an endpoint over plain http', false)
+    .option('--sink <name>', 'an s3 sink of the configuration: its bucket, server and keys')

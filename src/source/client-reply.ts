@@ -1,0 +1,75 @@
+// What an answer of the API is by its head alone: its status as one of our codes, its media type, its length.
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
+import type { HttpReply } from '../model/http.ts'
+import { leave } from './body.ts'
+
+/** What of a request matters to its answer. */
+interface Asked {
+  readonly method: string
+  readonly path: string
+  /** media types beside JSON that are an answer here */
+  readonly accept?: readonly string[]
+}
+
+/** However small an answer is, its buffers are not. */
+const LEAST_BODY_BYTES = 256 * 1024
+
+/** Spec §7. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
+const codes: Readonly<Record<number, ErrorCode>> = {
+  400: 'bad_request',
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not_found',
+  408: 'timeout',
+  429: 'rate_limited',
+}
+
+const advices: Partial<Record<ErrorCode, string>> = {
+  bad_request: 'the request was refused as invalid',
+  unauthorized: 'the API key was refused: put a valid key into its file, it is read again by itself',
+  forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
+  not_found: 'there is no such path or entry: check base_url',
+  redirected: 'it redirects, which is never followed: set base_url to where the API really is',
+  rate_limited: 'the rate limit is exceeded',
+  server_error: 'it failed to answer',
+}
+
+/** Of an answer that is neither 200 nor 201. */
+export function codeOfStatus(status: number): ErrorCode {
+  const code = codes[status]
+  if (code) return code
+  return status >= 500 ? 'server_error' : status >= 300 && status < 400 ? 'redirected' : 'bad_reply'
+}
+
+export const adviceOn = (code: ErrorCode): string => advices[code] ?? 'no answer of this API'
+
+/** What is held of a body at most: all of it where the server says that it is small, so that many small answers stand beside a slow one. */
+export function heldBytes({ headers }: HttpReply): number {
+  const told = headers['content-length'] ?? ''
+  if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(told)) return WHOLE_BODY_BYTES
+  return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(told)))
+}
+
+/** For messages: a query may hold what nobody else should read. */
+export const named = ({ method, path }: Asked): string => `${method} ${path.split('?')[0] ?? path}`
+
+const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
+  headers['content-type']?.split(';')[0]?.trim().toLowerCase()
+
+export function isJson(reply: HttpReply): boolean {
+  const type = mediaTypeOf(reply)
+  return type === undefined || type === 'application/json' || type.endsWith('+json')
+}
+
+/** Throws `bad_reply` for what is neither JSON nor what was asked for. */
+export function checkType(ask: Asked, reply: HttpReply): void {
+  const type = mediaTypeOf(reply)
+  if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
+  leave(reply)
+  throw new ConnectorError(
+    'bad_reply',
+    `${named(ask)} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
+  )
+}
