@@ -12,7 +12,10 @@ import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
 import type { Past } from './model/past.ts'
 import { randomDigits } from './model/random.ts'
+import type { Replays } from './model/replays.ts'
 import { openRooms } from './model/room.ts'
+import type { Origin } from './model/source.ts'
+import { parseInstantText } from './model/time.ts'
 import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
@@ -25,6 +28,7 @@ import { progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import type { Reader, Reading } from './reading.ts'
 import { openReading } from './reading.ts'
+import { ApiReplays } from './replaying.ts'
 import type { Shipping } from './shipping.ts'
 import { openShipping } from './shipping.ts'
 
@@ -49,6 +53,8 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Reading again what was. Backfills are read by `run`, and not with `once`. */
   readonly past: Past
+  /** The same for one sink alone. */
+  readonly replays: Replays
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>
   progress(): Progress
@@ -96,6 +102,9 @@ export async function openApp(
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
   const backfills = new Backfills({ ranges, journal, clock, random: outside.random })
+  const readTo = (origin: Origin) => cursorOf(board, origin)
+  const names = config.sinks.map(({ name }) => name)
+  const replays = new ApiReplays({ ranges, sinks: names, journal, clock, random: outside.random, readTo })
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
   return new Daemon({
@@ -110,6 +119,7 @@ export async function openApp(
     readers,
     shippings,
     backfills,
+    replays,
   })
 }
 
@@ -126,6 +136,7 @@ interface Parts {
   readonly readers: readonly Reader[]
   readonly shippings: readonly Shipping[]
   readonly backfills: Backfills
+  readonly replays: ApiReplays
 }
 
 class Daemon implements App {
@@ -135,6 +146,7 @@ class Daemon implements App {
   readonly journal: Journal
   readonly taps: Taps
   readonly past: Past
+  readonly replays: Replays
   readonly #parts: Parts
   readonly #stopping = new AbortController()
   readonly #cut = new AbortController()
@@ -150,6 +162,7 @@ class Daemon implements App {
     this.metrics = parts.metrics
     this.journal = parts.journal
     this.past = parts.backfills
+    this.replays = parts.replays
     this.taps = parts.taps
   }
 
@@ -159,7 +172,7 @@ class Daemon implements App {
   }
 
   async #runAll(): Promise<void> {
-    const { config, mode, readings, readers, shippings, backfills, outside } = this.#parts
+    const { config, mode, readings, readers, shippings, backfills, replays, outside } = this.#parts
     const { signal } = this.#stopping
     tellStart(config, shippings, outside)
     const reading = readers.map(async (reader) => {
@@ -168,7 +181,7 @@ class Daemon implements App {
     })
     const probing = readings.map(({ canary }) => canary?.run(signal))
     // Begun on somebody's word: a single run reads what is there for everybody, and leaves them where they are.
-    if (!mode.once) probing.push(backfills.run(signal))
+    if (!mode.once) probing.push(backfills.run(signal), replays.run(signal))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
@@ -233,6 +246,13 @@ class Daemon implements App {
     if (owed === 0) log.info('Stopped: nothing is owed')
     else log.info('Stopped: what is owed waits in the journal for the next start', { owed })
   }
+}
+
+/** How far live reading is by its own account, µs. */
+function cursorOf(board: Board, { workspace, source }: Origin): number | undefined {
+  const reading = board.status().workspaces.find(({ name }) => name === workspace)
+  const at = reading?.sources.find(({ name }) => name === source)?.cursor_at
+  return at ? parseInstantText(at) : undefined
 }
 
 /** What is read and where it goes: names, kinds and hosts, no secret. */

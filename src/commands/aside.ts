@@ -4,6 +4,7 @@ import { openJournal } from '../journal/open.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
+import type { ControlClient } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
 import type { Aside } from '../ops/control-questions.ts'
 import { openLog } from '../ops/log.ts'
@@ -18,6 +19,8 @@ export interface OpenAside {
   /** what is put back goes out at once */
   readonly running: boolean
   readonly sinks: readonly SinkConfig[]
+  /** The daemon, as it answers now; undefined: none does. */
+  readonly connect: () => Promise<ControlClient | undefined>
   close(): Promise<void>
 }
 
@@ -40,14 +43,16 @@ async function openHere(config: Config): Promise<OpenAside> {
       { cause: error },
     )
   })
-  return { aside: opened, running: false, sinks: config.sinks, close: () => opened.close() }
+  const connect = () => Promise.resolve(undefined)
+  return { aside: opened, running: false, sinks: config.sinks, connect, close: () => opened.close() }
 }
 
 async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
   const known = knownConfig(configFile(world, config), world)
   const client = await connectControl(known.journal.path)
   if (!client) return openHere(known)
-  return { aside: client, running: true, sinks: known.sinks, close: () => Promise.resolve() }
+  const connect = () => connectControl(known.journal.path)
+  return { aside: client, running: true, sinks: known.sinks, connect, close: () => Promise.resolve() }
 }
 
 export async function withAside(

@@ -6,6 +6,7 @@ import {
   chosen,
   chosenLetters,
   mockOptions,
+  replayOptions,
   shown,
   toFile,
   verifyOptions,
@@ -111,17 +112,8 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'replay',
-    summary: 'send to one sink again what the journal still keeps of a span of time',
-    options: (command) =>
-      withConfig(command)
-        .requiredOption('--sink <name>', 'the sink that is to have it again')
-        .requiredOption(
-          '--from <time>',
-          "the entries' own time, included: a time, a day, or a span back from now such as 24h",
-        )
-        .option('--to <time>', 'excluded (default: now)')
-        .option('--workspace <name>', 'only entries of this one')
-        .option('--dry-run', 'count them, send nothing', false),
+    summary: 'send to one sink again what it had of a span of time, from the journal or the API',
+    options: replayOptions,
     run: replay,
   },
   {

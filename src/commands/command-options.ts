@@ -1,5 +1,7 @@
 // The options and arguments that several commands share, and those of the longest lists.
+import { Option } from 'commander'
 import type { Command } from 'commander'
+import { sourceNames } from '../model/source.ts'
 import { each, eachNumber, port, wholeNumber } from './arguments.ts'
 
 export const withConfig = (command: Command) =>
@@ -68,3 +70,26 @@ export const verifyOptions = (command: Command) =>
     .option('--region <name>', "the bucket's region (default: that of the environment)")
     .option('--allow-insecure', 'allow an endpoint over plain http', false)
     .option('--sink <name>', 'an s3 sink of the configuration: its bucket, server and keys')
+
+/** The assistant's answers are nobody's entries. */
+const shippedSources = sourceNames.filter((name) => name !== 'assistant')
+
+export const replayOptions = (command: Command) =>
+  withConfig(command)
+    .option('--sink <name>', 'the sink that is to have it again')
+    .option(
+      '--from <time>',
+      "the entries' own time, included: a time, a day, or a span back from now such as 24h",
+    )
+    .option('--to <time>', 'excluded (default: now)')
+    .option('--workspace <name>', 'only entries of this one')
+    .addOption(new Option('--source <name>', 'only entries of this one').choices(shippedSources))
+    .addOption(
+      new Option(
+        '--only <where>',
+        'take all from there (default: from the journal each day that it still keeps whole, the others from the API)',
+      ).choices(['journal', 'api']),
+    )
+    .option('--dry-run', 'count them by source and day, send nothing, ask the API nothing', false)
+    .option('--status', 'how far replays from the API are, and begin none', false)
+    .option('--cancel', 'end replays from the API, of --sink or of all', false)

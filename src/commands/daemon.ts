@@ -128,6 +128,9 @@ class Front {
       get past() {
         return now().past
       },
+      get replays() {
+        return now().replays
+      },
       get metrics() {
         return now().metrics
       },

@@ -1,23 +1,37 @@
-// `replay`: sends to one sink again what it had already, by the entries' own time; as much as the journal still keeps.
+// `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
 import { kindOf } from '../sinks/index.ts'
 import type { SinkConfig } from '../config/schema.ts'
+import type { DayCount } from '../model/balance.ts'
+import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Replayed, ReplayQuery } from '../model/journal.ts'
+import type { ApiReplay } from '../model/replays.ts'
+import type { Origin, SourceName } from '../model/source.ts'
 import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
+import type { ControlClient } from '../ops/control-client.ts'
 import { countText, sizeText } from '../ops/status.ts'
 import type { OpenAside } from './aside.ts'
 import { withAside } from './aside.ts'
+import { configFile } from './config-file.ts'
 import { spanOf } from './instants.ts'
+import { follow, tellAll } from './replay-follow.ts'
+import { nothingPlanned, planOf } from './replay-plan.ts'
+import type { Asked, Only, Plan } from './replay-plan.ts'
+import { daysText, shortText } from './replay-text.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface ReplayOptions {
   readonly config?: string
-  readonly sink: string
-  readonly from: string
+  readonly sink?: string
+  readonly from?: string
   readonly to?: string
   readonly workspace?: string
+  readonly source?: SourceName
+  readonly only?: Only
   readonly dryRun: boolean
+  readonly status?: boolean
+  readonly cancel?: boolean
 }
 
 /** The journal is full of what is owed: its sinks make room, and the replay goes on. */
@@ -25,27 +39,111 @@ const WAIT_MS = 2_000
 /** So long without room, and the replay ends with what it has done. */
 const PATIENCE_MS = 60_000
 
-export function replay(world: World, options: ReplayOptions): Promise<number> {
+export async function replay(
+  world: World,
+  options: ReplayOptions,
+  clock: Clock = systemClock,
+): Promise<number> {
+  const { sink, from } = options
+  if (options.status === true || options.cancel === true) return look(world, options)
+  if (sink !== undefined && from !== undefined)
+    return withAside(world, options.config, (opened) =>
+      send(world, { ...options, sink, from }, opened, clock),
+    )
+  const missing = sink === undefined ? '--sink <name>' : '--from <time>'
+  world.stderr(`error: want ${missing}, or --status or --cancel\n`)
+  return exitCodes.usage
+}
+
+function look(world: World, options: ReplayOptions): Promise<number> {
   return withAside(world, options.config, async (opened) => {
-    const nowMs = systemClock.now()
-    const span = spanOf(world, options.from, options.to, nowMs)
-    if (!span) return exitCodes.usage
-    const sink = opened.sinks.find(({ name }) => name === options.sink)
-    if (!sink) {
-      const names = opened.sinks.map(({ name }) => name).join(', ')
-      world.stderr(`auditferry: there is no sink ${options.sink} in the configuration; there are ${names}\n`)
-      return exitCodes.failed
-    }
-    if (!options.dryRun && !isMarked(sink))
-      world.stderr(
-        `auditferry: lines of ${sink.name} cannot tell that they are sent again (format raw, and ${sink.type} has no field of its own for it): its receiver sees these entries twice\n`,
-      )
-    const query = { ...span, sink: sink.name, sources: sink.sources, dryRun: options.dryRun, runAt: nowMs }
-    const whole = options.workspace === undefined ? query : { ...query, workspace: options.workspace }
-    const done = await walk(opened, whole, world)
-    world.stdout(told(done, options, opened))
-    return done.stopped ? exitCodes.failed : exitCodes.done
+    const client = await opened.connect()
+    if (!client) return withoutDaemon(world, options)
+    if (options.cancel !== true) return tellAll(world, await client.replays())
+    const count = await client.cancelReplays(options.sink)
+    world.stdout(`${countText(count, 'replays')} ended; what they put into the journal goes out\n`)
+    return exitCodes.done
   })
+}
+
+function withoutDaemon(world: World, options: ReplayOptions): number {
+  const file = configFile(world, options.config)
+  world.stderr(
+    `auditferry: no daemon runs on ${file}, and what comes from the API needs one, since the daemon keeps the rate limit: start it with: auditferry run --config ${file}\n`,
+  )
+  return exitCodes.failed
+}
+
+type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
+
+async function send(world: World, options: Wanted, opened: OpenAside, clock: Clock): Promise<number> {
+  const nowMs = clock.now()
+  const span = spanOf(world, options.from, options.to, nowMs)
+  if (!span) return exitCodes.usage
+  const sink = opened.sinks.find(({ name }) => name === options.sink)
+  if (!sink) {
+    const names = opened.sinks.map(({ name }) => name).join(', ')
+    world.stderr(`auditferry: there is no sink ${options.sink} in the configuration; there are ${names}\n`)
+    return exitCodes.failed
+  }
+  const { workspace, source, only } = options
+  const client = await opened.connect()
+  if (only === 'api' && !client) return withoutDaemon(world, options)
+  if (!options.dryRun && !isMarked(sink))
+    world.stderr(
+      `auditferry: lines of ${sink.name} cannot tell that they are sent again (format raw, and ${sink.type} has no field of its own for it): its receiver sees these entries twice\n`,
+    )
+  const asked: Asked = { sink, span, workspace, source, only }
+  const readable = async () => (client ? client.origins() : [])
+  const plan = only === 'journal' ? nothingPlanned : await planOf(opened.aside, asked, readable)
+  const begun = options.dryRun ? [] : await begin(client, sink.name, plan, nowMs)
+  const done =
+    only === 'api' ? nothingDone() : await walk(opened, queryOf(asked, plan, options, nowMs), world)
+  world.stdout(told(done, options, opened))
+  if (options.dryRun) world.stdout(daysText(done.days, plan))
+  world.stderr(shortText(plan.short, howText(options, client !== undefined)))
+  const followed = begun.length === 0 ? exitCodes.done : await follow(world, begun, opened.connect, clock)
+  const whole = !done.stopped && plan.short.length === 0
+  return whole ? followed : exitCodes.failed
+}
+
+/** Before the journal's part: what cannot be begun is refused while nothing is sent yet. */
+async function begin(
+  client: ControlClient | undefined,
+  sink: string,
+  { reads }: Plan,
+  runAt: number,
+): Promise<readonly ApiReplay[]> {
+  const begun: ApiReplay[] = []
+  for (const read of client ? reads : []) {
+    const one = await client?.begin({ ...read, sink, runAt })
+    if (one) begun.push(one)
+  }
+  return begun
+}
+
+function queryOf(
+  { sink, span, workspace, source }: Asked,
+  { leave }: Plan,
+  { dryRun }: ReplayOptions,
+  runAt: number,
+): Omit<ReplayQuery, 'after' | 'until'> {
+  const sources = sink.sources.filter((name) => (source ?? name) === name)
+  return {
+    ...{ ...span, sink: sink.name, sources, dryRun, runAt },
+    ...(workspace === undefined ? {} : { workspace }),
+    ...(leave.length === 0 ? {} : { leave }),
+  }
+}
+
+function howText({ dryRun, only }: ReplayOptions, isRunning: boolean) {
+  const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
+  return ({ source }: Origin): string => {
+    if (source === 'vault.projects') return `${sent}; an inventory has no past that the API could show again`
+    return isRunning
+      ? `${sent}; the past of ${source} cannot be read from the API again`
+      : `${sent}; with the daemon running the same command would have them read from the API again`
+  }
 }
 
 /** Every format but raw has a field for it. */
@@ -56,10 +154,13 @@ function isMarked(sink: SinkConfig): boolean {
 interface Done {
   entries: number
   bytes: number
+  days: DayCount[]
   keptSince: number | undefined
   /** by a signal, or by a journal that stayed full */
   stopped: boolean
 }
+
+const nothingDone = (): Done => ({ entries: 0, bytes: 0, days: [], keptSince: undefined, stopped: false })
 
 /** Step after step, so that the daemon does its own work in between. */
 async function walk(
@@ -67,7 +168,7 @@ async function walk(
   query: Omit<ReplayQuery, 'after' | 'until'>,
   { signal, stderr }: World,
 ): Promise<Done> {
-  const done: Done = { entries: 0, bytes: 0, keptSince: undefined, stopped: false }
+  const done = nothingDone()
   let at: Pick<ReplayQuery, 'after' | 'until'> = { after: 0, until: undefined }
   let waitedMs = 0
   for (;;) {
@@ -78,6 +179,7 @@ async function walk(
     if (step) {
       done.entries += step.entries
       done.bytes += step.bytes
+      done.days = summed(done.days, step.days)
       done.keptSince = step.keptSince
       waitedMs = 0
       if (!step.more) return done
@@ -91,11 +193,21 @@ async function walk(
   }
 }
 
+function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[] {
+  const sums = new Map<string, DayCount>()
+  for (const each of [...one, ...other]) {
+    const key = `${each.origin.workspace} ${each.origin.source} ${each.day}`
+    sums.set(key, { ...each, count: each.count + (sums.get(key)?.count ?? 0) })
+  }
+  return [...sums.values()]
+}
+
 function told(
   { entries, bytes, keptSince, stopped }: Done,
   options: ReplayOptions,
   opened: OpenAside,
 ): string {
+  if (options.only === 'api') return ''
   const what = `${countText(entries, 'entries')} (${sizeText(bytes)})`
   const kept =
     keptSince === undefined

@@ -119,7 +119,7 @@ export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
 }
 
 /** The id of the part's source; one that was never met gets its row first, in a transaction of its own. */
-function sourceOf({ origins, transactions }: Core, { origin }: Append): number {
+export function sourceOf({ origins, transactions }: Core, { origin }: Pick<Append, 'origin'>): number {
   return (
     origins.find(origin) ??
     origins.remember(

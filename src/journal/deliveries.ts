@@ -110,7 +110,15 @@ export class Deliveries {
     }
     return { rows: [...counts.values()], through, more: chunks.length > 0 }
   }
+
+  /** One bounded step over what is kept still behind `after`, as it came in: each entry once. */
+  shelved(after: Seq) {
+    return this.owed(NOBODY, { position: after, ahead: [] }, after)
+  }
 }
+
+/** A name that no sink has: what is addressed to one alone is left out, and nothing counts as settled. */
+const NOBODY = ''
 
 function prepare(db: Database) {
   return {

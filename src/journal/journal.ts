@@ -1,6 +1,6 @@
 // The journal in SQLite: everything that must survive, in one file of one process. Synchronous inside, promises outside. `open.ts` opens it.
 import type { Database } from 'better-sqlite3'
-import type { DayRange } from '../model/balance.ts'
+import type { DayRange, OwedStep } from '../model/balance.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type {
   Batch,
@@ -11,6 +11,7 @@ import type {
   NoteChange,
   QuarantineQuery,
   ReplayQuery,
+  Resend,
   Seq,
   Settlement,
 } from '../model/journal.ts'
@@ -22,7 +23,7 @@ import { corrupt, translate } from './faults.ts'
 import * as letters from './letters.ts'
 import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { preparePrune, prune } from './prune.ts'
-import { prepareReplay, replay } from './replay.ts'
+import { prepareReplay, replay, resend } from './replay.ts'
 import * as quarantine from './quarantine.ts'
 
 /** So many are told with the totals; all of them stay. */
@@ -165,6 +166,11 @@ export class SqliteJournal implements Journal {
     return replayed
   }
 
+  async resend(again: Resend) {
+    resend(this.#core, this.#statements.notes, again)
+    if (again.entries.count > 0) this.#arrivals.wake()
+  }
+
   async quarantined(query: QuarantineQuery) {
     return this.#core.transactions.read(() => quarantine.list(this.#core, this.#statements.quarantine, query))
   }
@@ -196,9 +202,18 @@ export class SqliteJournal implements Journal {
   }
 
   async owed(sink: string, after: Seq | undefined) {
-    const { deliveries, ledger, origins, transactions } = this.#core
+    const { deliveries, ledger, transactions } = this.#core
     const progress = ledger.progress(sink)
-    const step = transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position))
+    return this.#named(transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position)))
+  }
+
+  async shelved(after: Seq | undefined) {
+    const { deliveries, transactions } = this.#core
+    return this.#named(transactions.read(() => deliveries.shelved(after ?? 0)))
+  }
+
+  #named(step: ReturnType<Core['deliveries']['owed']>): OwedStep {
+    const { origins } = this.#core
     const rows = step.rows.map(({ source, ...rest }) => ({ origin: origins.origin(source), ...rest }))
     return { ...step, rows }
   }

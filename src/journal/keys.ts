@@ -79,6 +79,22 @@ export class Keys {
     return taken
   }
 
+  /** Takes no key: the version that each entry is, by its index; content that is not known yet has the one that it would get. */
+  versions(source: number, name: SourceName, entries: Entries): Uint32Array | undefined {
+    if (!changing.has(name)) return undefined
+    const { ids } = this.#keysOf(entries, undefined)
+    const versions = new Uint32Array(entries.count)
+    for (let i = 0; i < entries.count; i++) {
+      const id = ids.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES)
+      const mark = this.#find.get(source, entries.at(i), id)
+      if (mark === undefined) continue
+      const isLast = mark.subarray(0, KEY_BYTES).equals(digest(entries.raw(i)))
+      const version = mark.readUInt32LE(KEY_BYTES) + (isLast ? 0 : 1)
+      versions[i] = version === 1 ? 0 : version
+    }
+    return versions
+  }
+
   #claimFirsts(source: number, entries: Entries, asked: Uint32Array | undefined, restart: () => void): Claim {
     const count = asked?.length ?? entries.count
     const all = { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }

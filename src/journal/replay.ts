@@ -1,11 +1,16 @@
-// Delivering again what is still kept: entries of a span of time are put at the journal's end once more, for one sink, marked as a replay.
+// Delivering again: entries of a span of time that are kept still, or were read again, are put at the journal's end for one sink, marked as a replay.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { Entries, TRANSACTION_BYTES } from '../model/entries.ts'
-import type { Batch, Replayed, ReplayQuery, Run, Seq } from '../model/journal.ts'
-import { putChunks, refuseWhenFull } from './append.ts'
+import type { DayCount } from '../model/balance.ts'
+import type { Batch, Replayed, ReplayQuery, Resend, Run, Seq } from '../model/journal.ts'
+import type { Origin } from '../model/source.ts'
+import { DAY_US, epochDay } from '../model/time.ts'
+import { putChunks, refuseWhenFull, sourceOf } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
 import type { Core } from './core.ts'
+import { writeNotes } from './notes.ts'
+import type { NoteStatements } from './notes.ts'
 
 /** What one step looks at: it runs on the thread that everything else runs on. */
 const STEP_CHUNKS = 64
@@ -47,7 +52,7 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
     ledger.applyAppended(entries, bytes)
   }
   const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
-  return { entries, bytes, through, until, more: looked.length > 0, keptSince }
+  return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
 }
 
 function positionOf({ ledger }: Core, sink: string): Seq {
@@ -79,9 +84,39 @@ function look(
 }
 
 /** The entries of a run whose own time lies in the span, where the query means its source. */
-function within({ origin, entries }: Run, { fromUs, toUs, workspace, sources }: ReplayQuery): Entries {
+function within({ origin, entries }: Run, query: ReplayQuery): Entries {
+  const { fromUs, toUs, workspace, sources, leave = [] } = query
   const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
-  return meant ? entries.between(fromUs, toUs) : Entries.none
+  if (!meant) return Entries.none
+  const left = leave.filter((days) => isSame(days.origin, origin))
+  return without(entries.between(fromUs, toUs), left)
+}
+
+const isSame = (one: Origin, other: Origin) =>
+  one.workspace === other.workspace && one.source === other.source
+
+function without(entries: Entries, left: NonNullable<ReplayQuery['leave']>): Entries {
+  if (left.length === 0) return entries
+  const kept: number[] = []
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.at(i)
+    if (!left.some(({ fromDay, toDay }) => at >= fromDay * DAY_US && at < toDay * DAY_US)) kept.push(i)
+  }
+  return kept.length === entries.count ? entries : entries.pick(kept)
+}
+
+function daysOf(found: readonly Found[]): DayCount[] {
+  const counts = new Map<string, { -readonly [Key in keyof DayCount]: DayCount[Key] }>()
+  for (const { run, entries } of found) {
+    for (let i = 0; i < entries.count; i++) {
+      const day = epochDay(entries.at(i))
+      const key = `${run.origin.workspace} ${run.origin.source} ${day}`
+      const known = counts.get(key)
+      if (known) known.count++
+      else counts.set(key, { origin: run.origin, day, count: 1 })
+    }
+  }
+  return [...counts.values()]
 }
 
 function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]): void {
@@ -93,4 +128,26 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]):
     putChunks(core, lastSeq, address, pack(entries, undefined, undefined))
     lastSeq += entries.count
   }
+}
+
+/** What was read again, and how far the reading is, in one transaction (law 1). */
+export function resend(core: Core, notes: NoteStatements, again: Resend): void {
+  const { keys, ledger, shelf, transactions } = core
+  const { entries, origin, runAt, sink } = again
+  positionOf(core, sink)
+  if (entries.count === 0) {
+    transactions.write(() => writeNotes(notes, again.notes))
+    return
+  }
+  refuseWhenFull(core)
+  const source = sourceOf(core, again)
+  const puts = transactions.writeNew(() => {
+    const packed = pack(entries, undefined, keys.versions(source, origin.source, entries))
+    const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
+    const put = putChunks(core, ledger.lastSeq, address, packed)
+    writeNotes(notes, again.notes)
+    return put
+  })
+  for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
+  shelf.hold(puts)
 }

@@ -43,9 +43,16 @@ export interface DayDeliveries {
   readonly replayed: number
 }
 
-/** One bounded step over what a sink is owed. */
+/** So many entries of one source and UTC day (days since 1970). */
+export interface DayCount {
+  readonly origin: Origin
+  readonly day: number
+  readonly count: number
+}
+
+/** One bounded step over what a sink is owed, or over what is kept. */
 export interface OwedStep {
-  readonly rows: readonly { readonly origin: Origin; readonly day: number; readonly count: number }[]
+  readonly rows: readonly DayCount[]
   /** the last sequence number that was looked at */
   readonly through: number
   readonly more: boolean

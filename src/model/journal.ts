@@ -1,5 +1,5 @@
 // What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
-import type { Books, DayTally } from './balance.ts'
+import type { Books, DayCount, DayTally, OwedStep } from './balance.ts'
 import type { Entries } from './entries.ts'
 import type { Cursor, Finding, Origin, Quarantined, SourceName } from './source.ts'
 
@@ -149,15 +149,37 @@ export interface ReplayQuery {
   readonly runAt: number
   /** counts only */
   readonly dryRun: boolean
+  /** left out, by the entries' own UTC day: what is read from the API instead */
+  readonly leave?: readonly DaysOf[]
   /** where the last step ended, and what it told as `until`; 0 and undefined at first */
   readonly after: Seq
   readonly until: Seq | undefined
+}
+
+/** UTC days of one source, since 1970: included, excluded. */
+export interface DaysOf {
+  readonly origin: Origin
+  readonly fromDay: number
+  readonly toDay: number
+}
+
+/** What was read again for one sink alone. */
+export interface Resend {
+  readonly sink: string
+  readonly origin: Origin
+  readonly entries: Entries
+  /** as in ReplayQuery */
+  readonly runAt: number
+  /** lands with them: how far the reading is */
+  readonly notes: NoteChange
 }
 
 export interface Replayed {
   readonly entries: number
   /** of raw payload */
   readonly bytes: number
+  /** the same entries by source and UTC day */
+  readonly days: readonly DayCount[]
   readonly through: Seq
   readonly until: Seq
   /** false: the last step */
@@ -254,6 +276,13 @@ export interface Journal extends Books {
   dropDeadLetters(query: DeadLetterQuery): Promise<number>
   /** One bounded step of a replay: entries that are kept still are put at the journal's end again, for one sink. */
   replay(query: ReplayQuery): Promise<Replayed>
+  /**
+   * Puts entries at the journal's end for one sink, marked as a replay, whether they are known or not: no key is taken, nothing
+   * is counted as new. Throws `journal_full` as append does (never without entries), `misconfigured` where the sink is unknown.
+   */
+  resend(again: Resend): Promise<void>
+  /** One bounded step over what came in and is kept still, behind `after` (undefined: all of it); what was put back is left out. */
+  shelved(after: Seq | undefined): Promise<OwedStep>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
   findings(limit: number): Promise<readonly FindingRecord[]>

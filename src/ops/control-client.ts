@@ -6,12 +6,13 @@ import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { DeadLetter, QuarantineRecord, Replayed } from '../model/journal.ts'
 import type { Backfill, Past, Surveyed } from '../model/past.ts'
+import type { ApiReplay, Replays } from '../model/replays.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from './control.ts'
 import type { Aside } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 
-export interface ControlClient extends Aside, Past {
+export interface ControlClient extends Aside, Past, Replays {
   status(): Promise<StatusReport>
   /** the name under which this daemon's requests stand in the audit log */
   instance(): Promise<string | undefined>
@@ -134,6 +135,10 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
     counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
     owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
+    shelved: (after) => json<OwedStep>('/shelved', { after }),
+    begin: (order) => json<ApiReplay>('/replays', order),
+    replays: () => json<ApiReplay[]>('/replays'),
+    cancelReplays: async (sink) => (await json<{ count: number }>('/replays/cancel', { sink })).count,
     origins: () => json<Origin[]>('/past'),
     backfill: (choice, span) => json<Backfill[]>('/backfill', { ...choice, ...span }),
     backfills: () => json<Backfill[]>('/backfills'),

@@ -4,6 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Past } from '../model/past.ts'
+import type { Replays } from '../model/replays.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
 import type { Metrics } from './metrics.ts'
@@ -21,6 +22,7 @@ export type Aside = Pick<
   | 'replay'
   | 'counts'
   | 'owed'
+  | 'shelved'
 >
 
 export interface ControlOptions {
@@ -30,6 +32,8 @@ export interface ControlOptions {
   readonly taps: Pick<Taps, 'next'>
   /** Absent: nothing is read again here. */
   readonly past?: Past
+  /** Absent: nothing is read again for one sink. */
+  readonly replays?: Replays
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
 }
@@ -43,6 +47,9 @@ const ids = z.array(z.int().min(1)).max(MAX_ROWS).exactOptional()
 const letterQuery = z.strictObject({ ...page, ids, sink: z.string().exactOptional() })
 const quarantineQuery = z.strictObject({ ...page, ids })
 const one = z.strictObject({ id: z.int().min(1) })
+const origin = z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) })
+const span = { fromUs: z.int(), toUs: z.int() }
+const daysOf = z.strictObject({ origin, fromDay: z.int(), toDay: z.int() })
 const replayQuery = z.strictObject({
   sink: z.string(),
   fromUs: z.int(),
@@ -51,20 +58,28 @@ const replayQuery = z.strictObject({
   sources: z.array(z.enum(sourceNames)),
   runAt: z.int(),
   dryRun: z.boolean(),
+  leave: z.array(daysOf).exactOptional(),
   after: z.int().min(0),
   until: z.int().min(0).optional(),
 })
 
 const choice = { workspace: z.string().exactOptional(), source: z.enum(sourceNames).exactOptional() }
 const choiceQuery = z.strictObject(choice)
-const span = { fromUs: z.int(), toUs: z.int() }
 const backfillQuery = z.strictObject({ ...choice, ...span })
 const surveyQuery = z.strictObject({
-  origin: z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) }),
+  origin,
   ...span,
   place: z.string().optional(),
 })
 const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
+const orderQuery = z.strictObject({
+  sink: z.string(),
+  origin,
+  spans: z.array(z.strictObject(span)),
+  runAt: z.int(),
+})
+const sinkQuery = z.strictObject({ sink: z.string().optional() })
+const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
 const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
 
 /** Bytes go out as they are; anything else as JSON. */
@@ -91,6 +106,11 @@ function replay(asked: unknown) {
 function pastOf({ past }: ControlOptions): Past {
   if (past) return past
   throw new ConnectorError('misconfigured', 'This daemon reads nothing again')
+}
+
+function replaysOf({ replays }: ControlOptions): Replays {
+  if (replays) return replays
+  throw new ConnectorError('misconfigured', 'This daemon reads nothing again for one sink')
 }
 
 function backfill(options: ControlOptions, asked: unknown) {
@@ -125,6 +145,15 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
   ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
+  ['GET /replays', (options) => replaysOf(options).replays()],
+  ['POST /replays', (options, asked) => replaysOf(options).begin(orderQuery.parse(asked))],
+  [
+    'POST /replays/cancel',
+    async (options, asked) => ({
+      count: await replaysOf(options).cancelReplays(sinkQuery.parse(asked).sink),
+    }),
+  ],
+  ['POST /shelved', ({ journal }, asked) => journal.shelved(afterQuery.parse(asked).after)],
   ['GET /past', (options) => pastOf(options).origins()],
   ['GET /backfills', (options) => pastOf(options).backfills()],
   ['POST /backfill', backfill],

@@ -46,6 +46,7 @@ const journal: ControlOptions['journal'] = {
   quarantined: async () => [],
   counts: async () => ({ kept: [], delivered: [] }),
   owed: async () => ({ rows: [], through: 0, more: false }),
+  shelved: async () => ({ rows: [], through: 0, more: false }),
   quarantinedRaw: async () => {
     throw new TypeError('inner words')
   },

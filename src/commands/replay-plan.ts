@@ -1,0 +1,116 @@
+// Where each day of a replay comes from: from the journal where it still keeps all that it took in of that day, else from the API.
+import type { SinkConfig } from '../config/schema.ts'
+import type { DaysOf } from '../model/journal.ts'
+import type { PastSpan } from '../model/past.ts'
+import type { Origin, SourceName } from '../model/source.ts'
+import { DAY_US, epochDay } from '../model/time.ts'
+import type { Aside } from '../ops/control-questions.ts'
+
+export type Only = 'journal' | 'api'
+
+export interface Asked {
+  readonly sink: SinkConfig
+  readonly span: PastSpan
+  readonly workspace: string | undefined
+  readonly source: SourceName | undefined
+  readonly only: Only | undefined
+}
+
+/** A source's UTC day of which the journal took something in. */
+export interface PlannedDay {
+  readonly origin: Origin
+  readonly day: number
+  /** entries taken in */
+  readonly kept: number
+  /** entries that are kept still */
+  readonly still: number
+  readonly via: Only
+}
+
+export interface Plan {
+  readonly days: readonly PlannedDay[]
+  /** what is read from the API */
+  readonly reads: readonly { readonly origin: Origin; readonly spans: readonly PastSpan[] }[]
+  /** the days of that: the journal's part of the replay leaves them out */
+  readonly leave: readonly DaysOf[]
+  /** days that the journal does not keep whole, and that are not read from the API */
+  readonly short: readonly PlannedDay[]
+}
+
+export const nothingPlanned: Plan = { days: [], reads: [], leave: [], short: [] }
+
+const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`
+
+export const isMeant = ({ sink, workspace, source }: Asked, origin: Origin): boolean =>
+  sink.sources.some((name) => name === origin.source) &&
+  (workspace ?? origin.workspace) === origin.workspace &&
+  (source ?? origin.source) === origin.source
+
+/** `readable` tells whose past the daemon can read again; it is asked only where that matters. */
+export async function planOf(
+  aside: Pick<Aside, 'counts' | 'shelved'>,
+  asked: Asked,
+  readable: () => Promise<readonly Origin[]>,
+): Promise<Plan> {
+  const { span, only } = asked
+  const range = { fromDay: epochDay(span.fromUs), toDay: epochDay(span.toUs - 1) + 1 }
+  const { kept } = await aside.counts(range)
+  const still = await shelf(aside)
+  const days = kept
+    .filter((row) => row.kept > 0 && isMeant(asked, row.origin))
+    .map(({ origin, day, kept: count }) => ({
+      ...{ origin, day, kept: count, still: still.get(keyOf(origin, day)) ?? 0 },
+    }))
+  const isWhole = (day: (typeof days)[number]) => day.still >= day.kept
+  if (only !== 'api' && days.every(isWhole)) return { ...nothingPlanned, days: days.map(fromJournal) }
+  const origins = (await readable()).filter((origin) => isMeant(asked, origin))
+  const canRead = new Set(origins.map((origin) => keyOf(origin)))
+  const planned = days.map((day): PlannedDay => {
+    const isRead = (only === 'api' || !isWhole(day)) && canRead.has(keyOf(day.origin))
+    return { ...day, via: isRead ? 'api' : 'journal' }
+  })
+  const short = planned.filter((day) => day.via === 'journal' && (only === 'api' || !isWhole(day)))
+  if (only === 'api')
+    return { days: planned, reads: origins.map((origin) => ({ origin, spans: [span] })), leave: [], short }
+  const leave = origins.flatMap((origin) => stretches(origin, planned))
+  const reads = origins.map((origin) => ({ origin, spans: spansOf(origin, leave, span) }))
+  return { days: planned, reads: reads.filter(({ spans }) => spans.length > 0), leave, short }
+}
+
+const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })
+
+async function shelf(aside: Pick<Aside, 'shelved'>): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>()
+  for (let after: number | undefined; ;) {
+    const step = await aside.shelved(after)
+    for (const { origin, day, count } of step.rows) {
+      const key = keyOf(origin, day)
+      counts.set(key, (counts.get(key) ?? 0) + count)
+    }
+    if (!step.more) return counts
+    after = step.through
+  }
+}
+
+/** Days that are read from the API, with those between them of which nothing was ever taken in. */
+function stretches(origin: Origin, planned: readonly PlannedDay[]): DaysOf[] {
+  const own = planned.filter((day) => keyOf(day.origin) === keyOf(origin)).sort((a, b) => a.day - b.day)
+  const found: DaysOf[] = []
+  let isOpen = false
+  for (const { day, via } of own) {
+    const last = found.at(-1)
+    if (via === 'api' && isOpen && last) found[found.length - 1] = { ...last, toDay: day + 1 }
+    else if (via === 'api') found.push({ origin, fromDay: day, toDay: day + 1 })
+    isOpen = via === 'api'
+  }
+  return found
+}
+
+function spansOf(origin: Origin, leave: readonly DaysOf[], { fromUs, toUs }: PastSpan): PastSpan[] {
+  return leave
+    .filter((days) => keyOf(days.origin) === keyOf(origin))
+    .map(({ fromDay, toDay }) => ({
+      fromUs: Math.max(fromUs, fromDay * DAY_US),
+      toUs: Math.min(toUs, toDay * DAY_US),
+    }))
+}

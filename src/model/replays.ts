@@ -1,0 +1,52 @@
+// What can be asked about replays that are read from the API again: for one sink alone, beside all that it is sent anyway.
+import type { ErrorCode } from './errors.ts'
+import type { PastSpan } from './past.ts'
+import type { Origin } from './source.ts'
+
+export interface ReplayOrder {
+  readonly sink: string
+  readonly origin: Origin
+  /** read one after the other, none of them twice */
+  readonly spans: readonly PastSpan[]
+  /** epoch ms at which the whole replay began; its name where objects are named by it */
+  readonly runAt: number
+}
+
+/** read = sent + filtered + malformed */
+export interface ReplayCounts {
+  /** elements that the API showed, each once */
+  readonly read: number
+  /** put at the journal's end for the sink, which may still leave out what its own settings do not want */
+  readonly sent: number
+  /** of types that the workspace does not want */
+  readonly filtered: number
+  /** of the sent: what the journal does not know, so that other sinks may lack it too */
+  readonly unknown: number
+  /** no entries: not sent */
+  readonly malformed: number
+  /** places at which entries may have been left out */
+  readonly gaps: number
+}
+
+export interface ApiReplay extends ReplayOrder {
+  readonly endedAt: number | undefined
+  /** the own time of what was read last, µs; undefined: nothing yet */
+  readonly atUs: number | undefined
+  readonly counts: ReplayCounts
+  /** why it does not come on just now; it is tried again */
+  readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
+  /** for a place in the budget, or for room in the journal */
+  readonly waiting: boolean
+}
+
+export interface Replays {
+  /**
+   * Begins one; the same one under way is joined. What live reading has not come to yet is cut off: it comes anyway. Throws
+   * ConnectorError `misconfigured` where the sink or the source is not known, or another one of both is under way.
+   */
+  begin(order: ReplayOrder): Promise<ApiReplay>
+  /** Under way, and lately ended. */
+  replays(): Promise<readonly ApiReplay[]>
+  /** Ends those under way, of this sink or of all; what they put into the journal goes out. Returns how many. */
+  cancelReplays(sink: string | undefined): Promise<number>
+}

@@ -1,0 +1,76 @@
+// How a replay from the API stands in the journal's notes: how far it is, and what of the page under way was sent already.
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import type { Entries } from './model/entries.ts'
+import type { ApiReplay, ReplayCounts } from './model/replays.ts'
+import { sourceNames } from './model/source.ts'
+import type { Origin } from './model/source.ts'
+
+const count = z.number()
+const order = z.object({
+  v: z.literal(1),
+  sink: z.string(),
+  origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
+  /** µs */
+  spans: z.array(z.object({ fromUs: z.number(), toUs: z.number() })),
+  /** as it was asked for: told apart from another one by this */
+  asked: z.string(),
+  /** index of the span that is read */
+  span: z.number(),
+  /** epoch ms */
+  runAt: z.number(),
+  endedAt: z.number().exactOptional(),
+  /** µs */
+  atUs: z.number().exactOptional(),
+  counts: z.object({
+    ...{ read: count, sent: count, filtered: count, unknown: count, malformed: count, gaps: count },
+  }),
+  /** of the walk over the span, opaque */
+  place: z.string().exactOptional(),
+})
+export type Order = z.output<typeof order>
+
+export const NOTE = 'replay:'
+const PAGE_NOTE = 'replay-page:'
+export const nameOf = (sink: string, { workspace, source }: Origin) => `${NOTE}${sink}:${workspace}:${source}`
+/** Notes of the page under way begin like this. */
+export const pagePrefix = (sink: string, { workspace, source }: Origin) =>
+  `${PAGE_NOTE}${sink}:${workspace}:${source}:`
+
+export const none: ReplayCounts = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
+
+/** What a note holds; one that is not ours, or of another version, is as good as none. */
+export function readOrder(note: string): Order | undefined {
+  try {
+    return order.safeParse(JSON.parse(note)).data
+  } catch {
+    return undefined
+  }
+}
+
+const MARK_LENGTH = 16
+
+/** Tells an entry of a page from the others, by id and content: 96 bits. */
+export function markOf(entries: Entries, index: number): string {
+  const digest = createHash('sha256').update(entries.id(index)).update('\n').update(entries.raw(index))
+  return digest.digest('base64url').slice(0, MARK_LENGTH)
+}
+
+/** Of what is no entry, by the hash of its bytes. */
+export const markOfHash = (sha256: string): string => sha256.slice(0, MARK_LENGTH)
+
+export const pageNote = (marks: readonly string[]): string => marks.join('')
+
+export function readPageNote(note: string): string[] {
+  return Array.from({ length: note.length / MARK_LENGTH }, (_, i) =>
+    note.slice(i * MARK_LENGTH, (i + 1) * MARK_LENGTH),
+  )
+}
+
+export function toldOf(
+  { sink, origin, spans, runAt, endedAt, atUs, counts }: Order,
+  { error, waiting }: Pick<ApiReplay, 'waiting'> & { readonly error: ApiReplay['error'] },
+): ApiReplay {
+  const why = error && { code: error.code, message: error.message }
+  return { sink, origin, spans, runAt, endedAt, atUs, counts, error: why, waiting }
+}

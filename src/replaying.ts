@@ -1,0 +1,294 @@
+// Reading spans of the past again for one sink alone: what the journal no longer keeps comes from the API, marked as a replay, whether it is known or not.
+import { collect } from './collect.ts'
+import type { Collector } from './collect.ts'
+import type { Clock, Random } from './model/clock.ts'
+import { ConnectorError } from './model/errors.ts'
+import type { Append, Appended, Journal } from './model/journal.ts'
+import type { PastSpan } from './model/past.ts'
+import type { ApiReplay, ReplayOrder, Replays } from './model/replays.ts'
+import type { Origin } from './model/source.ts'
+import { DAY_MS } from './model/time.ts'
+import { quietly } from './ranges.ts'
+import type { RangeReader } from './ranges.ts'
+import { nameOf, none, NOTE, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
+import type { Order } from './replay-order.ts'
+import { added, notesOf, sift } from './replay-page.ts'
+
+export interface ReplaysOptions {
+  readonly ranges: readonly RangeReader[]
+  readonly sinks: readonly string[]
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly random: Random
+  /** how far live reading is, µs; undefined: not told yet */
+  readonly readTo: (origin: Origin) => number | undefined
+}
+
+/** What of the journal's bound the past leaves to live reading, which stops when it is full. */
+const FULL_SHARE = 0.5
+/** One that ended is told so long. */
+const TOLD_MS = DAY_MS
+const MOST_NOTES = 10_000
+
+interface Running {
+  order: Order
+  readonly cancelled: AbortController
+  /** what of the page under way was sent already, by this process or the one before */
+  readonly sent: Set<string>
+  /** names of the notes that say so */
+  pages: string[]
+  error: ConnectorError | undefined
+  waiting: boolean
+}
+
+const nothing: Appended = {
+  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
+}
+const isSame = (one: Origin, other: Origin) =>
+  one.workspace === other.workspace && one.source === other.source
+
+/** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
+export class ApiReplays implements Replays {
+  readonly #options: ReplaysOptions
+  readonly #running = new Map<string, Running>()
+  #loaded: Promise<void> | undefined
+  #wake: (() => void)[] = []
+
+  constructor(options: ReplaysOptions) {
+    this.#options = options
+  }
+
+  async begin(order: ReplayOrder): Promise<ApiReplay> {
+    await this.#load()
+    const { sink, origin } = order
+    this.#assertKnown(order)
+    const name = nameOf(sink, origin)
+    const asked = JSON.stringify(order.spans)
+    const active = this.#running.get(name)
+    if (active && active.order.endedAt === undefined) {
+      if (active.order.asked === asked) return toldOf(active.order, active)
+      throw new ConnectorError(
+        'misconfigured',
+        `A replay of ${origin.workspace} ${origin.source} to ${sink} over another span is under way: wait for it (replay --status) or end it (replay --cancel)`,
+      )
+    }
+    const running = begun({
+      ...{ v: 1, sink, origin, asked, spans: this.#read(order), span: 0, runAt: order.runAt, counts: none },
+    })
+    this.#running.set(name, running)
+    await this.#save(running)
+    for (const wake of this.#wake.splice(0)) wake()
+    return toldOf(running.order, running)
+  }
+
+  async replays() {
+    await this.#load()
+    return this.list()
+  }
+
+  async cancelReplays(sink: string | undefined): Promise<number> {
+    await this.#load()
+    let count = 0
+    for (const [name, { order, cancelled, pages }] of this.#running) {
+      if (order.endedAt !== undefined || (sink ?? order.sink) !== order.sink) continue
+      this.#running.delete(name)
+      cancelled.abort(new ConnectorError('aborted', 'The replay was cancelled'))
+      await this.#options.journal.changeNotes({ drop: [name, ...pages], put: [] })
+      count++
+    }
+    return count
+  }
+
+  /** Under way, and lately ended. */
+  list(): readonly ApiReplay[] {
+    const now = this.#options.clock.now()
+    const all = [...this.#running.values()].filter(({ order }) => now - (order.endedAt ?? now) <= TOLD_MS)
+    return all.map((running) => toldOf(running.order, running))
+  }
+
+  /** Until `signal` aborts. Rejects only with what must stop the process. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#load()
+    await Promise.all(this.#options.ranges.map((range) => this.#conduct(range, signal)))
+  }
+
+  #assertKnown({ sink, origin }: ReplayOrder): void {
+    const { ranges, sinks } = this.#options
+    if (!sinks.includes(sink))
+      throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
+    if (!ranges.some((range) => isSame(range.origin, origin)))
+      throw new ConnectorError(
+        'misconfigured',
+        `${origin.workspace} ${origin.source} is not switched on, or its past cannot be read again`,
+      )
+  }
+
+  /** As far as live reading is: what comes behind is new to every sink, and not this replay's. */
+  #read({ origin, spans }: ReplayOrder): PastSpan[] {
+    const { clock, readTo } = this.#options
+    const nowUs = clock.now() * 1000
+    const endUs = Math.min(nowUs, (readTo(origin) ?? nowUs) + 1)
+    return spans
+      .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, endUs) }))
+      .filter(({ fromUs, toUs }) => fromUs < toUs)
+  }
+
+  async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {
+    const stopped = () => signal.aborted
+    while (!stopped()) {
+      const running = this.#next(range.origin)
+      if (!running) {
+        await this.#woken(signal)
+        continue
+      }
+      const ended = await this.#walk(range, running, AbortSignal.any([signal, running.cancelled.signal]))
+      if (!ended) continue
+      running.order = { ...running.order, endedAt: this.#options.clock.now() }
+      await this.#save(running)
+      range.log.info('A replay from the API has come to its end', {
+        sink: running.order.sink,
+        ...running.order.counts,
+      })
+    }
+  }
+
+  /** False: it was broken off. */
+  async #walk(range: RangeReader, running: Running, signal: AbortSignal): Promise<boolean> {
+    const isOver = () => signal.aborted
+    for (let span = running.order.spans[running.order.span]; span;) {
+      await collect(this.#collector(range, running, span), signal)
+      if (isOver()) return false
+      running.order = { ...running.order, span: running.order.span + 1 }
+      delete running.order.place
+      await this.#save(running)
+      span = running.order.spans[running.order.span]
+    }
+    return true
+  }
+
+  #collector(range: RangeReader, running: Running, span: PastSpan): Collector {
+    const { clock, random, journal } = this.#options
+    const { log, wanted } = range
+    const told = quietly(range.watch, {
+      state: (state, error) => {
+        running.waiting = state === 'waiting' || state === 'idle' || state === 'paused'
+        running.error = error ?? running.error
+      },
+      success: () => (running.error = undefined),
+      cursor: (atUs) => (running.order = { ...running.order, atUs }),
+      // Nothing is taken in, and what is missing here is no gap of live reading.
+      appended: () => undefined,
+      gap: () => undefined,
+    })
+    const books: Collector['journal'] = {
+      cursor: async () => running.order.place,
+      stats: () => {
+        const stats = journal.stats()
+        return { ...stats, full: stats.full || stats.bytes >= stats.capacityBytes * FULL_SHARE }
+      },
+      append: (part) => this.#resend(running, range, span, part),
+    }
+    return {
+      source: range.open(span, told),
+      watch: told,
+      log,
+      clock,
+      random,
+      wanted,
+      once: true,
+      journal: books,
+    }
+  }
+
+  /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
+  async #resend(running: Running, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
+    const { journal } = this.#options
+    const seen = sift(running.sent, part, span)
+    const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
+    const entries = picked.length === seen.entries.count ? seen.entries : seen.entries.pick(picked)
+    const known = await journal.known(origin, entries)
+    const { order } = running
+    const next = {
+      ...order,
+      counts: added(order.counts, {
+        read: seen.fresh.length + seen.malformed,
+        sent: entries.count,
+        filtered: seen.fresh.length - entries.count,
+        unknown: entries.count - known.reduce((sum, one) => sum + one, 0),
+        malformed: seen.malformed,
+        gaps: part.gaps,
+      }),
+      ...(part.cursor === undefined ? {} : { place: part.cursor }),
+    }
+    const pages = part.cursor === undefined ? [...running.pages, this.#pageName(running)] : []
+    const notes = notesOf(running, next, pages, seen.marks)
+    this.#assertCurrent(running)
+    await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
+    running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
+    running.pages = pages
+    if (pages.length === 0) running.sent.clear()
+    else for (const mark of seen.marks) running.sent.add(mark)
+    return nothing
+  }
+
+  /** One that was cancelled meanwhile must not come back. */
+  #assertCurrent({ order }: Running): void {
+    const current = this.#running.get(nameOf(order.sink, order.origin))
+    if (current?.order.runAt !== order.runAt) throw new ConnectorError('aborted', 'The replay was cancelled')
+  }
+
+  #pageName({ order, pages }: Running): string {
+    return `${pagePrefix(order.sink, order.origin)}${String(pages.length).padStart(6, '0')}`
+  }
+
+  #next(origin: Origin): Running | undefined {
+    const open = [...this.#running.values()].filter(
+      ({ order }) => order.endedAt === undefined && isSame(order.origin, origin),
+    )
+    return open.sort((one, other) => one.order.runAt - other.order.runAt)[0]
+  }
+
+  async #save(running: Running): Promise<void> {
+    const { sink, origin } = running.order
+    const name = nameOf(sink, origin)
+    if (this.#running.get(name) !== running) return
+    await this.#options.journal.putNote(name, JSON.stringify(running.order))
+  }
+
+  #load(): Promise<void> {
+    this.#loaded ??= this.#readNotes()
+    return this.#loaded
+  }
+
+  async #readNotes(): Promise<void> {
+    const { journal, ranges, sinks } = this.#options
+    for (const { name, value } of await journal.notes(NOTE, MOST_NOTES)) {
+      const order = readOrder(value)
+      const range = order && ranges.find(({ origin }) => isSame(origin, order.origin))
+      // Of a source or a sink that is switched off just now: it waits in the journal.
+      if (!order || !range || !sinks.includes(order.sink)) continue
+      const running = begun(order)
+      for (const page of await journal.notes(pagePrefix(order.sink, order.origin), MOST_NOTES)) {
+        running.pages.push(page.name)
+        for (const mark of readPageNote(page.value)) running.sent.add(mark)
+      }
+      this.#running.set(name, running)
+    }
+  }
+
+  #woken(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const over = () => {
+        signal.removeEventListener('abort', over)
+        resolve()
+      }
+      signal.addEventListener('abort', over, { once: true })
+      this.#wake.push(over)
+    })
+  }
+}
+
+const begun = (order: Order): Running => ({
+  ...{ order, cancelled: new AbortController(), sent: new Set<string>(), pages: [], error: undefined },
+  waiting: true,
+})
