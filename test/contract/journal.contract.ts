@@ -4,7 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { balanceOf } from '../../src/model/balance.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import { VERSION } from '../../src/model/entries.ts'
-import type { Journal, ReplayQuery } from '../../src/model/journal.ts'
+import type { Entries } from '../../src/model/entries.ts'
+import type { Journal, ReplayQuery, Resend } from '../../src/model/journal.ts'
 import type { Log } from '../../src/model/log.ts'
 import {
   audit,
@@ -622,6 +623,93 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await expect(journal.replay(asked())).rejects.toMatchObject({ code: 'journal_full' })
         await expect(journal.replay(asked({ sink: 'c' }))).rejects.toMatchObject({ code: 'misconfigured' })
         expect(await journal.take('a', plenty)).toBeUndefined()
+      })
+    })
+
+    describe('what was read again for one sink', () => {
+      const DAY = Math.floor(START_US / 86_400_000_000)
+      const note = (value: string) => ({ drop: [], put: [{ name: 'replay:a', value }] })
+      const again = (entries: Entries, value = '1', more: Partial<Resend> = {}): Resend => ({
+        ...{ sink: 'a', origin: audit, entries, runAt: 77, notes: note(value) },
+        ...more,
+      })
+      beforeEach(async () => reopen({ keepSettledBytes: 2 ** 20 }))
+
+      it('is put at the end though it is known: marked, for its sink alone, no key taken, nothing counted as new', async () => {
+        await journal.append(part([spec(1), spec(2)]))
+        for (const sink of ['a', 'b']) await journal.settle(sink, settlement(1, 2))
+        const before = await journal.counts({ fromDay: 0, toDay: 1e7 })
+        const entries = entriesOf([spec(1), spec(2), spec(3)])
+        await journal.resend(again(entries))
+        const batch = await journal.take('a', plenty)
+        expect(batch).toMatchObject({ first: 3, last: 5 })
+        expect(batch?.runs[0]).toMatchObject({ replay: true, onlySink: 'a', appendedAt: 77 })
+        expect(rawsOf(batch).slice(0, 2)).toEqual(rawsOf(await journal.range(1, 2)))
+        expect([...(await journal.known(audit, entries))]).toEqual([1, 1, 0])
+        expect(await journal.counts({ fromDay: 0, toDay: 1e7 })).toEqual(before)
+        expect(await journal.note('replay:a')).toBe('1')
+        expect(await journal.append(part([spec(2), spec(3)]))).toMatchObject({ added: 1, known: 1 })
+      })
+
+      it('lands with its notes or not at all, and without entries moves the notes alone', async () => {
+        await reopen({ keepSettledBytes: 2 ** 20, maxBytes: 200 })
+        await journal.resend(again(entriesOf([spec(1), spec(2)]), '1'))
+        await expect(journal.resend(again(entriesOf([spec(3)]), '2'))).rejects.toMatchObject({
+          code: 'journal_full',
+        })
+        expect(await journal.note('replay:a')).toBe('1')
+        await journal.resend(again(entriesOf([]), '3'))
+        expect(await journal.note('replay:a')).toBe('3')
+        await expect(journal.resend(again(entriesOf([]), '4', { sink: 'c' }))).rejects.toMatchObject({
+          code: 'misconfigured',
+        })
+      })
+
+      it('has the version that its content has: the one known, or the one it would get', async () => {
+        await journal.append(part([spec(1), spec(2, { body: 'one' })], { origin: usage }))
+        await journal.append(part([spec(2, { body: 'two' })], { origin: usage }))
+        await journal.settle('a', settlement(1, 3))
+        const contents = [spec(1), spec(2, { body: 'two' }), spec(2, { body: 'three' }), spec(3)]
+        await journal.resend(again(entriesOf(contents), '1', { origin: usage }))
+        const entries = (await journal.take('a', plenty))?.runs[0]?.entries
+        expect([0, 1, 2, 3].map((i) => entries?.version(i))).toEqual([0, 2, 3, 0])
+        expect(await journal.append(part([spec(2, { body: 'three' })], { origin: usage }))).toMatchObject({
+          added: 1,
+        })
+      })
+
+      it('is not among what is kept of what came in, which is counted by day, owed or not', async () => {
+        const next = spec(3, { at: START_US + 86_400_000_000 })
+        await journal.append(part([spec(1), spec(2), next]))
+        await journal.settle('a', settlement(1, 2))
+        await journal.resend(again(entriesOf([spec(1)])))
+        expect(await journal.shelved(undefined)).toMatchObject({
+          rows: [
+            { origin: audit, day: DAY, count: 2 },
+            { origin: audit, day: DAY + 1, count: 1 },
+          ],
+        })
+      })
+
+      it('its days are left out of what the journal gives, which tells the others by day', async () => {
+        const next = spec(3, { at: START_US + 86_400_000_000 })
+        await journal.append(part([spec(1), spec(2), next]))
+        await journal.settle('a', settlement(1, 3))
+        const query = {
+          ...{ sink: 'a', fromUs: 0, toUs: Infinity, sources: ['audit'] as const, runAt: 1, dryRun: false },
+          ...{ after: 0, until: undefined },
+        }
+        const leave = [{ origin: audit, fromDay: DAY, toDay: DAY + 1 }]
+        expect(await journal.replay({ ...query, dryRun: true })).toMatchObject({
+          days: [
+            { origin: audit, day: DAY, count: 2 },
+            { origin: audit, day: DAY + 1, count: 1 },
+          ],
+        })
+        expect(await journal.replay({ ...query, leave })).toMatchObject({ entries: 1 })
+        expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
+        const others = [{ ...leave[0], origin: usage, fromDay: DAY, toDay: DAY + 2 }]
+        expect(await journal.replay({ ...query, dryRun: true, leave: others })).toMatchObject({ entries: 3 })
       })
     })
 

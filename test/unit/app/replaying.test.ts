@@ -1,0 +1,197 @@
+// Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
+import { expect, test } from 'vitest'
+import type { ApiReplay } from '../../../src/model/replays.ts'
+import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
+import type { Desk } from '../source/desk.ts'
+import { fillPast, idsIn, SPAN, TODAY } from './backfill-stand.ts'
+import { changed, forget, isDone, openReadDesk, ORDER, replaysOf, runUntil } from './replay-stand.ts'
+
+const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
+const counts = ([one]: readonly ApiReplay[]) => one?.counts
+
+test('a span that the journal no longer keeps comes again once, as its bytes, marked; live reading stays where it was', async () => {
+  const desk = await openReadDesk({}, 4_000)
+  expect(await desk.journal.take('archive', everything)).toBeUndefined()
+  const [cursor, kept] = [
+    await desk.journal.cursor(origin),
+    await desk.journal.counts({ fromDay: 0, toDay: 1e6 }),
+  ]
+  const replays = replaysOf(desk)
+  expect(await replays.begin(ORDER)).toMatchObject({ ...ORDER, endedAt: undefined })
+  await runUntil(desk, replays, isDone)
+  const wanted = desk.mock.entries().filter(({ atUs }) => atUs >= SPAN.fromUs && atUs < SPAN.toUs)
+  const runs = (await desk.journal.take('archive', everything))?.runs ?? []
+  for (const run of runs) expect(run).toMatchObject({ replay: true, onlySink: 'archive', appendedAt: 77_000 })
+  expect(await desk.raws()).toEqual(wanted.map(({ raw }) => Buffer.from(raw).toString()))
+  expect(await desk.journal.cursor(origin)).toBe(cursor)
+  expect(await desk.journal.counts({ fromDay: 0, toDay: 1e6 })).toEqual(kept)
+  const sent = wanted.length
+  expect(counts(replays.list())).toEqual({
+    ...{ read: sent, sent, filtered: 0, unknown: 0, malformed: 0, gaps: 0 },
+  })
+  expect(desk.watch.gaps).toBe(0)
+})
+
+test('it goes on after a restart where it stood, and nothing comes twice', async () => {
+  const desk = await openReadDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const first = replaysOf(desk)
+  await first.begin(ORDER)
+  await runUntil(desk, first, (told) => (counts(told)?.read ?? 0) > 1_000)
+  desk.asked()
+  const second = replaysOf(desk)
+  const before = counts(await second.replays())?.read ?? 0
+  expect(before).toBeGreaterThan(1_000)
+  await runUntil(desk, second, isDone)
+  expect(await desk.ids()).toEqual(inOrder(desk))
+  // The rest, and not all of it again.
+  expect(desk.asked().length).toBeLessThan((inOrder(desk).length - before) / 100 + 5)
+})
+
+test.each([1, 2, 3])(
+  'a page that is broken off by death after %i of its parts is read again, and none of its entries comes twice',
+  async (parts) => {
+    const desk = await openDesk({ switches: { huge_bytes: 12_000 } })
+    for (let i = 0; i < 1_500; i++)
+      desk.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
+    await desk.drain()
+    await forget(desk)
+    let landed = 0
+    const dying = changed(desk.journal, 'resend', (target) => async (again) => {
+      if (landed++ >= parts) throw new Error('death')
+      await target.resend(again)
+    })
+    const first = replaysOf(desk, { journal: dying })
+    await first.begin(ORDER)
+    await expect(runUntil(desk, first, isDone)).rejects.toThrow('death')
+    const sent = (await desk.ids()).length
+    expect(sent).toBeGreaterThan(0)
+    expect(sent).toBeLessThan(1_000)
+    const second = replaysOf(desk)
+    expect(counts(await second.replays())?.sent).toBe(sent)
+    await runUntil(desk, second, isDone)
+    expect(await desk.ids()).toEqual(inOrder(desk))
+    expect(counts(second.list())).toMatchObject({ read: 1_500, sent: 1_500, unknown: 0 })
+    expect(await desk.journal.notes('replay-page:', 10)).toEqual([])
+  },
+)
+
+test('what the daemon never saw is sent, counted, and stays new to live reading', async () => {
+  const desk = await openReadDesk({}, 500)
+  const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
+  const replays = replaysOf(desk)
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, isDone)
+  expect(counts(replays.list())?.unknown).toBe(1)
+  const batch = await desk.journal.take('archive', everything)
+  expect(await desk.ids()).toContain(lost.id)
+  const entries = batch?.runs.map(({ entries: each }) => each) ?? []
+  const known = await Promise.all(entries.map((each) => desk.journal.known(origin, each)))
+  expect(known.flatMap((each) => [...each]).filter((each) => each === 0)).toHaveLength(1)
+})
+
+test('what live reading has not come to is not sent: it comes anyway', async () => {
+  const desk = await openReadDesk({}, 1_000)
+  const readTo = (TODAY - 2 * DAY) * 1000
+  const replays = replaysOf(desk, { readTo: () => readTo })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, isDone)
+  expect((await desk.ids()).sort()).toEqual(idsIn(desk, { fromUs: SPAN.fromUs, toUs: readTo + 1 }))
+})
+
+test('several spans are read one after the other, and nothing between them', async () => {
+  const desk = await openReadDesk({}, 2_000)
+  const day = (ago: number) => ({
+    fromUs: (TODAY - ago * DAY) * 1000,
+    toUs: (TODAY - (ago - 1) * DAY) * 1000,
+  })
+  const replays = replaysOf(desk)
+  await replays.begin({ ...ORDER, spans: [day(3), day(1)] })
+  await runUntil(desk, replays, isDone)
+  expect((await desk.ids()).sort()).toEqual([...idsIn(desk, day(3)), ...idsIn(desk, day(1))].sort())
+})
+
+test('types that are not wanted are counted and not sent; what is malformed is counted once', async () => {
+  const desk = await openDesk()
+  fillPast(desk, 300)
+  desk.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
+  const replays = replaysOf(desk, { types: ['auth:*'] })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, isDone)
+  const { read = 0, sent = 0, filtered = 0, malformed } = counts(replays.list()) ?? {}
+  expect((await desk.ids()).length).toBe(sent)
+  expect(filtered).toBeGreaterThan(0)
+  expect(malformed).toBe(1)
+  expect(read).toBe(sent + filtered + 1)
+  expect(desk.journal.stats().quarantined).toBe(0)
+})
+
+test('one that is cancelled in the middle of a page ends, and comes back neither with that page nor with a restart', async () => {
+  const desk = await openReadDesk({}, 2_000)
+  const landing = changed(desk.journal, 'known', (target) => async (of, entries) => {
+    const known = await target.known(of, entries)
+    if (entries.count > 0) expect(await replays.cancelReplays('archive')).toBeLessThan(2)
+    return known
+  })
+  const replays = replaysOf(desk, { journal: landing })
+  await replays.begin(ORDER)
+  expect(await replays.cancelReplays('siem')).toBe(0)
+  await runUntil(desk, replays, (told) => told.length === 0)
+  expect(await replaysOf(desk).replays()).toEqual([])
+  expect(await desk.journal.notes('replay', 10)).toEqual([])
+})
+
+test('the same order is joined, another is refused while the first is under way, and so is what is not there', async () => {
+  const desk = await openReadDesk({}, 10)
+  const replays = replaysOf(desk)
+  const first = await replays.begin(ORDER)
+  expect(await replays.begin({ ...ORDER, runAt: 78_000 })).toEqual(first)
+  const other = { ...ORDER, spans: [{ fromUs: SPAN.fromUs, toUs: START * 1000 }] }
+  await expect(replays.begin(other)).rejects.toThrow('over another span is under way')
+  await expect(replays.begin({ ...ORDER, sink: 'siem' })).rejects.toThrow('There is no sink siem')
+  const usage = { workspace: 'acme', source: 'history.usage' } as const
+  await expect(replays.begin({ ...ORDER, origin: usage })).rejects.toThrow('is not switched on')
+  await runUntil(desk, replays, isDone)
+  expect(await replays.begin(other)).toMatchObject({ endedAt: undefined })
+})
+
+test('half of the journal is left to live reading: it waits there and goes on when there is room', async () => {
+  const desk = await openReadDesk({}, 500)
+  let bytes = 500
+  const journal = changed(desk.journal, 'stats', (target) => () => ({
+    ...{ ...target.stats(), bytes, capacityBytes: 1000 },
+  }))
+  const replays = replaysOf(desk, { journal })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
+  expect(replays.list()[0]).toMatchObject({ waiting: true, counts: { read: 0 } })
+  bytes = 499
+  const next = replaysOf(desk, { journal })
+  await runUntil(desk, next, isDone)
+  expect(counts(next.list())?.sent).toBe(idsIn(desk, SPAN).length)
+})
+
+test('a key that is refused is told, tried again, and the replay goes on when it is good', async () => {
+  const desk = await openReadDesk({}, 100)
+  desk.mock.setFault('unauthorized', 1)
+  const replays = replaysOf(desk)
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, ([one]) => one?.error !== undefined)
+  expect(replays.list()[0]?.error?.code).toBe('unauthorized')
+  desk.mock.setFault('unauthorized', undefined)
+  await runUntil(desk, replays, isDone)
+  expect(replays.list()[0]).toMatchObject({ error: undefined })
+})
+
+test.each(['no JSON', 'null', '{"v":2}', '{"v":1}'])(
+  'a note that is damaged or of another version is as good as none: %s',
+  async (note) => {
+    const desk = await openReadDesk({}, 10)
+    await desk.journal.putNote('replay:archive:acme:audit', note)
+    expect(await replaysOf(desk).replays()).toEqual([])
+  },
+)
+
+function inOrder(desk: Desk): string[] {
+  const within = desk.mock.entries().filter(({ atUs }) => atUs >= SPAN.fromUs && atUs < SPAN.toUs)
+  return within.map(({ id }) => id)
+}

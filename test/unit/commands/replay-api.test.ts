@@ -1,0 +1,227 @@
+// `replay` where the journal no longer keeps all: which days come from where, what is begun at the daemon, and what is said without one.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { replay } from '../../../src/commands/replay.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import type { Past } from '../../../src/model/past.ts'
+import type { ApiReplay, ReplayOrder, Replays } from '../../../src/model/replays.ts'
+import type { Origin } from '../../../src/model/source.ts'
+import { openControl } from '../../../src/ops/control.ts'
+import type { Control } from '../../../src/ops/control.ts'
+import {
+  audit,
+  idsOf,
+  logOf,
+  part,
+  plenty,
+  settlement,
+  spec,
+  START_US,
+  uuid,
+} from '../../contract/journal-parts.ts'
+import { openHouse } from '../ops/board-fixture.ts'
+import { openStand } from './stand.ts'
+
+const DAY_US = 86_400_000_000
+const FIRST = { fromUs: START_US, toUs: START_US + DAY_US }
+const vault: Origin = { workspace: 'acme', source: 'vault.projects' }
+const second = (n: number) => spec(n, { at: START_US + DAY_US + n })
+
+let stand: ReturnType<typeof openStand>
+let journal: Journal
+let control: Control | undefined
+let now = 0
+/** A minute a sleep: whatever waits, it is soon over. */
+const clock = {
+  now: () => START_US / 1000 + 5 * 86_400_000,
+  elapsed: () => now,
+  sleep: async () => void (now += 60_000),
+}
+
+const options = (more: object = {}) => ({
+  ...{ config: stand.config, sink: 'siem', from: '2026-01-31', to: '2026-02-02', dryRun: false },
+  ...more,
+})
+
+/** Three entries of the first day, dropped since; one of the second, kept. Both sinks had them. */
+beforeEach(async () => {
+  stand = openStand()
+  journal = await stand.openJournal(['siem', 'archive'], 200)
+  await journal.append(part([spec(1), spec(2), spec(3)]))
+  await journal.append(part([second(4)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(1, 4))
+  while (await journal.prune());
+})
+afterEach(async () => {
+  await control?.close()
+  await journal.close()
+  control = undefined
+  stand.remove()
+})
+
+class FakeReplays implements Replays {
+  readonly orders: ReplayOrder[] = []
+  told: Partial<ApiReplay> = { endedAt: 1 }
+  refuse = false
+
+  async begin(order: ReplayOrder) {
+    if (this.refuse) throw new ConnectorError('misconfigured', 'another span is under way')
+    this.orders.push(order)
+    return this.#as({ ...order, endedAt: undefined })
+  }
+  async replays() {
+    return this.orders.map((order) => this.#as({ ...order, ...this.told }))
+  }
+  async cancelReplays(sink: string | undefined) {
+    const meant = this.orders.filter((order) => (sink ?? order.sink) === order.sink)
+    return meant.length
+  }
+  #as(told: ReplayOrder & Partial<ApiReplay>): ApiReplay {
+    const counts = { read: 3, sent: 3, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
+    return { endedAt: undefined, atUs: undefined, counts, error: undefined, waiting: false, ...told }
+  }
+}
+
+async function running(readable: readonly Origin[] = [audit]): Promise<FakeReplays> {
+  const replays = new FakeReplays()
+  const { board, metrics, taps } = openHouse()
+  const past = { origins: async () => readable } as Past
+  const parts = { board, metrics, taps, journal, past, replays }
+  control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
+  return replays
+}
+
+test('a day that is no longer whole in the journal is read from the API, the others come from the journal', async () => {
+  const replays = await running()
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(replays.orders).toEqual([{ sink: 'siem', origin: audit, spans: [FIRST], runAt: clock.now() }])
+  expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
+  const { stdout } = stand.heard()
+  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stdout).toContain(
+    "acme audit to siem, from the API: done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed",
+  )
+})
+
+test('what is left of such a day in the journal is not sent from there, and a part of a day is asked for as it was told', async () => {
+  await journal.append(part([spec(5)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+  const replays = await running()
+  expect(await replay(stand.world, options({ from: '2026-01-31T00:00:02Z' }), clock)).toBe(0)
+  expect(replays.orders[0]?.spans).toEqual([{ fromUs: START_US + 2_000_000, toUs: FIRST.toUs }])
+  expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
+})
+
+test('where the journal keeps all that it took in, the API is not asked, whatever is owed still', async () => {
+  await journal.append(part([second(6)]))
+  const replays = await running()
+  expect(await replay(stand.world, options({ from: '2026-02-01' }), clock)).toBe(0)
+  expect(replays.orders).toEqual([])
+  expect(stand.heard().stdout).toContain('1 entry (121 B)')
+})
+
+test('a dry run tells by source and day what would come from where, and begins nothing', async () => {
+  const replays = await running()
+  expect(await replay(stand.world, options({ dryRun: true }), clock)).toBe(0)
+  expect(replays.orders).toEqual([])
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('1 entry (121 B) would be sent to siem again')
+  expect(stdout).toMatch(/^acme {7}audit {3}2026-01-31 {2}- {13}up to 3$/m)
+  expect(stdout).toMatch(/^acme {7}audit {3}2026-02-01 {2}1 {13}-$/m)
+  expect(stdout).toContain('acme audit is read from the API: about 2 requests for the 3 entries')
+  expect(stderr).toBe('')
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test('--only api reads the whole span, --only journal asks the API nothing', async () => {
+  const replays = await running()
+  expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(0)
+  expect(replays.orders[0]?.spans).toEqual([{ fromUs: START_US, toUs: START_US + 2 * DAY_US }])
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+  expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
+  expect(replays.orders).toHaveLength(1)
+  expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
+})
+
+test('an order that the daemon refuses ends the command before anything is sent', async () => {
+  const replays = await running()
+  replays.refuse = true
+  await expect(replay(stand.world, options(), clock)).rejects.toThrow('another span is under way')
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test('with no daemon the journal gives what it has, and the rest is told; --only api needs one', async () => {
+  await journal.close()
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stderr).toContain(
+    'of acme audit, 2026-01-31 to 2026-02-01, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
+  )
+  expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
+  stand.heard()
+  expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('what comes from the API needs one')
+  journal = await stand.openJournal(['siem', 'archive'], 200)
+})
+
+test('an inventory has no past: what of it the journal lost is told, and the command fails', async () => {
+  await journal.append(part([spec(7)], { origin: vault }))
+  await journal.append(part([second(8)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 6))
+  while (await journal.prune());
+  await running()
+  expect(await replay(stand.world, options({ source: 'vault.projects' }), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('an inventory has no past that the API could show again')
+})
+
+test('what the journal never knew is told with the commands that bring it to the other sinks', async () => {
+  const replays = await running()
+  replays.told = {
+    endedAt: 1,
+    counts: { read: 4, sent: 4, filtered: 0, unknown: 1, malformed: 0, gaps: 1 },
+  }
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('1 of them the journal does not know; 1 possible gap')
+  expect(stderr).toContain(
+    'auditferry backfill --workspace acme --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z',
+  )
+})
+
+test('one that was cancelled fails; a daemon that is gone is waited for, and then left', async () => {
+  const replays = await running()
+  replays.replays = async () => []
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain('it was cancelled')
+  replays.replays = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('the replay goes on when it runs again')
+})
+
+test('--status and --cancel speak to the daemon, and name no span', async () => {
+  const replays = await running()
+  const bare = { config: stand.config, dryRun: false }
+  expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('No replay from the API is under way')
+  await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
+  replays.told = { waiting: true, atUs: START_US + DAY_US / 4 }
+  expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
+  expect(await replay(stand.world, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('0 replays ended')
+  expect(await replay(stand.world, { ...bare, cancel: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('1 replay ended')
+  expect(await replay(stand.world, { ...bare, sink: 'siem' }, clock)).toBe(2)
+  expect(await replay(stand.world, { ...bare, from: '24h' }, clock)).toBe(2)
+})
+
+test('a sink that takes other sources has none of it', async () => {
+  const text = readFileSync(stand.config, 'utf8')
+  writeFileSync(stand.config, text.replace('name: siem,', 'name: siem, sources: [history.usage],'))
+  const replays = await running()
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(replays.orders).toEqual([])
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
