@@ -711,4 +711,77 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     says: /AssertionError/,
   },
+  {
+    name: 'what a replay reads again lands before the place of its walk',
+    law: '1: entries and the place of the reading land together or not at all',
+    edits: [
+      {
+        file: 'src/journal/replay.ts',
+        find: '    const put = putChunks(core, ledger.lastSeq, address, packed)\n    writeNotes(notes, again.notes)\n    return put\n',
+        replace: '    return putChunks(core, ledger.lastSeq, address, packed)\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/replaying.test.ts',
+        title: 'it goes on after a restart where it stood, and nothing comes twice',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a replay forgets what of a page under way it sent already',
+    law: '1: nothing is sent twice without need',
+    edits: [
+      {
+        file: 'src/replay-page.ts',
+        find: '    if (sent.has(mark)) continue\n',
+        replace: '',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/replaying.test.ts',
+        title: 'a page that is broken off by death after 2 of its parts is read again',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a replay goes out to every sink',
+    law: '2: a replay is for one sink alone',
+    edits: [
+      {
+        file: 'src/journal/replay.ts',
+        find: 'const address = { source, appendedAt: runAt, onlySink: sink, replay: true }\n    const put',
+        replace:
+          'const address = { source, appendedAt: runAt, onlySink: undefined, replay: true }\n    const put',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/contract/journal.test.ts',
+        title: 'is put at the end though it is known: marked, for its sink alone',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a day that the journal keeps in part counts as whole',
+    law: '3: nothing is dropped',
+    edits: [
+      {
+        file: 'src/commands/replay-plan.ts',
+        find: 'day.still >= day.kept',
+        replace: 'day.still > 0',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/commands/replay-api.test.ts',
+        title: 'what is left of such a day in the journal is not sent from there',
+      },
+    ],
+    says: /AssertionError/,
+  },
 ]

@@ -59,10 +59,10 @@ export async function runUntil(
   seen: (told: readonly ApiReplay[]) => boolean,
 ): Promise<void> {
   const stop = new AbortController()
-  let failed = false
+  const state = { failed: false }
   const loop = replays.run(stop.signal)
-  loop.catch(() => (failed = true))
-  for (let turn = 0; !failed && !seen(replays.list()); turn++) {
+  loop.catch(() => (state.failed = true))
+  for (let turn = 0; !state.failed && !seen(replays.list()); turn++) {
     if (turn > 20_000) throw new Error(`waited in vain: ${JSON.stringify(replays.list())}`)
     await settled()
     if (!seen(replays.list())) desk.clock.advance(desk.clock.now() + SECOND)
