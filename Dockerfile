@@ -6,10 +6,10 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # No package runs a script: better-sqlite3 brings its binaries along.
-RUN npm ci --ignore-scripts --omit=optional
-COPY tsconfig.json tsconfig.build.json ./
+RUN npm ci --ignore-scripts
+COPY rolldown.config.ts ./
 COPY src src
-RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json
+RUN node node_modules/rolldown/bin/cli.mjs -c
 
 FROM ${NODE_IMAGE} AS production
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

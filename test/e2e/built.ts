@@ -1,30 +1,36 @@
-// The program as it is shipped: compiled from the sources as they stand now, never an older build that happens to lie about.
-import { execFileSync } from 'node:child_process'
+// The program as it is shipped: built from the sources as they stand now, never an older build that happens to lie about. Beside it, of the same files, the one that kills itself.
 import { copyFileSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { build } from 'rolldown'
+import config from '../../rolldown.config.ts'
 
 const root = join(import.meta.dirname, '../..')
 
 export interface Built {
   /** what `bin` names */
   readonly main: string
-  readonly dist: string
+  /** `crashing-main.ts` */
+  readonly crashing: string
   remove(): void
 }
 
-export function buildProgram(): Built {
+export async function buildProgram(): Promise<Built> {
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-built-'))
   const dist = join(folder, 'dist')
-  const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  // Types are checked elsewhere; the code that comes out is the same.
-  const options = ['-p', join(root, 'tsconfig.build.json'), '--outDir', dist, '--noCheck']
-  execFileSync(process.execPath, [compiler, ...options], { stdio: 'inherit' })
+  const { input, output, ...options } = config
+  await build({
+    ...options,
+    cwd: root,
+    input: { ...input, crashing: 'test/e2e/crashing-main.ts' },
+    output: { ...output, dir: dist },
+    logLevel: 'warn',
+  })
   copyFileSync(join(root, 'package.json'), join(folder, 'package.json'))
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   return {
     main: join(dist, 'main.js'),
-    dist,
+    crashing: join(dist, 'crashing.js'),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }

@@ -1,25 +1,15 @@
-// The built daemon, which kills itself with SIGKILL at the nth time it comes to a named step: node crashing-main.ts <dist> <config> <step> <nth>.
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import type * as AppModule from '../../src/app.ts'
-import type { Outside } from '../../src/app.ts'
-import type * as ConfigFileModule from '../../src/commands/config-file.ts'
-import type * as OutsideModule from '../../src/commands/outside.ts'
-import type * as LoadModule from '../../src/config/load.ts'
-import type * as JournalModule from '../../src/journal/open.ts'
+// The daemon, which kills itself with SIGKILL at the nth time it comes to a named step: node crashing.js <config> <step> <nth>.
+import { openApp, type Outside } from '../../src/app.ts'
+import { references } from '../../src/commands/config-file.ts'
+import { realOutside } from '../../src/commands/outside.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { openJournal } from '../../src/journal/open.ts'
 import type { DiskFile } from '../../src/model/disk.ts'
 import type { Transport } from '../../src/model/http.ts'
 import type { Journal } from '../../src/model/journal.ts'
 import type { CrashStep } from './steps.ts'
 
-const [dist = '', configPath = '', step = '', nth = '1'] = process.argv.slice(2)
-const load = async (name: string): Promise<unknown> => import(pathToFileURL(join(dist, name)).href)
-const { openApp } = (await load('app.js')) as typeof AppModule
-const { loadConfig } = (await load('config/load.js')) as typeof LoadModule
-const { references } = (await load('commands/config-file.js')) as typeof ConfigFileModule
-const { realOutside } = (await load('commands/outside.js')) as typeof OutsideModule
-const { openJournal } = (await load('journal/open.js')) as typeof JournalModule
-
+const [configPath = '', step = '', nth = '1'] = process.argv.slice(2)
 let left = Number(nth)
 
 function reached(name: CrashStep): boolean {

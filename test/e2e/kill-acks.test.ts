@@ -13,8 +13,8 @@ const IN_FLIGHT = [1, 2, 4]
 const BACKLOG = 2_000
 
 let built: Built
-beforeAll(() => {
-  built = buildProgram()
+beforeAll(async () => {
+  built = await buildProgram()
 })
 afterAll(() => built.remove())
 

@@ -24,8 +24,8 @@ const BATCH = 500
 const version = { v2: { version: 'v2' }, v1: { version: 'v1' } } as const
 
 let built: Built
-beforeAll(() => {
-  built = buildProgram()
+beforeAll(async () => {
+  built = await buildProgram()
 })
 afterAll(() => built.remove())
 

@@ -18,8 +18,8 @@ const BACKLOG = 30_000
 const LATE_MS = 1_500
 
 let built: Built
-beforeAll(() => {
-  built = buildProgram()
+beforeAll(async () => {
+  built = await buildProgram()
 })
 afterAll(() => built.remove())
 

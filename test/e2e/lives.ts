@@ -1,5 +1,4 @@
 // The lives that the kill suites let the built program lead: one that ends by SIGKILL, and a last one in peace.
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { faultNames } from '../../src/mock/switches.ts'
@@ -34,11 +33,14 @@ export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): P
   return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
 }
 
-const crashing = join(import.meta.dirname, 'crashing-main.ts')
-
 /** Dies when it comes to a step for the `nth` time. */
-export async function killAt({ dist }: Built, stage: Stage, step: CrashStep, nth: number): Promise<Death> {
-  const child = startChild([crashing, dist, stage.config, step, String(nth)])
+export async function killAt(
+  { crashing }: Built,
+  stage: Stage,
+  step: CrashStep,
+  nth: number,
+): Promise<Death> {
+  const child = startChild([crashing, stage.config, step, String(nth)])
   await until(
     () => child.ending() !== undefined,
     PATIENCE_MS,

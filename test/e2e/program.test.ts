@@ -13,8 +13,8 @@ const PATIENCE_MS = 60_000
 const steady = (backlog: number) => ({ backlog, entriesPerHour: 3_600, rhythm: 'steady' }) as const
 
 let built: Built
-beforeAll(() => {
-  built = buildProgram()
+beforeAll(async () => {
+  built = await buildProgram()
 })
 afterAll(() => built.remove())
 
