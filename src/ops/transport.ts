@@ -37,7 +37,9 @@ function dispatcherFor(settings: TransportSettings, material: TlsMaterial | unde
     ...(serverName === undefined ? {} : { servername: serverName }),
   }
   const { https, http, none } = settings.proxy ?? {}
-  const shared = { connect, allowH2: false, connectTimeout: timeout }
+  // Whoever asks has a deadline of its own; undici's would be looked after once a chunk.
+  const timeouts = { connectTimeout: timeout, headersTimeout: 0, bodyTimeout: 0 }
+  const shared = { connect, allowH2: false, ...timeouts }
   if (!https && !http) return new Agent(shared)
   return new EnvHttpProxyAgent({
     ...shared,

@@ -4,6 +4,7 @@ import { isAbort } from '../model/errors.ts'
 import type { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import type { Group, Splitter, SplitterOptions } from './splitter.ts'
+import { ROOM_BEHIND_BYTES } from './slab.ts'
 import { openSplitter } from './splitter.ts'
 
 /**
@@ -78,8 +79,14 @@ class GroupReader {
   #pushHeld(): void {
     const held = this.#held
     this.#held = undefined
-    if (held)
-      this.#splitter.push(held.length === 1 && held[0] ? held[0] : Buffer.concat(held, this.#heldBytes))
+    if (!held) return
+    const body = Buffer.allocUnsafeSlow(this.#heldBytes + ROOM_BEHIND_BYTES)
+    let at = 0
+    for (const chunk of held) {
+      body.set(chunk, at)
+      at += chunk.length
+    }
+    this.#splitter.push(body.subarray(0, at), true)
   }
 
   *#groups(): Generator<Group> {

@@ -74,11 +74,12 @@ export class Splitter {
     return this.#slab.length - this.#live()
   }
 
-  push(chunk: Uint8Array): void {
+  /** `ours`: nobody else looks at the chunk or at the `ROOM_BEHIND_BYTES` behind it, so that both may be changed. */
+  push(chunk: Uint8Array, ours = false): void {
     this.#rethrow()
     if (chunk.length === 0) return
     const slab = this.#slab
-    const movedBytes = slab.append(chunk, this.#live())
+    const movedBytes = slab.append(chunk, this.#live(), ours)
     this.#elements.rebase(movedBytes)
     this.#scanner.bodyOffset += movedBytes
     if (this.#start !== NONE) {
@@ -196,9 +197,12 @@ export class Splitter {
       this.#end = NONE
       return
     }
-    const bytes = isEmpty ? new Uint8Array(0) : this.#slab.bytes.subarray(this.#start, this.#end)
+    const start = this.#start
+    const end = this.#end
+    const bytes = isEmpty ? new Uint8Array(0) : this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
-    this.#groups.push(this.#builder.close(bytes))
+    const withRoom = (roomBytes: number) => (isEmpty ? undefined : this.#slab.withRoom(start, end, roomBytes))
+    this.#groups.push(this.#builder.close(bytes, withRoom))
     this.#start = NONE
     this.#end = NONE
   }

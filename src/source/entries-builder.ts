@@ -156,9 +156,9 @@ export class EntriesBuilder {
     this.#quarantined.push(large.close())
   }
 
-  /** The group, of which `bytes` are all; empties the builder. */
-  close(bytes: Uint8Array): Group {
-    const slab = this.#withDecoded(bytes)
+  /** The group, of which `bytes` are all; empties the builder. `withRoom`: the same bytes with so much room at their end, where that costs nothing. */
+  close(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): Group {
+    const slab = this.#withDecoded(bytes, withRoom)
     // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
     const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
     const columns = this.#columns.slice(0, count * COLUMNS)
@@ -188,15 +188,18 @@ export class EntriesBuilder {
     if (text.isWellFormed()) this.#decoded.push({ column, bytes: Buffer.from(text) })
   }
 
-  #withDecoded(bytes: Uint8Array): Uint8Array {
-    if (this.#decoded.length === 0) return bytes
-    let at = bytes.length
-    for (const { column, bytes: text } of this.#decoded) {
+  #withDecoded(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): Uint8Array {
+    const decoded = this.#decoded
+    if (decoded.length === 0) return bytes
+    const roomBytes = decoded.reduce((sum, { bytes: text }) => sum + text.length, 0)
+    const slab = withRoom(roomBytes) ?? copyWithRoom(bytes, roomBytes)
+    let at = slab.length - roomBytes
+    for (const { column, bytes: text } of decoded) {
+      slab.set(text, at)
       this.#columns[column] = at
       at += text.length
       this.#columns[column + 1] = at
     }
-    const slab = Buffer.concat([bytes, ...this.#decoded.map((decoded) => decoded.bytes)])
     this.#decoded = []
     return slab
   }
@@ -215,6 +218,12 @@ export class EntriesBuilder {
     }
     return kept
   }
+}
+
+function copyWithRoom(bytes: Uint8Array, roomBytes: number): Uint8Array {
+  const copy = Buffer.allocUnsafeSlow(bytes.length + roomBytes)
+  copy.set(bytes)
+  return copy
 }
 
 function decodedInstant(bytes: Uint8Array, start: number, end: number): number {

@@ -1,5 +1,8 @@
 // The bytes that are still wanted of a body: one chunk as it came while that is enough, a growing copy when it is not.
 
+/** A body that is put together leaves so much room behind it, for texts that were written with escapes. */
+export const ROOM_BEHIND_BYTES = 4 * 1024
+
 const nothing = new Uint8Array(0)
 const MIN_CAPACITY_BYTES = 64 * 1024
 /** An entry of many megabytes should not take half as much again. */
@@ -14,13 +17,20 @@ export class Slab {
   /** how much will probably be wanted at once: saves growing */
   usualBytes = 0
   #owned = false
+  /** where the room behind the bytes begins and ends; none: both 0 */
+  #roomFrom = 0
+  #roomTo = 0
 
-  /** Adds `chunk`, keeps `[live, length)`. Returns by how much the kept bytes moved down. */
-  append(chunk: Uint8Array, live: number): number {
+  /**
+   * Adds `chunk`, keeps `[live, length)`. Returns by how much the kept bytes moved down. `ours`: nobody else looks at the
+   * chunk or at the `ROOM_BEHIND_BYTES` behind it.
+   */
+  append(chunk: Uint8Array, live: number, ours = false): number {
     const keptBytes = this.length - live
     if (keptBytes === 0) {
       // A plain view whatever came, Buffer or not, so that the scanner's loops meet one kind of array only.
-      this.#set(new Uint8Array(chunk.buffer as ArrayBuffer, chunk.byteOffset, chunk.length), false)
+      this.#set(new Uint8Array(chunk.buffer as ArrayBuffer, chunk.byteOffset, chunk.length), ours)
+      if (ours) this.#roomTo = (this.#roomFrom = chunk.length) + ROOM_BEHIND_BYTES
     } else if (this.#owned && this.bytes.length - this.length >= chunk.length) {
       this.bytes.set(chunk, this.length)
       this.length += chunk.length
@@ -43,6 +53,18 @@ export class Slab {
     this.length = length
   }
 
+  /**
+   * `[start, end)` with so much room behind it, at the end of what is returned, and in between what little follows in the
+   * body; undefined: there is none, or too much stands in between.
+   */
+  withRoom(start: number, end: number, roomBytes: number): Uint8Array | undefined {
+    const from = this.#roomFrom
+    if (from - end > ROOM_BEHIND_BYTES || this.#roomTo - from < roomBytes) return undefined
+    this.#roomFrom += roomBytes
+    const { buffer, byteOffset } = this.bytes
+    return new Uint8Array(buffer, byteOffset + start, from + roomBytes - start)
+  }
+
   /** From here on the bytes may be changed in place: a chunk as it came is copied, every offset stays. */
   own(): Uint8Array {
     if (!this.#owned) {
@@ -57,6 +79,8 @@ export class Slab {
     this.bytes = bytes
     this.words = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
     this.#owned = owned
+    this.#roomFrom = 0
+    this.#roomTo = 0
   }
 }
 

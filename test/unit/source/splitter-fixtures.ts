@@ -1,6 +1,7 @@
 // What the splitter's tests share: limits as in production, a body pushed in any cut, and what came out of it.
 import type { Entries } from '../../../src/model/entries.ts'
 import type { Quarantined } from '../../../src/model/source.ts'
+import { ROOM_BEHIND_BYTES } from '../../../src/source/slab.ts'
 import { openSplitter } from '../../../src/source/splitter.ts'
 import type { Group, Splitter, SplitterOptions } from '../../../src/source/splitter.ts'
 
@@ -41,6 +42,16 @@ export function seen(entries: Entries): Seen[] {
     type: entries.type(i),
     raw: Buffer.from(entries.raw(i)).toString(),
   }))
+}
+
+/** A body that was put together with room behind it, as a held page is. */
+export function splitOurs(bytes: Uint8Array, more: Partial<SplitterOptions>): readonly Seen[] {
+  const splitter = openSplitter({ ...options, ...more })
+  const body = Buffer.alloc(bytes.length + ROOM_BEHIND_BYTES)
+  body.set(bytes)
+  splitter.push(body.subarray(0, bytes.length), true)
+  splitter.end()
+  return drain(splitter).flatMap(({ entries }) => seen(entries))
 }
 
 /** Each chunk is a copy, as from the network: what the splitter keeps must not depend on its neighbours. */

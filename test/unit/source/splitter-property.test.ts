@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseInstantText } from '../../../src/model/time.ts'
-import { entry, everyByte, splitAll } from './splitter-fixtures.ts'
+import { entry, everyByte, splitAll, splitOurs } from './splitter-fixtures.ts'
 
 const runs = { numRuns: 300 }
 const space = fc.constantFrom('', '', '', ' ', '\n', '\t', '\r\n', '  ')
@@ -137,6 +137,26 @@ describe('beside JSON.parse', () => {
       }),
       runs,
     )
+  })
+
+  test('a body that was put together gives the same entries, each decoded text in the room behind it', () => {
+    fc.assert(
+      fc.property(body, fc.integer({ min: 1, max: 4 }), ({ text }, maxEntriesPerGroup) => {
+        const bytes = Buffer.from(text)
+        const { entries } = splitAll(bytes)
+        expect(splitOurs(bytes, { maxEntriesPerGroup })).toEqual(entries)
+      }),
+      runs,
+    )
+  })
+
+  test('where the room behind a body does not do, decoded texts take a copy', () => {
+    const id = `\\u0041${'x'.repeat(900)}`
+    const page = Array.from({ length: 12 }, (_, i) => entry(`${id}${i}`)).join(',')
+    const wanted = splitAll(`[${page}]`).entries
+    expect(wanted[11]?.id).toBe(`A${'x'.repeat(900)}11`)
+    for (const maxEntriesPerGroup of [1, 3, 5, 12])
+      expect(splitOurs(Buffer.from(`[${page}]`), { maxEntriesPerGroup })).toEqual(wanted)
   })
 
   test('a damaged body is accepted exactly when JSON.parse accepts it', () => {
