@@ -14,6 +14,8 @@ const suite = (name: string, folders: string[], testTimeout: number) => ({
 
 export default defineConfig({
   test: {
+    // The runner's own choice leaves one core idle, which is half of a small machine.
+    maxWorkers: availableParallelism(),
     maxConcurrency: availableParallelism(),
     projects: [
       suite('unit', ['unit', 'contract', 'conformance'], 20_000),

@@ -2,8 +2,9 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { parseArgs, promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
+import { once } from 'node:events'
+import { parseArgs } from 'node:util'
+import { gunzipSync } from 'node:zlib'
 
 const { values: options } = parseArgs({
   options: {
@@ -15,31 +16,37 @@ const { values: options } = parseArgs({
   },
 })
 
-const unpack = promisify(gunzip)
 const needle = Buffer.from(options.needle)
 const answer = Buffer.from('{"text":"Success","code":0}')
 const headers = { 'content-type': 'application/json; charset=UTF-8', 'content-length': answer.length }
 const counters = { requests: 0, wireBytes: 0, plainBytes: 0, objects: 0, firstAt: 0, lastAt: 0 }
 
-function occurrences(bytes: Buffer): number {
-  let count = 0
-  for (let at = bytes.indexOf(needle); at >= 0; at = bytes.indexOf(needle, at + needle.length)) count++
-  return count
+/** Counts in pieces as they come: of each the last bytes are looked at once more with the next. */
+function counter() {
+  let tail = Buffer.alloc(0)
+  return (bytes: Buffer): void => {
+    counters.plainBytes += bytes.length
+    const seam = Buffer.concat([tail, bytes.subarray(0, needle.length - 1)])
+    for (const piece of [seam, bytes])
+      for (let at = piece.indexOf(needle); at >= 0; at = piece.indexOf(needle, at + needle.length))
+        counters.objects++
+    tail = Buffer.from(bytes.subarray(-(needle.length - 1)))
+  }
 }
 
 async function receive(request: IncomingMessage): Promise<void> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request) chunks.push(chunk as Buffer)
-  const wire = Buffer.concat(chunks)
   counters.firstAt ||= Date.now()
   counters.requests++
-  counters.wireBytes += wire.length
   const packed = request.headers['content-encoding'] === 'gzip'
-  if (!packed || options.gunzip) {
-    const plain = packed ? await unpack(wire) : wire
-    counters.plainBytes += plain.length
-    counters.objects += occurrences(plain)
-  }
+  const chunks: Buffer[] = []
+  const count = counter()
+  request.on('data', (chunk: Buffer) => {
+    counters.wireBytes += chunk.length
+    if (packed) chunks.push(chunk)
+    else count(chunk)
+  })
+  await once(request, 'end')
+  if (packed && options.gunzip) count(gunzipSync(Buffer.concat(chunks)))
   counters.lastAt = Date.now()
 }
 

@@ -12,6 +12,9 @@ import { connectSocket } from '../ops/sockets.ts'
 import { openTransport } from '../ops/transport.ts'
 import type { World } from './world.ts'
 
+/** What a batch packs to nearly always: each further piece would be another way to the thread pool and back. */
+const PACKED_BYTES = 128 * 1024
+
 const deflate = promisify(gzip)
 
 /** `to`: the log, where it is not standard error. */
@@ -30,7 +33,7 @@ export function realOutside(config: Config, world: World, to?: LogOptions['to'])
     datagrams: openDatagrams,
     print: (bytes) => world.print(bytes),
     // On the thread pool, at the level that costs least (2 CPU s a million entries).
-    compress: (bytes) => deflate(bytes, { level: constants.Z_BEST_SPEED }),
+    compress: (bytes) => deflate(bytes, { level: constants.Z_BEST_SPEED, chunkSize: PACKED_BYTES }),
   }
 }
 
