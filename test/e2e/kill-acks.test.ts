@@ -3,8 +3,8 @@ import { dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { judge } from './judge.ts'
-import { calm, killAtRandom } from './lives.ts'
-import { openStage, secrets } from './stage.ts'
+import { calm, die, expectNoSecret, killAtRandom } from './lives.ts'
+import { openStage } from './stage.ts'
 import type { Stage } from './stage.ts'
 
 /** Twelve in all, with so many batches in flight. */
@@ -56,22 +56,18 @@ describe.concurrent('the built program, killed while batches wait for their ackn
       const stage = await openRound(batchEntries, maxInFlight)
       try {
         const counted = trouble(stage, roll)
-        const told: string[] = []
-        let logs = ''
-        for (let death = 0; death < KILLS; death++) {
-          const { child, told: how } = await killAtRandom(built, stage, roll)
-          expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
+        const { told, logs } = await die(KILLS, async () => {
+          const death = await killAtRandom(built, stage, roll)
+          await death.child.ended
           // Half of the time the power is gone for the indexers too.
           if (roll.chance(0.5)) stage.hec.crash(Date.now())
-          told.push(how)
-          logs += child.stderr()
-        }
-        logs += await calm(built, stage)
+          return death
+        })
+        expectNoSecret(logs + (await calm(built, stage)))
         const waiting = batchEntries * maxInFlight
         const mayRepeat = waiting * (2 * KILLS + counted.doubts + 1)
         const faults = judge(stage, { mayRepeat, unordered: true })
-        expect(faults, `${maxInFlight} in flight, killed: ${told.join('; ')}`).toEqual([])
-        for (const secret of secrets) expect(logs).not.toContain(secret)
+        expect(faults, `${maxInFlight} in flight, killed: ${told}`).toEqual([])
       } finally {
         await stage.close()
       }

@@ -8,9 +8,9 @@ import type { Dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { fileLines, judge } from './judge.ts'
-import { calm, killAt, killAtRandom } from './lives.ts'
+import { calm, die, expectNoSecret, killAt, killAtRandom } from './lives.ts'
 import type { Death } from './lives.ts'
-import { openStage, secrets } from './stage.ts'
+import { openStage } from './stage.ts'
 import type { Stage } from './stage.ts'
 import { areaSteps } from './steps.ts'
 import type { CrashStep } from './steps.ts'
@@ -90,16 +90,9 @@ async function round(
   const roll = dice(seed)
   const stage = await openRound(seed, api)
   try {
-    const told: string[] = []
-    let logs = ''
-    for (let death = 0; death < KILLS; death++) {
-      const { child, told: how } = await kill(stage, roll)
-      expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
-      told.push(how)
-      logs += child.stderr()
-    }
+    const { told, logs } = await die(KILLS, () => kill(stage, roll))
     const since = Date.now()
-    logs += await calm(built, stage)
+    expectNoSecret(logs + (await calm(built, stage)))
     const mayRepeat = BATCH * (KILLS + 1)
     const lines = fileLines(stage).map((line) => lineOf(line.toString('latin1')))
     const areas = judgeAreas(stage, api, since, lines)
@@ -107,8 +100,7 @@ async function round(
       mayRepeat: mayRepeat - areas.repeats,
       only: (line) => lineOf(Buffer.from(line).toString('latin1')).source === 'audit',
     })
-    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${told.join('; ')}`).toEqual([])
-    for (const secret of secrets) expect(logs).not.toContain(secret)
+    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${told}`).toEqual([])
   } finally {
     await stage.close()
   }

@@ -4,8 +4,8 @@ import type { Dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { judge } from './judge.ts'
-import { calm, type Death, killAt, killAtRandom } from './lives.ts'
-import { openStage, secrets } from './stage.ts'
+import { calm, type Death, die, expectNoSecret, killAt, killAtRandom } from './lives.ts'
+import { openStage } from './stage.ts'
 import type { Stage } from './stage.ts'
 import { crashSteps } from './steps.ts'
 import type { CrashStep } from './steps.ts'
@@ -61,19 +61,11 @@ async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<D
   const batchEntries = roll.pick([100, 500, 1000])
   const stage = await openRound(seed, roll, batchEntries, doubts)
   try {
-    const told: string[] = []
-    let logs = ''
-    for (let death = 0; death < KILLS; death++) {
-      const { child, told: how } = await kill(stage, roll)
-      expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
-      told.push(how)
-      logs += child.stderr()
-    }
-    logs += await calm(built, stage)
+    const { told, logs } = await die(KILLS, () => kill(stage, roll))
+    expectNoSecret(logs + (await calm(built, stage)))
     // The stop in the end may leave one more request without its answer.
     const mayRepeat = batchEntries * (KILLS + doubts.count + 1)
-    expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${told.join('; ')}`).toEqual([])
-    for (const secret of secrets) expect(logs).not.toContain(secret)
+    expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${told}`).toEqual([])
   } finally {
     await stage.close()
   }

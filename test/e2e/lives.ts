@@ -7,6 +7,7 @@ import type { Built } from './built.ts'
 import { startChild, until } from './child.ts'
 import type { Child } from './child.ts'
 import { Arrivals } from './judge.ts'
+import { secrets } from './stage.ts'
 import type { Stage } from './stage.ts'
 import type { CrashStep } from './steps.ts'
 
@@ -47,6 +48,26 @@ export async function killAt(
     () => `${step} ${nth}: ${child.stderr()}`,
   )
   return { child, told: `${step}, time ${nth}` }
+}
+
+/** So many deaths, one after the other. Tells how each came about, and all that was logged. */
+export async function die(
+  times: number,
+  kill: () => Promise<Death>,
+): Promise<{ readonly told: string; readonly logs: string }> {
+  const told: string[] = []
+  let logs = ''
+  for (let death = 0; death < times; death++) {
+    const { child, told: how } = await kill()
+    expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
+    told.push(how)
+    logs += child.stderr()
+  }
+  return { told: told.join('; '), logs }
+}
+
+export function expectNoSecret(logs: string): void {
+  for (const secret of secrets) expect(logs).not.toContain(secret)
 }
 
 /** Runs the daemon in peace until all that was there is in both sinks; then it stops as a service manager would stop it. */

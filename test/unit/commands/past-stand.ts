@@ -6,13 +6,13 @@ import Sqlite from 'better-sqlite3'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { realOutside } from '../../../src/commands/outside.ts'
 import { run } from '../../../src/commands/run.ts'
-import type { World } from '../../../src/commands/world.ts'
 import { readTextFile } from '../../../src/config/files.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { disk } from '../../../src/ops/disk.ts'
+import { openWorld } from './heard.ts'
 
 export const DAY = 86_400_000
 export const today = () => Math.floor(systemClock.now() / DAY) * DAY
@@ -45,14 +45,7 @@ log: { level: error }
 `,
     )
   write()
-  const said = { stdout: '', stderr: '' }
-  const stop = new AbortController()
-  const world: World = {
-    ...{ env: {}, version: '0.0.0', signal: stop.signal },
-    stdout: (text) => void (said.stdout += text),
-    stderr: (text) => void (said.stderr += text),
-    print: async () => undefined,
-  }
+  const { world, stop, heard } = openWorld()
   const daemons: { stop: AbortController; over: Promise<void> }[] = []
   const stopDaemons = async () => {
     for (const { stop: end, over } of daemons.splice(0)) {
@@ -61,12 +54,7 @@ log: { level: error }
     }
   }
   return {
-    ...{ folder, mock, config, path, world, stop, write, stopDaemons },
-    heard: () => {
-      const heard = { ...said }
-      said.stdout = said.stderr = ''
-      return heard
-    },
+    ...{ folder, mock, config, path, world, stop, heard, write, stopDaemons },
     once: () => run(world, { config, once: true, timeout: '20s' }),
     daemon: async () => {
       const loaded = loadConfig(config, { env: {}, readFile: readTextFile })

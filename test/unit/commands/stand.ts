@@ -2,11 +2,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { World } from '../../../src/commands/world.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
+import { openWorld } from './heard.ts'
 
 export function openStand() {
   const folder = mkdtempSync(join(tmpdir(), 'commands-'))
@@ -20,22 +20,9 @@ sinks: [{ name: siem, type: file, path: ${folder}/a.out }, { name: archive, type
 server: { listen: 127.0.0.1:1 }
 `,
   )
-  const said = { stdout: '', stderr: '' }
-  const stop = new AbortController()
-  const world: World = {
-    ...{ env: {}, version: '0.0.0', signal: stop.signal },
-    stdout: (text) => void (said.stdout += text),
-    stderr: (text) => void (said.stderr += text),
-    print: async (bytes) => void (said.stdout += Buffer.from(bytes).toString('latin1')),
-  }
+  const { world, stop, heard } = openWorld()
   return {
-    ...{ folder, config, path, world, stop },
-    /** What was said since it was asked last. */
-    heard: () => {
-      const heard = { ...said }
-      said.stdout = said.stderr = ''
-      return heard
-    },
+    ...{ folder, config, path, world, stop, heard },
     openJournal: (sinks = ['siem', 'archive'], keepSettledBytes = 0) =>
       openJournal({
         ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes, sinks },

@@ -13,7 +13,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
-import type { World } from '../../../src/commands/world.ts'
 import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
@@ -21,6 +20,7 @@ import { sha256, type Manifest } from '../../../src/sinks/s3/manifest.ts'
 import { FakeS3 } from '../../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../../fakes/s3-server.ts'
 import { keyPair, Stand } from '../sinks/s3-evidence-stand.ts'
+import { openWorld } from './heard.ts'
 
 let folder: string
 let objects: ReadonlyMap<string, Buffer>
@@ -54,15 +54,10 @@ beforeEach(() => {
 })
 
 async function program(...argv: string[]) {
-  const said = { out: '', err: '' }
-  const world: World = {
-    ...{ env: {}, version: '0.0.0', signal: new AbortController().signal },
-    stdout: (text) => void (said.out += text),
-    stderr: (text) => void (said.err += text),
-    print: async () => undefined,
-  }
+  const { world, heard } = openWorld()
   const code = await runProgram(['verify', ...argv], world)
-  return { code, ...said }
+  const { stdout: out, stderr: err } = heard()
+  return { code, out, err }
 }
 const check = (...more: string[]) => program(copy, '--public-key', publicKey, ...more)
 const keys = (beginning: string) => [...objects.keys()].filter((key) => key.startsWith(beginning)).sort()
@@ -298,15 +293,11 @@ sinks:
       access_key_id: id, secret_access_key: secret, evidence: { signing_key_file: ${keyFile} } }
 `,
       )
-      const said = { out: '', err: '' }
-      const world: World = {
-        ...{ env: {}, version: '0.0.0', signal: new AbortController().signal },
-        stdout: (text) => void (said.out += text),
-        stderr: (text) => void (said.err += text),
-        print: async () => undefined,
-      }
-      expect([await runProgram(['run', '--once', '--config', config], world), said.out]).toEqual([0, ''])
-      const [, count = ''] = /all read and delivered: (\d+) new entries/.exec(said.err) ?? []
+      const { world, heard } = openWorld()
+      expect(await runProgram(['run', '--once', '--config', config], world)).toBe(0)
+      const ran = heard()
+      expect(ran.stdout).toBe('')
+      const [, count = ''] = /all read and delivered: (\d+) new entries/.exec(ran.stderr) ?? []
       const proof = [
         'verify',
         '--config',
@@ -316,11 +307,10 @@ sinks:
         '--public-key',
         join(folder, 'run-public.pem'),
       ]
-      expect([await runProgram(proof, world), said.out]).toEqual([
-        0,
-        expect.stringContaining(`with ${count} entries`),
-      ])
-      expect(said.out).not.toContain('newer than')
+      expect(await runProgram(proof, world)).toBe(0)
+      const proved = heard().stdout
+      expect(proved).toContain(`with ${count} entries`)
+      expect(proved).not.toContain('newer than')
     } finally {
       await api.close()
       await server.close()

@@ -1,9 +1,4 @@
 // The quay: a journal with entries in it, and shippers with sinks that do as they are told.
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
-import { openJournal } from '../../../src/journal/open.ts'
 import type { Journal, Run } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Shipper } from '../../../src/ship/shipper.ts'
@@ -12,6 +7,7 @@ import type { BatchLimits } from '../../../src/ship/loader.ts'
 import type { ShipperOptions } from '../../../src/ship/shipper.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import type { EntrySpec } from '../../contract/journal-parts.ts'
+import { journalOfTest } from '../../fakes/journal.ts'
 import { rawFormat } from '../../fakes/lines.ts'
 import { FakeSink } from '../../fakes/sink.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
@@ -47,22 +43,8 @@ export interface Quay {
 
 export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes = 2 ** 30): Promise<Quay> {
   const clock = new VirtualClock(START)
-  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-quay-'))
   const log = new LogLines()
-  const journal = await openJournal({
-    path: join(folder, 'journal.db'),
-    maxBytes,
-    keepKeysMs: 1e12,
-    keepSettledBytes: 0,
-    sinks,
-    clock,
-    log,
-    ballastBytes: 0,
-  })
-  onTestFinished(async () => {
-    await journal.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const journal = await journalOfTest({ clock, log, sinks, maxBytes, keepKeysMs: 1e12 })
   let made = 0
   return {
     clock,

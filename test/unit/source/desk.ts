@@ -1,11 +1,6 @@
 // The reader at its desk: the audit source with its real client, budget and journal before the mock, on a clock that moves only when told.
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { collectOnce } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
-import { openJournal } from '../../../src/journal/open.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
 import type { RequestRecord } from '../../../src/mock/requests.ts'
@@ -21,6 +16,7 @@ import type { AuditOptions } from '../../../src/source/audit-step.ts'
 import { Budget } from '../../../src/source/budget.ts'
 import { Client } from '../../../src/source/client.ts'
 import { idsOf, rawsOf } from '../../contract/journal-parts.ts'
+import { journalOfTest } from '../../fakes/journal.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock, settled } from '../../simulation/virtual-clock.ts'
@@ -103,22 +99,8 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     ...mocked,
     switches: { self_audit: 'off', ...mocked.switches },
   })
-  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-desk-'))
   const log = new LogLines()
-  const journal = await openJournal({
-    path: join(folder, 'journal.db'),
-    maxBytes: 2 ** 31,
-    keepKeysMs: 35 * DAY,
-    keepSettledBytes: 0,
-    sinks: ['archive'],
-    clock,
-    log,
-    ballastBytes: 0,
-  })
-  onTestFinished(async () => {
-    await journal.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const journal = await journalOfTest({ clock, log })
   const watch = new SourceNotes()
   const store = {
     load: () => journal.note('budget'),

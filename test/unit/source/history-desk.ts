@@ -1,11 +1,7 @@
 // The history reader at its desk: the source with its real client, budget and journal before a history API of the test's own, on a clock that moves only when told.
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { collectOnce } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
-import { openJournal } from '../../../src/journal/open.ts'
 import { globFilter } from '../../../src/model/globs.ts'
 import type { Transport } from '../../../src/model/http.ts'
 import type { Batch, Journal } from '../../../src/model/journal.ts'
@@ -19,6 +15,7 @@ import { HistorySource } from '../../../src/source/history.ts'
 import type { HistoryOptions } from '../../../src/source/history.ts'
 import { HistoryServer } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest, HistoryServerOptions } from '../../fakes/history-server.ts'
+import { openTestJournal } from '../../fakes/journal.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -179,22 +176,10 @@ export async function openHistoryDesk(
   options: HistoryDeskOptions = {},
 ): Promise<HistoryDesk & { close(): Promise<void> }> {
   const clock = new VirtualClock(options.startAt ?? START)
-  const folder =
-    options.folder ?? mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-history-'))
-  const journal = await openJournal({
-    path: join(folder, 'journal.db'),
-    maxBytes: options.maxBytes ?? 2 ** 31,
-    keepKeysMs: 35 * DAY,
-    keepSettledBytes: 0,
-    sinks: ['archive'],
-    clock,
-    log: new LogLines(),
-    ballastBytes: 0,
-  })
-  const close = async () => {
-    await journal.close()
-    rmSync(folder, { recursive: true, force: true })
-  }
+  const { journal, close } = await openTestJournal(
+    { clock, log: new LogLines(), maxBytes: options.maxBytes ?? 2 ** 31 },
+    options.folder,
+  )
   if (options.keepOpen !== true) onTestFinished(close)
   const desk = new HistoryDesk(clock, new HistoryServer({ ...options, clock }), journal, options)
   return Object.assign(desk, { close })

@@ -1,11 +1,6 @@
 // The inventory at its desk: the vault source with its real client and journal before a workspace that a test may change between any two requests.
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { collectOnce } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
-import { openJournal } from '../../../src/journal/open.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../src/model/http.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
@@ -17,10 +12,11 @@ import { VaultSource } from '../../../src/source/vault.ts'
 import type { VaultOptions } from '../../../src/source/vault.ts'
 import { openVaultCursor } from '../../../src/source/vault-cursor.ts'
 import { rawsOf } from '../../contract/journal-parts.ts'
+import { journalOfTest } from '../../fakes/journal.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { DAY, driven, HOUR, START } from './desk.ts'
+import { driven, HOUR, START } from './desk.ts'
 
 const origin = { workspace: 'acme', source: 'vault.projects' } as const
 
@@ -235,24 +231,8 @@ export async function openVaultDesk({
 }: VaultDeskOptions = {}): Promise<VaultDesk> {
   const clock = new VirtualClock(START)
   const vault = new FakeVault(() => clock.now())
-  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-vault-'))
   const log = new LogLines()
-  const real = await openJournal({
-    path: join(folder, 'journal.db'),
-    ...{
-      maxBytes: 2 ** 31,
-      keepKeysMs: 35 * DAY,
-      keepSettledBytes: 0,
-      sinks: ['archive'],
-      clock,
-      log,
-      ballastBytes: 0,
-    },
-  })
-  onTestFinished(async () => {
-    await real.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const real = await journalOfTest({ clock, log })
   const journal = wrap(real)
   const watch = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
