@@ -1,8 +1,6 @@
 // RELP against rsyslog's own sender, omrelp: the same messages into the same imrelp receiver, one after the other. Wants rsyslog with its relp module. Prints, asserts nothing. `node bench/relp.ts [messages] [runs]`
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +8,7 @@ import { pathToFileURL } from 'node:url'
 import { systemClock } from '../src/ops/clock.ts'
 import { connectSocket } from '../src/ops/sockets.ts'
 import { RELP_WINDOW, RelpLink } from '../src/sinks/syslog/relp.ts'
+import { freePort } from './free-port.ts'
 
 const PROGRAM = '/usr/sbin/rsyslogd'
 const MESSAGE_BYTES = 450
@@ -33,16 +32,6 @@ function messages(count: number): Buffer[] {
       `${head}{"id":"${id}","user_agent":"`.padEnd(MESSAGE_BYTES - 2, 'Mozilla/5.0 (X11) ').concat('"}'),
     )
   })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }
 
 function rsyslog(folder: string, name: string, config: string): ChildProcess {

@@ -3,11 +3,10 @@ import { fork, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from './free-port.ts'
 import { followFile, quantile } from './workspaces-lag.ts'
 import type { Told } from './workspaces-mock.ts'
 
@@ -53,14 +52,6 @@ function cpuSeconds({ pid }: ChildProcess): number {
 function mebibytes({ pid }: ChildProcess, what: 'VmRSS' | 'VmHWM'): number {
   const text = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(new RegExp(`${what}:\\s+(\\d+) kB`).exec(text)?.[1]) / 1024
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }
 
 async function startDaemon({ folder, url, count }: Place, interval: string): Promise<Daemon> {

@@ -3,26 +3,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import { configJsonSchema } from '../src/config/schema.ts'
 import { durationPattern, sizePattern } from '../src/model/units.ts'
-
-interface Shape {
-  readonly type?: string
-  readonly description?: string
-  readonly default?: unknown
-  readonly const?: unknown
-  readonly enum?: readonly unknown[]
-  readonly pattern?: string
-  readonly items?: Shape
-  readonly anyOf?: readonly Shape[]
-  readonly oneOf?: readonly Shape[]
-  readonly properties?: Readonly<Record<string, Shape>>
-  readonly required?: readonly string[]
-}
+import { code } from './schema-shape.ts'
+import type { Shape } from './schema-shape.ts'
 
 const page = 'docs/configuration.md'
 const begin = '<!-- begin of what scripts/config-docs.ts writes -->'
 const end = '<!-- end of what scripts/config-docs.ts writes -->'
-
-const code = (value: unknown): string => `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
 
 function kind(shape: Shape): string {
   if (shape.const !== undefined) return code(shape.const)

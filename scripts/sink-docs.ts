@@ -4,22 +4,10 @@ import { format, resolveConfig } from 'prettier'
 import { z } from 'zod'
 import { durationPattern, sizePattern } from '../src/model/units.ts'
 import { sinkKinds } from '../src/sinks/index.ts'
-
-interface Shape {
-  readonly type?: string
-  readonly description?: string
-  readonly default?: unknown
-  readonly const?: unknown
-  readonly enum?: readonly unknown[]
-  readonly pattern?: string
-  readonly items?: Shape
-  readonly anyOf?: readonly Shape[]
-  readonly properties?: Readonly<Record<string, Shape>>
-  readonly required?: readonly string[]
-}
+import { code } from './schema-shape.ts'
+import type { Shape } from './schema-shape.ts'
 
 const marker = '<!-- options -->'
-const code = (value: unknown): string => `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
 
 function kindOf(shape: Shape): string {
   if (shape.enum) return shape.enum.map(code).join(', ')

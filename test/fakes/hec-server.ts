@@ -1,10 +1,11 @@
 // The HEC fake behind a real socket, plain or TLS, for senders in another process.
 import { createServer as createPlain } from 'node:http'
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import { createServer as createTls } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { HttpRequest } from '../../src/model/http.ts'
 import type { RawReply } from './hec-replies.ts'
+import { send } from './raw-reply.ts'
 
 export interface HecTls {
   readonly key: string
@@ -25,24 +26,6 @@ async function readBody(incoming: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of incoming) chunks.push(chunk as Buffer)
   return Buffer.concat(chunks)
-}
-
-function send(reply: RawReply, outgoing: ServerResponse): void {
-  if (reply.reset) {
-    outgoing.socket?.resetAndDestroy()
-    return
-  }
-  outgoing.writeHead(reply.status, reply.headers)
-  if (!reply.endless) {
-    outgoing.end(reply.body)
-    return
-  }
-  outgoing.write(reply.body)
-  const more = () => {
-    while (!outgoing.destroyed && outgoing.write(Buffer.alloc(16_384, 0x20)));
-  }
-  outgoing.on('drain', more)
-  more()
 }
 
 function listener(answer: Answer, base: string): RequestListener {

@@ -4,29 +4,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer as createTls } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { HttpRequest } from '../../src/model/http.ts'
-import type { FakeS3, RawReply } from './s3.ts'
+import type { FakeS3 } from './s3.ts'
+import { send } from './raw-reply.ts'
 
 export interface S3Listener {
   readonly url: string
   close(): Promise<void>
-}
-
-function send(reply: RawReply, outgoing: ServerResponse): void {
-  if (reply.reset) {
-    outgoing.socket?.resetAndDestroy()
-    return
-  }
-  outgoing.writeHead(reply.status, reply.headers)
-  if (!reply.endless) {
-    outgoing.end(reply.body)
-    return
-  }
-  outgoing.write(reply.body)
-  const more = () => {
-    while (!outgoing.destroyed && outgoing.write(Buffer.alloc(16_384, 0x20)));
-  }
-  outgoing.on('drain', more)
-  more()
 }
 
 async function answer(fake: FakeS3, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

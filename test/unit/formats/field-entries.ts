@@ -141,6 +141,18 @@ export const hostile = [
   ':',
 ]
 
+/** Each hostile text in every member of an entry at once, but for its id and times. */
+export function* hostileEntries(): Generator<{ readonly source: Shipped; readonly json: string }> {
+  for (const text of hostile)
+    for (const source of sources) {
+      const members = Object.entries(plain[source]).map(([key, value]) => [
+        key,
+        /id$|time|_at$/.test(key) ? value : text,
+      ])
+      yield { source, json: JSON.stringify(Object.fromEntries(members)) }
+    }
+}
+
 const anyText = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom(...hostile) },
   fc.string({ unit: 'binary', maxLength: 20 }),
