@@ -14,6 +14,7 @@ import { AuditRange } from './source/audit-range.ts'
 import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
+import { tellingClocks } from './source/clocks-apart.ts'
 import { HistorySource } from './source/history.ts'
 import type { HistoryKind } from './source/history.ts'
 import type { SourceOptions } from './source/source-options.ts'
@@ -73,12 +74,15 @@ class Access {
   readonly shared: Shared
   readonly workspace: WorkspaceConfig
   readonly #network: Network
+  readonly #send: Transport
   readonly #budgets = new Map<Area, Budget>()
 
   constructor(shared: Shared, workspace: WorkspaceConfig, network: Network) {
     this.shared = shared
     this.workspace = workspace
     this.#network = network
+    const { clock, log } = shared.outside
+    this.#send = tellingClocks(network.send, clock, log.with({ workspace: workspace.name }))
   }
 
   /** A client whose requests are counted under the source that they are made for. */
@@ -97,7 +101,7 @@ class Access {
   }
 
   #sending(source: SourceName): Transport {
-    const { send } = this.#network
+    const send = this.#send
     const origin = { workspace: this.workspace.name, source }
     return this.shared.outside.tracing?.transport(origin, send) ?? send
   }

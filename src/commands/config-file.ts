@@ -10,7 +10,12 @@ const installed = '/etc/auditferry/auditferry.yaml'
 export function configFile(world: World, given: string | undefined): string {
   const named = given ?? world.env['AUDITFERRY_CONFIG']
   if (named !== undefined && named !== '') return named
-  return existsSync(inCheckout) ? inCheckout : installed
+  if (existsSync(inCheckout)) return inCheckout
+  if (!existsSync(installed))
+    world.stderr(
+      `auditferry: neither --config nor $AUDITFERRY_CONFIG names a configuration, and ${inCheckout} is not there either: auditferry init writes one to begin with\n`,
+    )
+  return installed
 }
 
 /** Where the configuration's references lead. */

@@ -50,8 +50,9 @@ function tell(report: StatusReport, world: World, json: boolean): void {
 
 function tellNobody(file: string, config: Config, world: World): void {
   const socket = controlPath(config.journal.path) ?? config.journal.path
+  const listener = config.server.listen.port === 0 ? '' : ` or ${listenerUrl(config)}`
   world.stderr(
-    `auditferry: no daemon runs on ${file}: nobody answers at ${socket} or ${listenerUrl(config)}; start it with: auditferry run --config ${file}\n`,
+    `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; start it with: auditferry run --config ${file}\n`,
   )
 }
 

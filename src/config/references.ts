@@ -12,8 +12,8 @@ export class BrokenReference extends Error {}
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
-  EACCES: 'no permission to read it',
-  EPERM: 'no permission to read it',
+  EACCES: 'no permission to read it: give it to this user',
+  EPERM: 'no permission to read it: give it to this user',
   EISDIR: 'it is a folder',
   ENOTDIR: 'a part of its path is no folder',
   EFBIG: 'it is larger than 1 MiB',

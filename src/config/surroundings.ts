@@ -40,13 +40,17 @@ function namedFiles(
   )
 }
 
+/** A start must not fail because one sink's file is late: what `run` does where this is a fault of `validate`. */
+const HELD =
+  ' (run starts all the same, holds what this sink is owed, and looks for the file again by itself)'
+
 function lookAtReadFiles({ loaded, files, fault }: Look): void {
   for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
     try {
       const wrong = faultOf(files.read(name))
-      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}`)
+      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${HELD}`)
     } catch (error) {
-      fault(path, `the file cannot be used: ${reasonOf(error)}`)
+      fault(path, `the file cannot be used: ${reasonOf(error)}${HELD}`)
     }
 }
 

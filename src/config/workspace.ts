@@ -1,6 +1,6 @@
 // One workspace of the configuration: where its API is, the key, what to read and how often.
 import { z } from 'zod'
-import { duration, secret } from '../model/units.ts'
+import { duration, headerSecret } from '../model/units.ts'
 import { canary } from './canary.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
 import { history } from './history.ts'
@@ -41,19 +41,13 @@ const rateLimits = () =>
     assistant: perMinute(20, 'assistant'),
   })
 
-const apiKey = () =>
-  secret().refine(
-    (key) => /^[\x21-\x7e]+$/.test(key.reveal()),
-    'has white space or characters that a header cannot carry: check that only the key stands there',
-  )
-
 export const workspace = z
   .strictObject({
     name: partName().describe(
       'Name of the workspace in metrics, logs and lines; unique. Small letters, digits, hyphens.',
     ),
     base_url: baseUrl().describe("Address of the workspace's API, such as https://api.example.com."),
-    api_key: apiKey().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
+    api_key: headerSecret().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
     audit: audit().optional().describe('The audit log. Present is on; {} takes the defaults.'),
     history: history().optional().describe('Usage and query history. Present is on; {} takes the defaults.'),
     vault: vault()

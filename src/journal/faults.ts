@@ -44,7 +44,7 @@ export function translate(error: unknown, path: string): unknown {
   if (/^(SQLITE_(CANTOPEN|READONLY|PERM|AUTH)|E(ACCES|PERM|ROFS|NOTDIR|ISDIR|EXIST)$)/.test(code)) {
     return new ConnectorError(
       'config_invalid',
-      `The journal ${path} cannot be opened for writing (${code}): make its folder writable for this user, or set journal.path to another file`,
+      `The journal ${path} cannot be opened for writing (${code}): make its folder writable for this user, or set journal.path to another file, which may not be a folder`,
       { cause: error },
     )
   }

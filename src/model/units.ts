@@ -49,5 +49,12 @@ export const size = () =>
 export const secret = () =>
   z
     .string()
-    .min(1, 'want a secret, best as ${file:/run/secrets/…}')
+    .min(1, 'is empty: want a secret, best as ${file:/run/secrets/…}, with something in that file')
     .transform((value) => new Secret(value))
+
+/** One that a request's header carries. */
+export const headerSecret = () =>
+  secret().refine(
+    (value) => /^[\x21-\x7e]+$/.test(value.reveal()),
+    'has white space or characters that a header cannot carry, a byte order mark perhaps: check that only the secret stands there, as plain text in one line',
+  )

@@ -1,6 +1,6 @@
 // What an operator may say about a Splunk HTTP Event Collector.
 import { z } from 'zod'
-import { duration, secret } from '../../model/units.ts'
+import { duration, headerSecret } from '../../model/units.ts'
 import { isBareUrl } from '../bare-url.ts'
 import { tlsOptions } from '../tls-options.ts'
 
@@ -20,7 +20,7 @@ export const options = z
       .max(64)
       .optional()
       .describe('Several collectors, used in turn; one that fails rests a while. In the place of `url`.'),
-    token: secret().describe(
+    token: headerSecret().describe(
       "The collector's token, best as `${file:/run/secrets/auditferry/hec-token}`; read again when the file changes.",
     ),
     index: word("Index of the events; the token's default index when absent."),

@@ -84,7 +84,9 @@ ok: 1 workspace, 3 sinks, 1 warning
   })
 
   test('without --config it is the variable’s, then the checkout’s, then the installed one', () => {
-    expect(run(['validate']).stderr).toMatch(/^\/etc\/auditferry\/auditferry\.yaml:1:1: /)
+    const { stderr } = run(['validate'])
+    expect(stderr).toMatch(/^auditferry: neither --config nor .* \.\/config\/auditferry\.yaml .* init .*\n/)
+    expect(stderr).toMatch(/^\/etc\/auditferry\/auditferry\.yaml:1:1: /m)
     mkdirSync(join(folder, 'config'))
     write('config/auditferry.yaml', good())
     expect(run(['validate']).stdout).toMatch(/^\.\/config\/auditferry\.yaml\n/)

@@ -118,7 +118,7 @@ test('a certificate that is not there is a fault at its key', () => {
       ca_file: ${folder}/ca.pem
 `
   expect(around(sinks).faults).toEqual([
-    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file',
+    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, holds what this sink is owed, and looks for the file again by itself)',
   ])
 })
 
