@@ -27,6 +27,10 @@ export class Room {
     return this.#heldBytes
   }
 
+  get full(): boolean {
+    return this.#heldBytes >= this.#capacityBytes
+  }
+
   /** Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts. */
   async enter(bytes: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()

@@ -41,20 +41,43 @@ export class Loader {
   }
 
   /** The oldest entries that are neither settled nor on their way, or how long to wait for more of them. `free` what comes. */
-  async load({ maxEntries, busy, onlyIfRoom }: Wish, signal: AbortSignal): Promise<Loaded | number> {
-    const { journal, sink, limits, clock, over, room } = this.#options
+  async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
+    const { limits, room } = this.#options
+    // A batch that could not stay is not read to find that out.
+    if (wish.onlyIfRoom && room.full) return Infinity
+    const batch = await this.#take(wish, limits.maxBytes)
+    if (typeof batch === 'number') return batch
+    const leave = room.tryEnter(roomBytes(batch))
+    if (leave) return this.#frame(batch, limits.maxBytes, leave)
+    return wish.onlyIfRoom ? Infinity : this.#loadInTurn(wish, roomBytes(batch), signal)
+  }
+
+  /** Whoever waits for room holds no batch meanwhile: it is read again, and no more of it, when its turn has come. */
+  async #loadInTurn(wish: Wish, wantedBytes: number, signal: AbortSignal): Promise<Loaded | number> {
+    const leave = await this.#options.room.enter(wantedBytes, signal)
+    try {
+      const batch = await this.#take(wish, wantedBytes / 2)
+      if (typeof batch !== 'number') return this.#frame(batch, this.#options.limits.maxBytes, leave)
+      leave()
+      return batch
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
+  /** What may go out now, as it stands in the journal, or ms to wait for more. */
+  async #take({ maxEntries, busy }: Wish, mostBytes: number): Promise<Batch | number> {
+    const { journal, sink, limits, clock, over } = this.#options
     const { maxBytes, lingerMs } = limits
-    const batch = await journal.take(sink.name, { maxEntries, maxBytes }, undefined, busy)
+    const batch = await journal.take(sink.name, { maxEntries, maxBytes: mostBytes }, undefined, busy)
     if (!batch) return Infinity
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
     const now = clock.now()
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
     // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
-    if (waitMs > 0 && !full && !over()) return waitMs
-    const leave = onlyIfRoom ? room.tryEnter(roomBytes(batch)) : await room.enter(roomBytes(batch), signal)
-    if (!leave) return Infinity
-    return this.#frame(batch, maxBytes, leave)
+    return waitMs > 0 && !full && !over() ? waitMs : batch
   }
 
   /** All of a stretch, whatever the limits are now: the batch of an intent. */

@@ -2,6 +2,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Batch, Journal } from '../../../src/model/journal.ts'
+import { Room } from '../../../src/model/room.ts'
 import type { Delivery, Outcome } from '../../../src/model/sink.ts'
 import { failing, taken } from '../../fakes/sink.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -386,6 +388,21 @@ describe('filters', () => {
   })
 })
 
+/** The same journal, of which each batch is taken through `through`. */
+function taking(
+  journal: Journal,
+  through: (take: () => Promise<Batch | undefined>) => Promise<Batch | undefined>,
+) {
+  return new Proxy(journal, {
+    get(target, name) {
+      const own = Reflect.get(target, name) as unknown
+      if (name === 'take')
+        return (...wish: Parameters<Journal['take']>) => through(() => target.take(...wish))
+      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+    },
+  })
+}
+
 describe('room', () => {
   it.each(['unreachable', 'unauthorized', 'rate_limited', 'timeout'] as const)(
     'between two tries of a dead sink (%s) nothing is held',
@@ -434,6 +451,46 @@ describe('room', () => {
     leaving.abort()
     await expect(step).rejects.toThrow()
     expect(berth.sink.deliveries).toEqual([])
+  })
+
+  it('a sink that waits for room holds no batch meanwhile: it reads it again when its turn has come, and no more than that', async () => {
+    const quay = await openQuay()
+    const batches: unknown[] = []
+    const journal = taking(quay.journal, async (take) => {
+      const batch = await take()
+      if (batch) batches.push(batch)
+      return batch
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const leave = await berth.room.enter(32 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    expect(batches).toHaveLength(1)
+    await quay.append(3)
+    leave()
+    await step
+    expect(berth.sink.seqs).toEqual([range(1, 3)])
+    expect(batches[1]).toMatchObject({ first: 1, last: 3 })
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('a journal that fails when its turn has come leaves no room held', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) =>
+      ++takes === 2 ? Promise.reject(new ConnectorError('disk_failed', 'as told')) : take(),
+    )
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const leave = await berth.room.enter(32 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    leave()
+    await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
+    expect(berth.room.heldBytes).toBe(0)
   })
 
   it('after all is delivered nothing is held', async () => {
@@ -488,6 +545,21 @@ describe('looking ahead', () => {
     expect(berth.sink.warmed).toEqual([])
     expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6), range(7, 9)])
     leave()
+  })
+
+  it('where the room is full the next batch is not even read', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) => {
+      takes++
+      return take()
+    })
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 }, journal, room: new Room(1_000) })
+    await quay.append(6, { body: 'x'.repeat(1_000) })
+    await berth.step()
+    await berth.step()
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
+    expect(takes).toBe(2)
   })
 
   it('a next batch that cannot be prepared does not unsettle the one that was delivered', async () => {
