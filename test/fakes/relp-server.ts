@@ -84,6 +84,9 @@ export class FakeRelp {
   seen = 0
   /** most messages without an answer, at any moment */
   mostOpen = 0
+  /** of connections in memory, as one over TLS has them */
+  certificateEndsAt: number | undefined
+  ownCertificateEndsAt: number | undefined
   readonly #servers = new Set<Server>()
 
   constructor(switches: RelpSwitches = {}) {
@@ -300,8 +303,8 @@ export class RelpPeer {
 }
 
 class MemoryConnection implements Connection {
-  readonly certificateEndsAt = undefined
-  readonly ownCertificateEndsAt = undefined
+  readonly certificateEndsAt: number | undefined
+  readonly ownCertificateEndsAt: number | undefined
   readonly #peer: RelpPeer
   readonly #line: Line
   readonly #fake: FakeRelp
@@ -312,6 +315,8 @@ class MemoryConnection implements Connection {
 
   constructor(fake: FakeRelp) {
     this.#fake = fake
+    this.certificateEndsAt = fake.certificateEndsAt
+    this.ownCertificateEndsAt = fake.ownCertificateEndsAt
     this.#line = {
       send: (bytes) => {
         this.#inbox.push(Uint8Array.from(bytes))

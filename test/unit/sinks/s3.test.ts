@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Transport } from '../../../src/model/http.ts'
+import type { HttpRequest, Transport } from '../../../src/model/http.ts'
 import type { ObjectGroup, ObjectSink, StoredObject } from '../../../src/model/sink.ts'
 import { openTransport } from '../../../src/ops/transport.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
@@ -203,6 +203,24 @@ describe('what an answer means', () => {
     const { put, fake } = bench()
     fake.faultOfAll = () => ({ kind: 'code', status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-west-1' } }) // prettier-ignore
     expect((await caught(put())).message).toMatch(/another region: set region to eu-west-1/)
+  })
+
+  it('a clock that is an hour behind is set right by the server’s own, and the object goes out at once', async () => {
+    const { put, fake } = bench()
+    const aheadMs = 3_600_000
+    const signedAt = ({ headers }: HttpRequest) => Date.parse((headers['x-amz-date'] ?? '').replace(/^(\d{4})(\d\d)(\d\dT\d\d)(\d\d)/, '$1-$2-$3:$4:')) // prettier-ignore
+    let refused = 0
+    fake.faultOfAll = (request) => {
+      const there = Date.now() + aheadMs
+      if (Math.abs(there - signedAt(request)) < 15 * 60_000) return undefined
+      refused++
+      const headers = { date: new Date(there).toUTCString() }
+      return { kind: 'code', status: 403, code: 'RequestTimeTooSkewed', headers }
+    }
+    await put()
+    await put('{"id":"d"}\n')
+    expect(fake.entries).toHaveLength(2)
+    expect(refused).toBe(1)
   })
 
   it('Retry-After is heeded', async () => {

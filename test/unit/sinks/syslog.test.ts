@@ -460,9 +460,27 @@ describe('over RELP', () => {
     const fake = new FakeRelp()
     const deps = sinkDeps({ clock: new BriskClock(), connect: fake.connect })
     const given = { address: 'relp://siem.test:2514', max_message_bytes: 600, ...more }
-    return { fake, sink: syslog.open('siem', options.parse(given), deps) }
+    return { fake, deps, sink: syslog.open('siem', options.parse(given), deps) }
   }
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
+
+  test('a certificate that ends within 30 days is told once a day, and check tells the days of both', async () => {
+    const { fake, sink, deps } = relpStand({ address: 'relp+tls://siem.test:2514' })
+    fake.certificateEndsAt = deps.clock.now() + 10 * DAY_MS
+    fake.ownCertificateEndsAt = deps.clock.now() + 40 * DAY_MS
+    const told = () => deps.log.lines.filter((line) => line.includes('ends soon'))
+    for (let i = 0; i < 3; i++) await deliver(sink, batch(sink, 1, i))
+    expect(told()).toEqual([expect.stringMatching(/receiver's certificate.*siem.test:2514.*"days":10/)])
+    deps.clock.pass(DAY_MS)
+    await deliver(sink, batch(sink, 1, 4))
+    expect(told()).toHaveLength(2)
+    const [open, theirs, ours] = await sink.check(never)
+    expect(open).toMatchObject({ what: 'siem.test:2514 RELP', ok: true })
+    expect(theirs?.message).toMatch(/in 9 days: renew it soon/)
+    expect(ours?.message).toMatch(/in 39 days/)
+    await sink.close()
+    expect(fake.lines.size).toBe(0)
+  })
 
   test('an entry in parts is settled as a whole', async () => {
     const { fake, sink } = relpStand()
