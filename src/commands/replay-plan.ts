@@ -41,7 +41,7 @@ export const nothingPlanned: Plan = { days: [], reads: [], leave: [], short: [] 
 
 const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`
 
-export const isMeant = ({ sink, workspace, source }: Asked, origin: Origin): boolean =>
+const isMeant = ({ sink, workspace, source }: Asked, origin: Origin): boolean =>
   sink.sources.some((name) => name === origin.source) &&
   (workspace ?? origin.workspace) === origin.workspace &&
   (source ?? origin.source) === origin.source

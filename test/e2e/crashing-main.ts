@@ -77,6 +77,11 @@ function mortalJournal(journal: Journal): Journal {
       if (source === 'vault.projects') at('vault page appended')
       return appended
     },
+    resend: async (again) => {
+      at('page read again, not kept')
+      await journal.resend(again)
+      at('page read again, kept')
+    },
     intend: async (sink, intent) => {
       await journal.intend(sink, intent)
       at('intent written')

@@ -21,6 +21,8 @@ export interface StageOptions {
   readonly switches?: Partial<Switches>
   readonly faults?: Faults
   readonly batchEntries?: number
+  /** more of the journal's settings */
+  readonly journal?: Readonly<Record<string, unknown>>
   readonly compression?: 'gzip' | 'none'
   /** more of the workspace's audit section */
   readonly audit?: Readonly<Record<string, unknown>>
@@ -83,7 +85,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const config = join(folder, 'auditferry.yaml')
   // JSON is YAML. The limit is far above what is asked: each death costs a sixth of it for a minute.
   const written = {
-    journal: { path: join(folder, 'state/auditferry.db') },
+    journal: { path: join(folder, 'state/auditferry.db'), ...options.journal },
     workspaces: [
       {
         name: 'acme',

@@ -12,4 +12,7 @@ export const crashSteps = [
 ] as const
 /** Of the history, whose answers are kept in parts, and of the vault. */
 export const areaSteps = ['history answer half read', 'history part appended', 'vault page appended'] as const
-export type CrashStep = (typeof crashSteps)[number] | (typeof areaSteps)[number]
+/** Of a replay that is read from the API. */
+export const replaySteps = ['page read again, not kept', 'page read again, kept'] as const
+export type CrashStep =
+  (typeof crashSteps)[number] | (typeof areaSteps)[number] | (typeof replaySteps)[number]
