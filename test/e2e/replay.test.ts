@@ -28,8 +28,8 @@ const deaths: readonly (readonly (readonly [CrashStep, number])[])[] = [
 ]
 
 let built: Built
-beforeAll(() => {
-  built = buildProgram()
+beforeAll(async () => {
+  built = await buildProgram()
 })
 afterAll(() => built.remove())
 
@@ -62,9 +62,11 @@ async function start(stage: Stage): Promise<Child> {
 /** Asks again and again until the answer is like this. */
 async function untilSaid(stage: Stage, wanted: RegExp, ...args: string[]): Promise<void> {
   let last = ''
-  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(200)) {
+  const end = Date.now() + PATIENCE_MS
+  while (Date.now() < end) {
     last = await said(stage, ...args).catch((error: unknown) => String(error))
     if (wanted.test(last)) return
+    await sleep(200)
   }
   throw new Error(`never said ${wanted.source}: ${last}`)
 }
