@@ -2,15 +2,8 @@
 # Brings the Chromium that test/browser looks at the status page with: Debian's own. May be run again: what is there stays.
 # Where it cannot be had it says so and exits 0: the suite then skips, loudly.
 set -u
-
-without() {
-  printf 'SKIPPED: %s; the suite that needs it says so\n' "$1"
-  exit 0
-}
-
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
+# shellcheck source=.ci/tools/bringing.sh
+. "$(dirname "$0")/bringing.sh" || exit 1
 
 if ! command -v chromium >/dev/null; then
   command -v apt-get >/dev/null || without 'this is no Debian, Chromium is not brought'

@@ -4,6 +4,8 @@
 # `cluster.sh --build` only brings the programs: Kubernetes is built from its sources, which takes some ten minutes the first time.
 # Where it cannot run it says so and runs the command all the same: the suites that want a cluster then skip, loudly.
 set -u
+# shellcheck source=.ci/tools/processes.sh
+. "$(dirname "$0")/processes.sh" || exit 1
 
 tools=${AUDITFERRY_TOOLS:-$HOME/.cache/auditferry-tools}
 bin=$tools/kubernetes
@@ -17,16 +19,6 @@ as_it_is() {
   [ $# -gt 0 ] || exit 0
   "$@"
   exit
-}
-
-# until_true <seconds> <command …>
-until_true() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || return 1
-    sleep 0.2
-  done
 }
 
 built() {
@@ -60,22 +52,6 @@ if [ "$1" = --build ]; then
   printf 'Kubernetes %s in %s\n' "$version" "$bin"
   exit 0
 fi
-
-# Sorted so that what was mounted last goes first.
-remove_run() {
-  awk -v under="$1/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r -n 1 umount -l
-  rm -rf "$1"
-}
-
-gone() { ! kill -0 "$1" 2>/dev/null; }
-
-# end_process <pid>: asks, waits, then kills.
-end_process() {
-  kill "$1" 2>/dev/null || return 0
-  until_true 10 gone "$1" && return 0
-  kill -9 "$1" 2>/dev/null
-  until_true 5 gone "$1"
-}
 
 # processes_of <run>: every program of a cluster is told where its run lies; containerd's shims too.
 processes_of() {

@@ -2,14 +2,11 @@
 # Brings docker-compose, with which config/docker-compose.yaml is checked and run. May be run again: what is there stays.
 # Where it cannot be had it says so and exits 0: the suite then skips, loudly.
 set -u
+# shellcheck source=.ci/tools/bringing.sh
+. "$(dirname "$0")/bringing.sh" || exit 1
 
 bin=${AUDITFERRY_TOOLS:-$HOME/.cache/auditferry-tools}/bin
 version=v2.40.3
-
-without() {
-  printf 'SKIPPED: %s; the suite that needs it says so\n' "$1"
-  exit 0
-}
 
 if [ "$(cat "$bin/.docker-compose.version" 2>/dev/null)" != "$version" ]; then
   command -v go >/dev/null || without 'there is no Go, docker-compose is not built'

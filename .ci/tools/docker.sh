@@ -3,6 +3,8 @@
 # The engine is Debian's; it keeps its images in the tools' folder, has host networking alone, pulls nothing, and is stopped at the end.
 # Where it cannot run it says so and runs the command all the same: the suites that want containers then skip, loudly.
 set -u
+# shellcheck source=.ci/tools/processes.sh
+. "$(dirname "$0")/processes.sh" || exit 1
 
 tools=${AUDITFERRY_TOOLS:-$HOME/.cache/auditferry-tools}
 home=$tools/docker
@@ -17,37 +19,11 @@ as_it_is() {
   exit
 }
 
-# until_true <seconds> <command …>
-until_true() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || return 1
-    sleep 0.2
-  done
-}
-
-gone() { ! kill -0 "$1" 2>/dev/null; }
-
-# end_process <pid>: asks, waits, then kills.
-end_process() {
-  kill "$1" 2>/dev/null || return 0
-  until_true 20 gone "$1" && return 0
-  kill -9 "$1" 2>/dev/null
-  until_true 5 gone "$1"
-}
-
-# Whatever is mounted below goes with it.
-remove_run() {
-  awk -v under="$1/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r -n 1 umount -l
-  rm -rf "$1"
-}
-
 # A former run that was killed may have left its engine on the same folder.
 end_former() {
   local pid former
   pid=$(cat "$home/pid" 2>/dev/null || echo none)
-  if { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF -- "--data-root $home/data"; then end_process "$pid"; fi
+  if { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF -- "--data-root $home/data"; then end_process "$pid" 20; fi
   former=$(cat "$home/run" 2>/dev/null || echo none)
   case $former in /tmp/auditferry-docker.*) remove_run "$former" ;; esac
   rm -f "$home/pid" "$home/run"
@@ -59,8 +35,8 @@ clean_up() {
     if docker version >/dev/null 2>&1; then
       docker ps -aq | xargs -r docker rm -f -v >/dev/null
     fi
-    end_process "$engine"
-    end_process "$(cat "$run/exec/containerd/containerd.pid" 2>/dev/null || echo none)"
+    end_process "$engine" 20
+    end_process "$(cat "$run/exec/containerd/containerd.pid" 2>/dev/null || echo none)" 20
   fi
   if [ -n "$run" ]; then
     remove_run "$run"

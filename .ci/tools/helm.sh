@@ -3,6 +3,8 @@
 # Kubernetes and of the Prometheus operator. May be run again: what is there stays.
 # Where something cannot be had it says so and exits 0: the checks then skip, loudly.
 set -u
+# shellcheck source=.ci/tools/bringing.sh
+. "$(dirname "$0")/bringing.sh" || exit 1
 
 tools=${AUDITFERRY_TOOLS:-$HOME/.cache/auditferry-tools}
 bin=$tools/bin
@@ -16,11 +18,6 @@ helm_docs=v1.14.2
 # The oldest Kubernetes that the chart promises, and the one that the cluster of cluster.sh runs.
 kubernetes='v1.27.16 v1.34.4'
 operator=v0.85.0
-
-without() {
-  printf 'SKIPPED: %s; the checks that need it say so\n' "$1"
-  exit 0
-}
 
 # built <program> <version> <command that makes it in $fresh>: under its version, so that another one is built anew.
 built() {

@@ -3,15 +3,8 @@
 # Debian's, of the suite that this machine is: 2.42 and 0.25 with bookworm; what is there already is used when it is not older.
 # May be run again: what is there stays. Where they cannot be had it says so and exits 0: the suite then skips, loudly.
 set -u
-
-without() {
-  printf 'SKIPPED: %s; the suite that needs it says so\n' "$1"
-  exit 0
-}
-
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
+# shellcheck source=.ci/tools/bringing.sh
+. "$(dirname "$0")/bringing.sh" || exit 1
 
 export DEBIAN_FRONTEND=noninteractive
 export PATH=$PATH:/usr/sbin

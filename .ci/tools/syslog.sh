@@ -3,18 +3,11 @@
 # The two conflict under apt, so syslog-ng is unpacked beside the system. May be run again: what is there stays.
 # Where they cannot be had it says so and exits 0: the suites then skip, loudly.
 set -u
+# shellcheck source=.ci/tools/bringing.sh
+. "$(dirname "$0")/bringing.sh" || exit 1
 
 tools=${AUDITFERRY_TOOLS:-$HOME/.cache/auditferry-tools}
 root=$tools/syslog-ng
-
-without() {
-  printf 'SKIPPED: %s; the suites that need it say so\n' "$1"
-  exit 0
-}
-
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
 
 command -v apt-get >/dev/null || without 'this is no Debian, rsyslog and syslog-ng are not brought'
 export DEBIAN_FRONTEND=noninteractive
