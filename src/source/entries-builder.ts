@@ -31,8 +31,8 @@ type Reason = Quarantined['reason']
 
 /** For entries that carry no id, and not always a time: what each is called and when it was. */
 export interface Naming {
-  /** The id of the entry `bytes[start, end)`, ASCII. Throws ConnectorError `too_large` when it can name no more of them. */
-  id(bytes: Uint8Array, start: number, end: number): Uint8Array
+  /** The id of the entry `bytes[start, end)`, ASCII. `dated`: what `untimed` answered for it, if asked. Throws ConnectorError `too_large` when it can name no more of them. */
+  id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array
   /** Of an entry whose own time is missing or unreadable; undefined: it is left out. */
   untimed(): Moment | undefined
 }
@@ -121,6 +121,7 @@ export class EntriesBuilder {
     const timeStart = marks[TIME] as number
     const timeEnd = marks[TIME + 1] as number
     let at = NaN
+    let moment: Moment | undefined
     if (timeStart !== NONE)
       at = escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
     const columns = this.#columns
@@ -130,14 +131,14 @@ export class EntriesBuilder {
     if (Number.isSafeInteger(at)) {
       if (escapes & 2) this.#decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     } else {
-      const moment = naming.untimed()
+      moment = naming.untimed()
       if (!moment) return undefined
       at = moment.at
       this.#decoded.push({ column: row + TIME_START, bytes: moment.text })
     }
     columns[row + RAW_START] = start - origin
     columns[row + RAW_END] = end - origin
-    this.#decoded.push({ column: row + ID_START, bytes: naming.id(bytes, start, end) })
+    this.#decoded.push({ column: row + ID_START, bytes: naming.id(bytes, start, end, moment) })
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
     this.#times[this.#count++] = at
     return undefined

@@ -1,4 +1,4 @@
-// Rows of the history's version 1 carry no id: here they get one, from their bytes and from how many of the same came before in their window (law 8).
+// Rows of the history's version 1 carry no id: here they get one, from their bytes, their day where they say no time, and how many of the same came before in their window (law 8).
 import { hash } from 'node:crypto'
 import { ConnectorError } from '../model/errors.ts'
 import type { Moment, Naming } from './entries-builder.ts'
@@ -89,8 +89,11 @@ export class RowNaming implements Naming {
       }
   }
 
-  id(bytes: Uint8Array, start: number, end: number): Uint8Array {
-    const whole = hash('sha256', bytes.subarray(start, end), 'buffer').subarray(0, HASH_BYTES)
+  /** Rows that say no time may be equal on every day: their day is a part of what they are called. */
+  id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array {
+    const row = bytes.subarray(start, end)
+    const named = dated === undefined ? row : Buffer.concat([row, dated.text])
+    const whole = hash('sha256', named, 'buffer').subarray(0, HASH_BYTES)
     const ordinal = this.#ordinals.next(whole.readUInt32LE(0), whole.readUInt32LE(4))
     return Buffer.from(`${whole.toString('hex')}-${ordinal}`, 'latin1')
   }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Ordinals, RowNaming } from '../../../src/source/history-rows.ts'
@@ -59,6 +60,31 @@ test('rows without a readable time are dated with their day, and never shipped f
   expect(await read()).toHaveLength(wanted.length + 2)
   const whole = desk.asked().every(({ from, to }) => from % DAY === 0 && (to % DAY === 0 || to >= START))
   expect(whole).toBe(true)
+})
+
+test('equal rows without a time have an id of their own on each day, the same at each reading; a day does not enter the id of a row with a time', async () => {
+  const desk = await openHistoryDesk({ source: { version: 'v1' } })
+  desk.server.events = [
+    ...[2, 2, 1].map((day, i) => timeless(TODAY - day * DAY + (i + 1) * HOUR)),
+    ...eventsFrom(historyEvent, START - 2 * DAY, 2, DAY),
+  ]
+  await desk.live(START + 2 * DAY)
+  const called = eachEntry(await desk.batch(), (entries, i) => {
+    const raw = Buffer.from(entries.raw(i)).toString()
+    return { raw, id: entries.id(i), time: entries.time(i) }
+  })
+  expect(new Set(called.map(({ id }) => id)).size).toBe(5)
+  expect(called).toHaveLength(5)
+  const sha = (text: string) => hash('sha256', text, 'hex').slice(0, 32)
+  const dayOf = (day: number) => new Date(TODAY - day * DAY).toISOString().replace('.000Z', 'Z')
+  const row = called.find(({ time }) => time === dayOf(1))?.raw ?? ''
+  const timed = called.filter(({ time }) => time !== dayOf(1) && time !== dayOf(2))
+  expect(called.map(({ id }) => id).sort()).toEqual(
+    [
+      ...[`${sha(row + dayOf(2))}-1`, `${sha(row + dayOf(2))}-2`, `${sha(row + dayOf(1))}-1`],
+      ...timed.map(({ raw }) => `${sha(raw)}-1`),
+    ].sort(),
+  )
 })
 
 test('some rows with a time and some without are each shipped once', async () => {
