@@ -28,6 +28,7 @@ import { progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import type { Reader, Reading } from './reading.ts'
 import { openReading } from './reading.ts'
+import { statusOf as replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
 import type { Shipping } from './shipping.ts'
 import { openShipping } from './shipping.ts'
@@ -85,7 +86,8 @@ export async function openApp(
   const secrets = secretsIn(config)
   const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
   const told = () => backfills.list().map(statusOf)
-  const board = openBoard({ clock, metrics, version, budget, backfills: told, ...kept })
+  const sent = () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? [])
+  const board = openBoard({ clock, metrics, version, budget, backfills: told, replays: sent, ...kept })
   const rooms = openRooms()
   const parts = {
     config,

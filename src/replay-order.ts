@@ -5,6 +5,8 @@ import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
 import type { Origin } from './model/source.ts'
+import { isoFromUs } from './model/time.ts'
+import type { ReplayStatus } from './ops/status.ts'
 
 const count = z.number()
 const order = z.object({
@@ -73,4 +75,25 @@ export function toldOf(
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
   return { sink, origin, spans, runAt, endedAt, atUs, counts, error: why, waiting }
+}
+
+/** As the status page has it, its spans as one. */
+export function statusOf(replay: ApiReplay): ReplayStatus | undefined {
+  const { sink, origin, spans, atUs, counts, endedAt, error, waiting } = replay
+  const [first] = spans
+  const last = spans.at(-1)
+  // All of it lies where live reading has not come to.
+  if (!first || !last) return undefined
+  const done = endedAt !== undefined
+  const part = atUs === undefined ? null : (atUs - first.fromUs) / (last.toUs - first.fromUs)
+  return {
+    workspace: origin.workspace,
+    source: origin.source,
+    sink,
+    from: isoFromUs(first.fromUs),
+    to: isoFromUs(last.toUs),
+    state: done ? 'done' : error ? 'failed' : waiting ? 'waiting' : 'running',
+    progress: done ? 1 : part && Math.min(1, Math.max(0, part)),
+    sent_entries: counts.sent,
+  }
 }

@@ -32,7 +32,8 @@ export function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan
 function readText({ origin, spans }: Plan['reads'][number], days: readonly PlannedDay[]): string {
   const read = days.filter((day) => day.via === 'api' && isSame(day.origin, origin))
   const entries = read.reduce((sum, { kept }) => sum + kept, 0)
-  const requests = Math.ceil(entries / PAGE) + spans.length
+  // Of the history a day is a request at least; of the audit log a page, and one to find each span.
+  const requests = origin.source === 'audit' ? Math.ceil(entries / PAGE) + spans.length : read.length
   return `${plain(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
 }
 

@@ -23,6 +23,7 @@ import type {
   BudgetStatus,
   FindingStatus,
   JournalStatus,
+  ReplayStatus,
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
@@ -37,6 +38,7 @@ export interface BoardOptions {
   readonly budget?: (workspace: string) => readonly BudgetStatus[]
   /** Under way, waiting, and those that ended lately. */
   readonly backfills?: () => readonly BackfillStatus[]
+  readonly replays?: () => readonly ReplayStatus[]
   /** What no error's words may show, wherever they came from. */
   readonly secrets?: () => readonly Secret[]
 }
@@ -112,7 +114,7 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
 }
 
 export function openBoard(options: BoardOptions): Board {
-  const { clock, metrics, journalStats, version, budget, backfills } = options
+  const { clock, metrics, journalStats, version, budget, backfills, replays } = options
   const startedAt = clock.now()
   let refusedAt = 0
   metrics.configTaken(startedAt)
@@ -167,7 +169,7 @@ export function openBoard(options: BoardOptions): Board {
       const sentence = sentenceOf({ ...head, ...parts })
       const kept = {
         findings: stats.lastFindings.map(findingStatus),
-        backfills: backfills?.() ?? [],
+        ...{ backfills: backfills?.() ?? [], replays: replays?.() ?? [] },
         ...{ errors: memory.errors.status(), history: history.status() },
       }
       return { ...head, sentence, ...parts, ...kept }

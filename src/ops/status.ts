@@ -96,6 +96,13 @@ export interface BackfillStatus {
   readonly new_entries: number
 }
 
+/** A span that is read again from the API for one sink alone; several spans of one replay are told as one. */
+export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
+  readonly sink: string
+  /** put into the journal for that sink */
+  readonly sent_entries: number
+}
+
 export interface StatusReport {
   readonly version: string
   readonly started_at: string
@@ -109,6 +116,7 @@ export interface StatusReport {
   readonly config_refused_at: Instant
   readonly findings: readonly FindingStatus[]
   readonly backfills: readonly BackfillStatus[]
+  readonly replays: readonly ReplayStatus[]
   /** newest first */
   readonly errors: readonly ErrorStatus[]
   readonly history: HistoryStatus
@@ -145,7 +153,10 @@ function secondsSince(instant: string, report: Told): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-export type Told = Omit<StatusReport, 'sentence' | 'findings' | 'backfills' | 'errors' | 'history'>
+export type Told = Omit<
+  StatusReport,
+  'sentence' | 'findings' | 'backfills' | 'replays' | 'errors' | 'history'
+>
 
 function why(error: FaultStatus | null): string {
   return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''

@@ -2,7 +2,7 @@
 import { spanText } from '../status.ts'
 import type { StatusReport } from '../status.ts'
 import { edition } from './headers.ts'
-import { backfillsHtml, deliveringHtml, readingHtml } from './rows.ts'
+import { backfillsHtml, deliveringHtml, readingHtml, replaysHtml } from './rows.ts'
 import { script } from './script.ts'
 import { configHtml, errorsHtml, mattersHtml } from './sections.ts'
 import { style } from './style.ts'
@@ -70,6 +70,7 @@ ${tilesHtml(report)}
 ${readingHtml(report.workspaces, now)}
 ${deliveringHtml(report.sinks, now)}
 ${backfillsHtml(report.backfills)}
+${replaysHtml(report.replays)}
 ${mattersHtml(report)}
 ${errorsHtml(report.errors, now)}
 ${configHtml(config)}</main>

@@ -1,6 +1,7 @@
 // Sources and sinks in rows: health, last success, lag, budget, counts, and the last error in its own words. Knows no source or sink by name.
 import type {
   BackfillStatus,
+  ReplayStatus,
   BudgetStatus,
   FaultStatus,
   SinkStatus,
@@ -144,31 +145,46 @@ export function deliveringHtml(sinks: readonly SinkStatus[], now: number): strin
 ${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
 }
 
-const backfillColumns = [
+const rereadColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
+const backfillColumns = [{ label: 'Source' }, ...rereadColumns, { label: 'New', number: true }]
+const replayColumns = [
   { label: 'Source' },
-  { label: 'State' },
-  { label: 'From' },
-  { label: 'To' },
-  { label: 'Progress' },
-  { label: 'New', number: true },
+  { label: 'Sink' },
+  ...rereadColumns,
+  { label: 'Sent', number: true },
 ]
 
-function backfillRow(backfill: BackfillStatus): Row {
-  const { workspace, source, from, to, state, progress, new_entries } = backfill
+type Reread = Omit<BackfillStatus, 'new_entries'>
+
+/** State, span and progress of what is read again. */
+function rereadCells({ from, to, state, progress }: Reread, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
-  const span = `${from} to ${to}`
+  return [
+    `<span class="state ${tone}">${state}</span>`,
+    escapeHtml(from),
+    escapeHtml(to),
+    progress === null
+      ? soft('not known yet')
+      : `${progressHtml(label, progress)} ${unbroken(percent(progress))}`,
+  ]
+}
+
+function backfillRow(backfill: BackfillStatus): Row {
+  const { workspace, source, from, to, new_entries } = backfill
   return {
-    key: escapeHtml(`backfill ${workspace} ${source} ${span}`),
+    key: escapeHtml(`backfill ${workspace} ${source} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
-    cells: [
-      `<span class="state ${tone}">${state}</span>`,
-      escapeHtml(from),
-      escapeHtml(to),
-      progress === null
-        ? soft('not known yet')
-        : `${progressHtml(`Backfill of ${workspace} ${source}`, progress)} ${unbroken(percent(progress))}`,
-      countHtml(new_entries),
-    ],
+    cells: [...rereadCells(backfill, `Backfill of ${workspace} ${source}`), countHtml(new_entries)],
+  }
+}
+
+function replayRow(replay: ReplayStatus): Row {
+  const { workspace, source, sink, from, to, sent_entries } = replay
+  const cells = rereadCells(replay, `Replay of ${workspace} ${source} to ${sink}`)
+  return {
+    key: escapeHtml(`replay ${workspace} ${source} ${sink} ${from} to ${to}`),
+    name: verbatim(`${workspace} ${source}`),
+    cells: [verbatim(sink), ...cells, countHtml(sent_entries)],
   }
 }
 
@@ -177,4 +193,10 @@ export function backfillsHtml(backfills: readonly BackfillStatus[]): string {
   if (backfills.length === 0) return ''
   const table = { caption: 'Backfills', columns: backfillColumns, rows: backfills.map(backfillRow) }
   return `<section aria-labelledby="backfills" data-key="backfills"><h2 id="backfills">Backfills</h2>\n${tableHtml(table)}</section>`
+}
+
+export function replaysHtml(replays: readonly ReplayStatus[]): string {
+  if (replays.length === 0) return ''
+  const table = { caption: 'Replays from the API', columns: replayColumns, rows: replays.map(replayRow) }
+  return `<section aria-labelledby="replays" data-key="replays"><h2 id="replays">Replays</h2>\n${tableHtml(table)}</section>`
 }

@@ -1,6 +1,7 @@
 // Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
 import { expect, test } from 'vitest'
 import type { ApiReplay } from '../../../src/model/replays.ts'
+import { statusOf } from '../../../src/replay-order.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
 import { fillPast, idsIn, SPAN, TODAY } from './backfill-stand.ts'
@@ -30,6 +31,8 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
     ...{ read: sent, sent, filtered: 0, unknown: 0, malformed: 0, gaps: 0 },
   })
   expect(desk.watch.gaps).toBe(0)
+  const told = { workspace: 'acme', source: 'audit', sink: 'archive', state: 'done', progress: 1 }
+  expect(replays.list().map(statusOf)).toEqual([expect.objectContaining({ ...told, sent_entries: sent })])
 })
 
 test('it goes on after a restart where it stood, and nothing comes twice', async () => {
@@ -164,6 +167,7 @@ test('half of the journal is left to live reading: it waits there and goes on wh
   await replays.begin(ORDER)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
   expect(replays.list()[0]).toMatchObject({ waiting: true, counts: { read: 0 } })
+  expect(replays.list().map(statusOf)).toMatchObject([{ state: 'waiting', progress: null }])
   bytes = 499
   const next = replaysOf(desk, { journal })
   await runUntil(desk, next, isDone)

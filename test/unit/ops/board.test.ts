@@ -67,6 +67,7 @@ describe('/status', () => {
       config_refused_at: null,
       findings: [],
       backfills: [],
+      replays: [],
       errors: [],
       history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },
     })

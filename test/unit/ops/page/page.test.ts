@@ -123,9 +123,16 @@ describe('the status page', () => {
           ...{ state: 'running', progress: 0.5, new_entries: 1234 },
         },
       ],
+      replays: [
+        {
+          ...{ workspace: 'acme', source: 'audit', sink: 'siem', from: '2026-01-01', to: '2026-02-01' },
+          ...{ state: 'waiting', progress: 0.25, sent_entries: 77 },
+        },
+      ],
     })
     expect(page).toMatch(/role="progressbar"[^>]* aria-valuenow="42.7"/)
     expect(textOf(page)).toMatch(/acme audit running 2026-01-01 2026-02-01 50 % 1,234/)
+    expect(textOf(page)).toMatch(/acme audit siem waiting 2026-01-01 2026-02-01 25 % 77/)
     expect(unclosed(page)).toEqual([])
   })
 
@@ -231,6 +238,12 @@ describe('what others say', () => {
           {
             ...{ workspace: evil, source: evil, from: evil, to: evil },
             ...{ state: 'running', progress: null, new_entries: 1 },
+          },
+        ],
+        replays: [
+          {
+            ...{ workspace: evil, source: evil, sink: evil, from: evil, to: evil },
+            ...{ state: 'running', progress: null, sent_entries: 1 },
           },
         ],
       },

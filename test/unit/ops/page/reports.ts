@@ -44,6 +44,7 @@ export const calm: StatusReport = {
   },
   findings: [],
   backfills: [],
+  replays: [],
   errors: [],
   config_refused_at: null,
   history: {
