@@ -24,6 +24,11 @@ const order = z.object({
     ...{ read: count, new: count, known: count },
     ...{ filtered: count, quarantined: count, gaps: count },
   }),
+  /** once it has ended */
+  unread: z
+    .array(z.object({ fromUs: z.number(), toUs: z.number(), why: z.enum(['refused', 'unreadable']) }))
+    .readonly()
+    .exactOptional(),
   /** of the walk, opaque */
   place: z.string().exactOptional(),
 })

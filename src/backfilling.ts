@@ -103,9 +103,9 @@ export class Backfills implements Past {
     const now = this.#options.clock.now()
     const all = [...this.#running.values()].filter(({ order }) => now - (order.endedAt ?? now) <= TOLD_MS)
     return all.map(({ order, error, waiting }) => {
-      const { origin, fromUs, toUs, begunAt, endedAt, atUs, counts } = order
+      const { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] } = order
       const why = error && { code: error.code, message: error.message }
-      return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, error: why, waiting }
+      return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waiting }
     })
   }
 
@@ -133,9 +133,18 @@ export class Backfills implements Past {
       if (stopped()) return
       if (cancelled.signal.aborted) continue
       order.endedAt = this.#options.clock.now()
+      const unread = range.unread(order.place)
+      if (unread) {
+        // What was passed at first may have been read in the end.
+        order.unread = unread
+        order.counts = { ...order.counts, gaps: unread.length }
+      }
+      running.error = undefined
       delete order.place
       await this.#save(running)
-      range.log.info('A backfill has come to its end', { ...order.counts })
+      range.log.info('A backfill has come to its end', {
+        ...order.counts,
+      })
     }
   }
 
@@ -151,7 +160,7 @@ export class Backfills implements Past {
       success: () => (running.error = undefined),
       cursor: (atUs) => (order.atUs = atUs),
     })
-    const source = range.open(order, watch)
+    const source = range.open(order, watch, true)
     return { source, watch, log, clock, random, wanted, once: true, journal: this.#books(running) }
   }
 

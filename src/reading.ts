@@ -15,6 +15,8 @@ import { AuditSource } from './source/audit.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
+import { openPlace, unreadOf } from './source/history-range-place.ts'
+import { HistoryRange } from './source/history-range.ts'
 import { HistorySource } from './source/history.ts'
 import type { HistoryKind } from './source/history.ts'
 import type { SourceOptions } from './source/source-options.ts'
@@ -54,16 +56,26 @@ export function openReading(shared: Shared, workspace: WorkspaceConfig): Reading
   const { outside } = shared
   const access = new Access(shared, workspace, outside.network())
   const readers: Reader[] = []
-  if (workspace.audit) readers.push(auditReader(access, workspace.audit))
-  if (workspace.history?.usage) readers.push(historyReader(access, workspace.history, 'usage'))
-  if (workspace.history?.query) readers.push(historyReader(access, workspace.history, 'query'))
+  const ranges: RangeReader[] = []
+  if (workspace.audit) {
+    const reader = auditReader(access, workspace.audit)
+    readers.push(reader)
+    ranges.push(auditRange(access, reader))
+  }
+  for (const kind of ['usage', 'query'] as const) {
+    const { history } = workspace
+    if (history?.[kind] !== true) continue
+    const reader = historyReader(access, history, kind)
+    readers.push(reader)
+    ranges.push(historyRange(access, history, kind, reader))
+  }
   if (workspace.vault?.projects) readers.push(vaultReader(access, workspace.vault))
   const probe = openProbe(shared, workspace, readers, (source, watch) => access.client(source, watch))
   return {
     workspace: workspace.name,
     readers: probe?.readers ?? readers,
     canary: probe?.canary,
-    ranges: readers.flatMap((reader) => auditRange(access, reader)),
+    ranges,
     budgets: () => access.budgets(),
     close: () => access.close(),
   }
@@ -176,17 +188,22 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
   })
 }
 
-/** The audit log of the past; no other source's is read again so far. */
-function auditRange(access: Access, { source: { origin }, watch, log, wanted }: Reader): RangeReader[] {
-  const { config, instance, outside } = access.shared
-  const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
-  const common = { origin, log, clock: outside.clock, instance, expectedUserAgent: () => false }
-  if (origin.source !== 'audit') return []
-  const open: RangeReader['open'] = ({ fromUs, toUs }, watch) => {
-    const client = access.client('audit', watch)
-    return new AuditRange({ ...common, maxEntryBytes, maxDepth, client, watch, fromUs, toUs })
+function auditRange(access: Access, reader: Reader): RangeReader {
+  const common = { ...rangeCommon(access, reader), instance: access.shared.instance }
+  const { origin, log } = common
+  return {
+    ...{ origin, log, watch: reader.watch, wanted: reader.wanted },
+    open: ({ fromUs, toUs }, watch) => {
+      const client = access.client('audit', watch)
+      return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
+    },
+    unread: () => undefined,
   }
-  return [{ origin, watch, log, wanted, open }]
+}
+
+function rangeCommon({ shared: { config, outside } }: Access, { source: { origin }, log }: Reader) {
+  const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
+  return { origin, log, clock: outside.clock, maxEntryBytes, maxDepth }
 }
 
 function historyReader(
@@ -210,6 +227,29 @@ function historyReader(
       })
     },
   )
+}
+
+function historyRange(
+  access: Access,
+  { version, v1_until: v1Until }: NonNullable<WorkspaceConfig['history']>,
+  kind: HistoryKind,
+  reader: Reader,
+): RangeReader {
+  const { journal, outside } = access.shared
+  const common = { ...rangeCommon(access, reader), kind, version, v1Until }
+  const { origin, log } = common
+  const note = `versions:${origin.workspace}:${origin.source}`
+  const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
+  return {
+    ...{ origin, log, watch: reader.watch, wanted: reader.wanted },
+    open: ({ fromUs, toUs: endUs }, watch, keeps) => {
+      const client = access.client(origin.source, watch)
+      const toUs = Math.min(endUs, outside.clock.now() * 1000)
+      const live = () => journal.cursor(origin)
+      return new HistoryRange({ ...common, client, watch, fromUs, toUs, keeps, live, versions })
+    },
+    unread: (place) => unreadOf(openPlace(place, origin)),
+  }
 }
 
 function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['vault']>): Reader {

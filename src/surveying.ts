@@ -9,6 +9,7 @@ import { epochDay } from './model/time.ts'
 import { quietly } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { userOf } from './source/audit-range-place.ts'
+import { EntriesOnce } from './source/entries-once.ts'
 
 export interface SurveyOptions {
   readonly ranges: readonly RangeReader[]
@@ -54,20 +55,20 @@ export class Surveys {
         'misconfigured',
         `${query.origin.workspace} ${query.origin.source} is not switched on, or its past cannot be read again`,
       )
-    const source = range.open(query, quietly(range.watch))
+    const source = range.open(query, quietly(range.watch), false)
     const { caughtUp, dueAt } = source.plan(query.place)
-    if (caughtUp) return { ...untouched(query), done: true }
+    if (caughtUp) return { ...untouched(range, query), done: true }
     const asked = JSON.stringify(query)
     const known = this.#steps.get(range)
     const waitMs = dueAt - clock.now()
     if (known?.asked !== asked && waitMs > 0)
-      return { ...untouched(query), waitMs: Math.min(waitMs, WAIT_MS) }
+      return { ...untouched(range, query), waitMs: Math.min(waitMs, WAIT_MS) }
     const step = known?.asked === asked ? known : this.#begin(range, source, asked, query)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
       this.#steps.delete(range)
       throw error
     })
-    if (surveyed === undefined) return { ...untouched(query), waitMs: 1 }
+    if (surveyed === undefined) return { ...untouched(range, query), waitMs: 1 }
     this.#steps.delete(range)
     return surveyed
   }
@@ -87,9 +88,14 @@ export class Surveys {
   }
 }
 
-function untouched({ place }: SurveyQuery): Surveyed {
-  const empty = { days: [], unknown: [], gaps: 0, waitMs: 0, fault: undefined }
-  return { ...empty, place, done: false, user: userOf(place) }
+function untouched(range: RangeReader, { place }: SurveyQuery): Surveyed {
+  const empty = { days: [], unknown: [], gaps: 0, anew: false, waitMs: 0, fault: undefined }
+  return { ...empty, place, done: false, ...knownAt(range, place) }
+}
+
+/** What the place itself tells. Only the audit log names who fetched it. */
+function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
+  return { unread: unread(place) ?? [], user: origin.source === 'audit' ? userOf(place) : undefined }
 }
 
 async function survey(
@@ -104,6 +110,7 @@ async function survey(
   let done = false
   let { place } = query
   let gaps = 0
+  let anew = false
   let fault: ConnectorError | undefined
   for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
     const part = next.value
@@ -111,17 +118,19 @@ async function survey(
     gaps += part.gaps
     place = part.cursor ?? place
     // Of a page that failed only what stays unreadable counts: the rest comes again.
-    if (fault) tally.clear()
-    tally.add(part, await journal.known(range.origin, part.entries), range.wanted)
+    anew ||= part.void === 'walk'
+    if (fault || part.void) tally.clear()
+    if (!part.void) tally.add(part, await journal.known(range.origin, part.entries), range.wanted)
   }
   done = source.plan(place).caughtUp
   const why = fault && { code: fault.code, message: fault.message }
-  return { ...tally.told(), gaps, place, done, waitMs: 0, fault: why, user: userOf(place) }
+  return { ...tally.told(), gaps, anew, place, done, waitMs: 0, fault: why, ...knownAt(range, place) }
 }
 
 class Tally {
   readonly #days = new Map<number, Counts>()
   #unknown: { readonly id: string; readonly day: number }[] = []
+  #once = new EntriesOnce()
   #day: number
 
   constructor({ fromUs }: SurveyQuery) {
@@ -129,16 +138,19 @@ class Tally {
   }
 
   clear(): void {
+    this.#once = new EntriesOnce()
     this.#days.clear()
     this.#unknown = []
   }
 
   add({ entries, quarantined }: Part, known: Uint8Array, wanted: (type: string) => boolean): void {
     for (let i = 0; i < entries.count; i++) {
+      if (this.#once.isRepeat(entries, i)) continue
       this.#day = epochDay(entries.at(i))
       const counts = this.#of(this.#day)
       counts.fetched++
       if (known[i] === 1) counts.known++
+      else if (known[i] === 2) counts.changed++
       else if (!wanted(entries.type(i))) counts.filtered++
       else {
         counts.unknown++
@@ -158,7 +170,7 @@ class Tally {
   #of(day: number): Counts {
     const known = this.#days.get(day)
     if (known) return known
-    const counts = { day, fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+    const counts = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
     this.#days.set(day, counts)
     return counts
   }

@@ -3,7 +3,9 @@ import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Backfill, PastChoice } from '../model/past.ts'
+import type { Backfill, PastChoice, PastSpan, Unread } from '../model/past.ts'
+import { sourceNames } from '../model/source.ts'
+import type { SourceName } from '../model/source.ts'
 import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
@@ -26,6 +28,9 @@ export interface BackfillCommandOptions {
 }
 
 type Client = Pick<ControlClient, 'backfill' | 'backfills' | 'cancelBackfill'>
+
+/** The vault's inventory has no past, and the assistant's prompts are in the history. */
+const again: readonly SourceName[] = ['audit', 'history.usage', 'history.query']
 
 const LOOK_MS = 1_000
 const LINE_MS = 10_000
@@ -79,17 +84,16 @@ function choiceOf(
     stderr(`error: there is no workspace ${workspace} in the configuration; there are ${names}\n`)
     return undefined
   }
-  const known = workspaces.flatMap((one) => sourcesOf(one))
-  if (source !== undefined && source !== 'audit') {
-    const why = known.some((name) => name === source)
-      ? 'cannot be read again, only audit can'
-      : 'is not switched on'
-    stderr(`error: --source ${source} ${why}\n`)
+  const wanted = sourceNames.find((name) => name === source)
+  const isOn = workspaces.some((one) => sourcesOf(one).some((name) => name === wanted))
+  if (source !== undefined && (wanted === undefined || !isOn || !again.includes(wanted))) {
+    const why = isOn ? 'has no past that could be read again; there are' : 'is not switched on; there may be'
+    stderr(`error: --source ${source} ${why} ${again.join(', ')}\n`)
     return undefined
   }
   return {
     ...(workspace === undefined ? {} : { workspace }),
-    ...(source === undefined ? {} : { source: 'audit' as const }),
+    ...(wanted === undefined ? {} : { source: wanted }),
   }
 }
 
@@ -133,7 +137,8 @@ async function follow(
   }
   if (screen) world.stdout(AGAIN)
   for (const one of now) world.stdout(`${endText(one)}\n`)
-  return now.every((one) => one.error === undefined) ? exitCodes.done : exitCodes.failed
+  const isWhole = now.every(({ error, unread }) => error === undefined && unread.length === 0)
+  return isWhole ? exitCodes.done : exitCodes.failed
 }
 
 function orUndefined(error: unknown): undefined {
@@ -204,7 +209,23 @@ function lineText(one: Backfill): string {
 }
 
 function endText(one: Backfill): string {
-  const span = `${secondText(one.fromUs / 1000)} to ${secondText(one.toUs / 1000)}`
-  const ended = one.error ? plain(one.error.message) : 'done'
-  return `${nameText(one)}, ${span}: ${ended}: ${countsText(one.counts)}`
+  const span = spanText(one)
+  const ended = one.error ? plain(one.error.message) : one.unread.length > 0 ? 'ended, not whole' : 'done'
+  return `${nameText(one)}, ${span}: ${ended}: ${countsText(one.counts)}${unreadText(one.unread)}`
+}
+
+const spanText = ({ fromUs, toUs }: PastSpan) => `${secondText(fromUs / 1000)} to ${secondText(toUs / 1000)}`
+
+const NAMED = 5
+const unreadWhy = {
+  refused: 'refused by the API with 400 (it may not reach so far back)',
+  unreadable: 'unreadable while other times could be read (try again later)',
+} as const
+
+function unreadText(unread: readonly Unread[]): string {
+  const named = unread
+    .slice(0, NAMED)
+    .map((part) => `\n  not read: ${spanText(part)}: ${unreadWhy[part.why]}`)
+  const more = unread.length - NAMED
+  return `${named.join('')}${more > 0 ? `\n  and ${more} more` : ''}`
 }

@@ -127,7 +127,7 @@ export const specs: readonly CommandSpec[] = [
         )
         .option('--to <time>', 'excluded (default: now)')
         .option('--workspace <name>', 'only this one')
-        .option('--source <name>', 'only this one: audit')
+        .option('--source <name>', 'only this one: audit, history.usage or history.query')
         .option('--status', 'how far those under way are, and begin none', false)
         .option('--cancel', 'end those under way; what they read stays', false),
     run: backfill,

@@ -1,12 +1,12 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { Balance, BalanceRow, DayRange } from '../model/balance.ts'
-import type { SurveyDay } from '../model/past.ts'
+import type { SurveyDay, Unread } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
-import { DAY_MS, dayText } from '../model/time.ts'
+import { DAY_MS, dayStart, dayText, isoFromUs } from '../model/time.ts'
 import type { Walked } from './reconcile-walk.ts'
 
 /**
- * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `surplus`: more is
+ * `even`: it comes out even. `missing`: the API shows what is not here, or not so, or a sink's books lack something. `surplus`: more is
  * told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
  */
 export type Result = 'even' | 'missing' | 'surplus' | 'moving'
@@ -18,7 +18,7 @@ export interface ReadRow extends Omit<SurveyDay, 'day'> {
   readonly day: string
   /** as the journal's books have it */
   readonly kept: number
-  /** kept, and not shown by the API any more, or kept twice after its key was forgotten */
+  /** kept, and not shown by the API any more; or kept more than once: as versions, or after its key was forgotten */
   readonly no_longer_shown: number
   /** `keys`: each entry was looked up; `counts`: keys of this day may be forgotten, only numbers are compared */
   readonly proven_by: 'keys' | 'counts'
@@ -50,6 +50,10 @@ export interface ReconcileReport {
     readonly user: string | null
     /** places at which the API could not be read whole */
     readonly gaps: number
+    /** which these are, where that is known: `refused` with a 400, or `unreadable` */
+    readonly unread: readonly { readonly from: string; readonly to: string; readonly why: Unread['why'] }[]
+    /** days from here on are read again by live reading itself; null: none is */
+    readonly read_again_from: string | null
     readonly unknown: readonly { readonly id: string; readonly day: string }[]
   }[]
   readonly read: readonly ReadRow[]
@@ -65,6 +69,8 @@ export interface Findings {
   readonly running: boolean
   /** by workspace */
   readonly hosts: ReadonlyMap<string, string>
+  /** by workspace: the trailing span of the history whose days live reading reads again */
+  readonly rereadMs: ReadonlyMap<string, number>
   readonly days: DayRange
   readonly nowMs: number
   /** keys of entries from here on are all kept */
@@ -86,14 +92,21 @@ export function reportOf(findings: Findings): ReconcileReport {
     ...{ version: findings.version, instance: instance ?? null, journal: findings.journal },
     ...{ from: iso(days.fromDay * DAY_MS), to: iso(days.toDay * DAY_MS), made_at: iso(nowMs) },
     daemon_running: findings.running,
-    sources: walked.map(({ origin, user, gaps, unknown }) => ({
-      ...{ workspace: origin.workspace, source: origin.source },
-      ...{ host: findings.hosts.get(origin.workspace) ?? null, user: user ?? null, gaps },
-      unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
-    })),
+    sources: walked.map((one) => sourceOf(findings, one)),
     ...{ read, sinks, keys_since: iso(keysSinceMs) },
     // A report on nothing but today proves nothing.
     balanced: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
+  }
+}
+
+function sourceOf({ hosts, rereadMs, nowMs }: Findings, { origin, user, gaps, unread, unknown }: Walked) {
+  const { workspace, source } = origin
+  const span = source === 'audit' ? 0 : (rereadMs.get(workspace) ?? 0)
+  return {
+    ...{ workspace, source, host: hosts.get(workspace) ?? null, user: user ?? null, gaps },
+    unread: unread.map(({ fromUs, toUs, why }) => ({ from: isoFromUs(fromUs), to: isoFromUs(toUs), why })),
+    read_again_from: span === 0 ? null : dayText(dayStart(nowMs - span)),
+    unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
   }
 }
 
@@ -101,7 +114,7 @@ function readRows(findings: Findings, { origin, days }: Walked): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
-    const empty = { day, fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+    const empty = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
     return readRow(findings, origin, days.find((one) => one.day === day) ?? empty)
   })
 }
@@ -112,8 +125,9 @@ function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyD
   const kept = books?.kept ?? 0
   // Where nothing is unknown, each was looked up and found.
   const byKeys = day * DAY_MS >= keysSinceMs || counts.unknown === 0
-  const here = byKeys ? counts.known : counts.known + counts.unknown
-  const isMissing = byKeys ? counts.unknown > 0 : here > kept
+  const found = counts.known + counts.changed
+  const here = byKeys ? found : found + counts.unknown
+  const isMissing = counts.changed > 0 || (byKeys ? counts.unknown > 0 : here > kept)
   const result = isMissing ? 'missing' : here > kept ? 'surplus' : 'even'
   return {
     ...{ workspace: origin.workspace, source: origin.source, day: dayText(day * DAY_MS), ...counts, kept },

@@ -11,6 +11,7 @@ export function reportText(report: ReconcileReport): string {
     headText(report),
     `What the API shows now, and what of it is known here\n\n${readTable(report.read)}`,
     unknownText(report),
+    unreadText(report),
     `What became of each entry kept, by sink\n\n${sinkTable(report.sinks)}`,
     `Verdict\n\n${verdictOf(report)}\n`,
     `What this does not prove\n\n${limitsOf(report)}`,
@@ -38,20 +39,24 @@ function headText({
     ['Made', made_at],
     ...sources.map(({ workspace, source, host, user }) => [
       'Read',
-      `${workspace} ${source} from ${host ?? 'unknown'}; ${user === null ? 'which user the key is, is unknown' : `the key is ${user}`}`,
+      `${workspace} ${source} from ${host ?? 'unknown'}${source === 'audit' ? keyText(user) : ''}`,
     ]),
   ]
   return `Reconciliation\n\n${columns(rows)}`
 }
 
+/** The history tells nobody who read it. */
+const keyText = (user: string | null) =>
+  user === null ? '; which user the key is, is unknown' : `; the key is ${user}`
+
 function readTable(read: readonly ReadRow[]): string {
   const head = [
-    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'FILTERED', 'MALFORMED', 'UNKNOWN', 'KEPT'],
-    ...['NOT SHOWN', 'PROVEN BY', 'RESULT'],
+    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'UNKNOWN'],
+    ...['KEPT', 'NOT SHOWN', 'PROVEN BY', 'RESULT'],
   ]
   const rows = read.map((row) => [
     ...[`${row.workspace} ${row.source}`, row.day],
-    ...[row.fetched, row.known, row.filtered, row.malformed, row.unknown].map(number),
+    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed, row.unknown].map(number),
     ...[row.kept, row.no_longer_shown].map(number),
     ...[row.proven_by, row.result],
   ])
@@ -79,6 +84,18 @@ function unknownText({ sources }: ReconcileReport): string {
   return lines.length === 0 ? '' : `Not known here, the first ones\n\n${lines.join('\n')}\n`
 }
 
+function unreadText({ sources }: ReconcileReport): string {
+  const lines = sources.flatMap(({ workspace, source, unread }) =>
+    unread.map(({ from, to, why }) => `${workspace} ${source}  ${from} to ${to}  ${unreadWhy[why]}`),
+  )
+  return lines.length === 0 ? '' : `Not told whole by the API\n\n${lines.join('\n')}\n`
+}
+
+const unreadWhy = {
+  refused: 'refused with 400: it may not reach so far back',
+  unreadable: 'unreadable, while other times could be read',
+} as const
+
 const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
   rows.reduce((all, row) => all + of(row), 0)
 
@@ -89,7 +106,7 @@ function verdictOf(report: ReconcileReport): string {
   const gaps = sum(sources, (source) => source.gaps)
   const judged = read.filter(({ result }) => result !== 'moving')
   const lacking = sum(judged, ({ result, proven_by, unknown, known, kept }) =>
-    result !== 'missing' ? 0 : proven_by === 'keys' ? unknown : known + unknown - kept,
+    result !== 'missing' ? 0 : proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept),
   )
   const clauses = [
     ...(judged.length === 0 ? ['no day of the span is over yet'] : []),
@@ -99,12 +116,20 @@ function verdictOf(report: ReconcileReport): string {
           `${counted(lacking, 'entry', 'entries')} that the API shows ${lacking === 1 ? 'is' : 'are'} not here (auditferry backfill over the same span fetches ${lacking === 1 ? 'it' : 'them'})`,
         ]
       : []),
+    ...changedClause(sum(judged, ({ changed }) => changed)),
     ...(judged.some(({ result }) => result === 'surplus')
       ? ['more is known than was ever counted as kept']
       : []),
     ...sinkClauses(sinks),
   ]
   return `NOT BALANCED: ${clauses.join('; ')}.`
+}
+
+function changedClause(changed: number): string[] {
+  if (changed === 0) return []
+  const one = changed === 1
+  const what = `${counted(changed, 'entry has', 'entries have')} changed since ${one ? 'it was' : 'they were'} kept`
+  return [`${what} (auditferry backfill over the same span fetches the new ${one ? 'version' : 'versions'})`]
 }
 
 function sinkClauses(sinks: readonly SinkRow[]): string[] {
@@ -136,13 +161,24 @@ function balancedText(fetched: number, sinks: readonly SinkRow[]): string {
   return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
 }
 
-function limitsOf({ read, keys_since }: ReconcileReport): string {
+function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const moving = read.some(({ result }) => result === 'moving')
+  const isHistory = sources.some(({ source }) => source !== 'audit')
+  const again = sources.filter(({ read_again_from }) => read_again_from !== null)
   const lines = [
     `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
-    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept twice.',
+    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
     'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
     'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
+    ...(isHistory
+      ? [
+          'Of the history each version of an entry counts as KEPT, so NOT SHOWN holds versions before the last; what is known has the content that was kept of it last.',
+        ]
+      : []),
+    ...again.map(
+      ({ workspace, source, read_again_from }) =>
+        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.reread): what is unknown or changed there comes without a backfill.`,
+    ),
     ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
   ]
   return lines.map((line) => `- ${line}\n`).join('')

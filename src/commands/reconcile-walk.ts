@@ -2,7 +2,7 @@
 import { backoffMs } from '../model/backoff.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Past, PastSpan, SurveyDay, Surveyed } from '../model/past.ts'
+import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
 import { countText } from '../ops/status.ts'
 import { plain } from './columns.ts'
@@ -15,6 +15,8 @@ export interface Walked {
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
   /** places at which the API could not be read whole */
   readonly gaps: number
+  /** which these are, as far as the source can tell */
+  readonly unread: readonly Unread[]
   /** who the key is to the audit log, as far as the walk could tell */
   readonly user: string | undefined
 }
@@ -28,9 +30,9 @@ export interface Walking {
 }
 
 const LINE_MS = 10_000
-/** So many failures in a row end it. */
-const PATIENCE = 8
-const RETRY = { baseMs: 1_000, capMs: 30_000 }
+/** So many failures in a row end it: 8 where the API does not answer at all, 32 where it answers badly, since a window is halved some ten times. */
+const PATIENCE = { silent: 8, bad: 32 } as const
+const RETRY = { silent: { baseMs: 1_000, capMs: 30_000 }, bad: { baseMs: 1_000, capMs: 5_000 } } as const
 const NAMED = 20
 
 /** Undefined: the signal came first. Throws ConnectorError where the API cannot be read. */
@@ -49,7 +51,8 @@ export async function walkOver(walking: Walking): Promise<Walked | undefined> {
       if (step.done) return { origin, ...sum.told() }
     }
     failures = fault ? failures + 1 : isMove(step) ? 0 : failures
-    if (fault && failures >= PATIENCE)
+    const kind = step instanceof ConnectorError ? 'silent' : 'bad'
+    if (fault && failures >= PATIENCE[kind])
       throw new ConnectorError(
         fault.code,
         `${origin.workspace} ${origin.source} could not be walked to the end: ${fault.message}`,
@@ -60,7 +63,7 @@ export async function walkOver(walking: Walking): Promise<Walked | undefined> {
         `${plain(`${origin.workspace} ${origin.source}`)}: ${countText(sum.fetched, 'entries')} fetched\n`,
       )
     }
-    const waitMs = fault ? backoffMs(failures, RETRY, () => 0.5) : (step as Surveyed).waitMs
+    const waitMs = fault ? backoffMs(failures, RETRY[kind], () => 0.5) : (step as Surveyed).waitMs
     if (waitMs > 0) await clock.sleep(waitMs, world.signal)
   }
   return undefined
@@ -76,26 +79,19 @@ function retryable(error: unknown): ConnectorError {
 
 class Sum {
   readonly #days = new Map<number, SurveyDay>()
-  readonly #unknown: { readonly id: string; readonly day: number }[] = []
+  #unknown: { readonly id: string; readonly day: number }[] = []
   #gaps = 0
+  #unread: readonly Unread[] = []
   #user: string | undefined
 
   get fetched(): number {
     return [...this.#days.values()].reduce((sum, { fetched }) => sum + fetched, 0)
   }
 
-  add({ days, unknown, gaps, user }: Surveyed): void {
-    for (const more of days) {
-      const { fetched, known, filtered, malformed, unknown: missing } = this.#days.get(more.day) ?? zero(more)
-      this.#days.set(more.day, {
-        day: more.day,
-        fetched: fetched + more.fetched,
-        known: known + more.known,
-        filtered: filtered + more.filtered,
-        malformed: malformed + more.malformed,
-        unknown: missing + more.unknown,
-      })
-    }
+  add({ days, unknown, gaps, user, unread, anew }: Surveyed): void {
+    if (anew) this.#clear()
+    for (const more of days) this.#days.set(more.day, summed(more, this.#days.get(more.day)))
+    this.#unread = unread
     this.#unknown.push(...unknown.slice(0, Math.max(0, NAMED - this.#unknown.length)))
     this.#gaps += gaps
     this.#user = user ?? this.#user
@@ -103,10 +99,22 @@ class Sum {
 
   told(): Omit<Walked, 'origin'> {
     const days = [...this.#days.values()].toSorted((a, b) => a.day - b.day)
-    return { days, unknown: this.#unknown, gaps: this.#gaps, user: this.#user }
+    const unread = this.#unread
+    return { days, unknown: this.#unknown, gaps: this.#gaps + unread.length, unread, user: this.#user }
+  }
+
+  #clear(): void {
+    this.#days.clear()
+    this.#unknown = []
+    this.#gaps = 0
   }
 }
 
-function zero({ day }: SurveyDay): SurveyDay {
-  return { day, fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+function summed(a: SurveyDay, b: SurveyDay | undefined): SurveyDay {
+  if (!b) return a
+  const each = (name: keyof SurveyDay) => a[name] + b[name]
+  return {
+    ...{ day: a.day, fetched: each('fetched'), known: each('known'), changed: each('changed') },
+    ...{ filtered: each('filtered'), malformed: each('malformed'), unknown: each('unknown') },
+  }
 }

@@ -69,7 +69,13 @@ export async function reconcile(
     const balance = await evenBalance(opened.books, days, sinks, origins, clock)
     const report = reportOf({
       ...{ version: world.version, instance: opened.instance, journal: known.journal.path, balance, walked },
-      ...{ running: opened.running, hosts: hostsOf(known), days, nowMs: clock.now() },
+      ...{
+        running: opened.running,
+        hosts: hostsOf(known),
+        rereadMs: rereadsOf(known),
+        days,
+        nowMs: clock.now(),
+      },
       keysSinceMs: clock.now() - known.journal.keep_keys,
     })
     world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
@@ -161,6 +167,10 @@ async function evenBalance(
     if (isEven || tries === BALANCE_TRIES) return own
     await clock.sleep(BALANCE_MS)
   }
+}
+
+function rereadsOf({ workspaces }: Config): ReadonlyMap<string, number> {
+  return new Map(workspaces.map(({ name, history }) => [name, history?.reread ?? 0]))
 }
 
 function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {

@@ -92,7 +92,9 @@ export class SqliteJournal implements Journal {
   async known(...[origin, entries]: Parameters<Journal['known']>) {
     const { keys, origins, transactions } = this.#core
     const id = origins.find(origin)
-    return id === undefined ? new Uint8Array(entries.count) : transactions.read(() => keys.known(id, entries))
+    return id === undefined
+      ? new Uint8Array(entries.count)
+      : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
   async take(...[sink, limits, after, busy]: Parameters<Journal['take']>) {

@@ -70,12 +70,20 @@ export class Keys {
       : this.#claimFirsts(source, entries, asked, restart)
   }
 
-  /** One byte an entry: 1 where its key is taken, whatever its content. */
-  known(source: number, entries: Entries): Uint8Array {
+  /** One byte an entry: 1 where its key is taken, 2 where it is and this content would be a new version. */
+  known(source: number, name: SourceName, entries: Entries): Uint8Array {
     const taken = new Uint8Array(entries.count)
     if (entries.count === 0) return taken
     const { ids, times } = this.#keysOf(entries, undefined)
-    for (const index of this.#knownOfPage.all(times, source, ids)) taken[index] = 1
+    if (!changing.has(name)) {
+      for (const index of this.#knownOfPage.all(times, source, ids)) taken[index] = 1
+      return taken
+    }
+    for (let i = 0; i < entries.count; i++) {
+      const id = ids.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES)
+      const before = this.#find.get(source, entries.at(i), id)
+      if (before) taken[i] = versionAfter(before, digest(entries.raw(i))) === 0 ? 1 : 2
+    }
     return taken
   }
 
@@ -173,10 +181,8 @@ export class Keys {
       this.#insert.run(source, at, id, contentMark(contentHash, 1))
       return 1
     }
-    if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0
-    const version = before.readUInt32LE(KEY_BYTES) + 1
-    if (version > CHANGES_TOLD && wasOneOf(before, contentHash)) return 0
-    this.#update.run(contentMark(contentHash, version, before), source, at, id)
+    const version = versionAfter(before, contentHash)
+    if (version > 0) this.#update.run(contentMark(contentHash, version, before), source, at, id)
     return version
   }
 
@@ -196,6 +202,13 @@ export class Keys {
     }
     return { ids: this.#ids.subarray(0, count * KEY_BYTES), times: JSON.stringify(times) }
   }
+}
+
+/** 0: no new one. */
+function versionAfter(before: Buffer, contentHash: Buffer): number {
+  if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0
+  const version = before.readUInt32LE(KEY_BYTES) + 1
+  return version > CHANGES_TOLD && wasOneOf(before, contentHash) ? 0 : version
 }
 
 /** What is kept of an entry that may change: its content's hash, its version, and the hashes of contents before, newest first. */

@@ -254,7 +254,7 @@ export interface FindingRecord {
 export interface Journal extends Books {
   cursor(origin: Origin): Promise<Cursor | undefined>
   append(part: Append): Promise<Appended>
-  /** One byte an entry: 1 where its key is known. A look only. */
+  /** One byte an entry: 1 where its key is known, 2 where it is and this content would be kept as a new version. A look only. */
   known(origin: Origin, entries: Entries): Promise<Uint8Array>
   /**
    * The oldest entries after `after` (default: the sink's position) that are not settled and in no stretch of `busy`, whatever

@@ -8,6 +8,11 @@ export interface PastSpan {
   readonly toUs: number
 }
 
+/** A part of a span that the API did not tell whole: it answered 400, or nothing readable while it told others. */
+export interface Unread extends PastSpan {
+  readonly why: 'refused' | 'unreadable'
+}
+
 /** Whose: absent means all that can be read again. */
 export interface PastChoice {
   readonly workspace?: string
@@ -34,6 +39,8 @@ export interface Backfill extends PastSpan {
   /** the own time of what was read last, µs; undefined: nothing yet */
   readonly atUs: number | undefined
   readonly counts: BackfillCounts
+  /** told once it has ended: these parts are not complete */
+  readonly unread: readonly Unread[]
   /** why it does not come on just now; it is tried again */
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
   /** for a place in the budget, or for room in the journal */
@@ -47,13 +54,15 @@ export interface SurveyQuery extends PastSpan {
   readonly place: string | undefined
 }
 
-/** fetched = known + filtered + malformed + unknown. */
+/** fetched = known + changed + filtered + malformed + unknown. */
 export interface SurveyDay {
   /** days since 1970 */
   readonly day: number
   readonly fetched: number
-  /** the journal has its key, whatever its type */
+  /** the journal has it, whatever its type */
   readonly known: number
+  /** of a known id, with a content other than was kept of it last: it would be kept as a new version */
+  readonly changed: number
   /** not known, and of a type that is not wanted */
   readonly filtered: number
   /** no entry: without a time that can be told, it stands on the day where it was met */
@@ -66,6 +75,10 @@ export interface Surveyed {
   /** ids of some of the unknown ones */
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
   readonly gaps: number
+  /** all of the walk so far, as far as its source can tell */
+  readonly unread: readonly Unread[]
+  /** the walk begins again: what was told before this step is told once more */
+  readonly anew: boolean
   readonly place: string | undefined
   readonly done: boolean
   /** Nothing was read: the next step may be asked for after so long. */

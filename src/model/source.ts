@@ -51,6 +51,8 @@ export interface Part {
   readonly underWay?: true
   /** The page could not be read although the other side answered: kept in the cursor, told, tried again. */
   readonly fault: ConnectorError | undefined
+  /** Only of a walk that keeps nothing: what this answer, or all of the walk, has told so far is told again from here on. */
+  readonly void?: 'answer' | 'walk'
 }
 
 /** When to read next, told from the cursor alone. */

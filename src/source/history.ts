@@ -162,7 +162,8 @@ async function* readTask(step: Step, task: Task): Steps {
   }
 }
 
-function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
+/** A window is read whole: on behind it. */
+export function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
   const { kind, walk, width } = task
   stepTo(walk, window.to)
   widen(width, light, kind === 'backfill' ? WIDEST_MS : DAY_MS)
@@ -170,7 +171,7 @@ function advance({ options, cursor }: Step, task: Task, window: Window, { light 
 }
 
 /** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days (law 8). */
-function readInDays(step: Step, pending: Group | undefined): Part {
+export function readInDays(step: Step, pending: Group | undefined): Part {
   const { cursor, options } = step
   const { live, sweep, todo } = cursor
   options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')

@@ -4,6 +4,7 @@ import { collect } from '../../../src/collect.ts'
 import { globFilter } from '../../../src/model/globs.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { Backfill, PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'
+import type { Origin } from '../../../src/model/source.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import type { RangeReader } from '../../../src/ranges.ts'
@@ -31,6 +32,7 @@ export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journa
       const common = { origin, clock, log, instance: INSTANCE, expectedUserAgent: () => false }
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
+    unread: () => undefined,
   }
   return new Backfills({ ranges: [range], journal, clock, random: () => 0.5 })
 }
@@ -56,7 +58,7 @@ export async function openLateDesk(options: DeskOptions, entries: number): Promi
 
 /** Runs until `seen`, or until virtual time is up. */
 export async function runUntil(
-  desk: Desk,
+  desk: Pick<Desk, 'clock' | 'collector'>,
   past: Backfills,
   seen: (told: readonly Backfill[]) => boolean,
   withLive = false,
@@ -75,26 +77,37 @@ export async function runUntil(
 export const isDone = (told: readonly Backfill[]) => told.length > 0 && told.every(({ endedAt }) => endedAt)
 
 /** A whole walk that keeps nothing, summed by day. */
-export async function walkOver(desk: Desk, past: Backfills, span = SPAN) {
+export async function walkOver(
+  desk: Pick<Desk, 'clock'>,
+  past: Pick<Backfills, 'survey'>,
+  span = SPAN,
+  whose: Origin = origin,
+) {
   const days = new Map<number, SurveyDay>()
-  const unknown: string[] = []
+  let unknown: string[] = []
   let gaps = 0
+  let faults = 0
   for (let place: string | undefined, steps = 0; ; steps++) {
     if (steps > 500) throw new Error('no end')
-    const asked = past.survey({ origin, ...span, place })
+    const asked = past.survey({ origin: whose, ...span, place })
     const step: Surveyed = await driven(desk.clock, asked)
+    if (step.fault) faults++
+    if (step.anew) {
+      days.clear()
+      unknown = []
+    }
     for (const { day, ...more } of step.days) {
-      const sum = days.get(day) ?? { fetched: 0, known: 0, filtered: 0, malformed: 0, unknown: 0 }
+      const sum = days.get(day) ?? { fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
       const each = (name: keyof typeof more) => sum[name] + more[name]
       days.set(day, {
         ...{ day, fetched: each('fetched'), known: each('known'), filtered: each('filtered') },
-        ...{ malformed: each('malformed'), unknown: each('unknown') },
+        ...{ malformed: each('malformed'), unknown: each('unknown'), changed: each('changed') },
       })
     }
     unknown.push(...step.unknown.map(({ id }) => id))
     gaps += step.gaps
     place = step.place
-    if (step.done) return { days: [...days.values()], unknown, gaps }
+    if (step.done) return { days: [...days.values()], unknown, gaps, faults, unread: step.unread }
     if (step.waitMs > 0) await driven(desk.clock, desk.clock.sleep(step.waitMs))
   }
 }

@@ -13,13 +13,24 @@ afterEach(() => stand.close())
 /** Looks twenty times as often. */
 const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
 
-/** The daemon has begun: it asked, and was refused. */
+/** The backfill has begun, and was refused: live reading may be refused before it. */
 async function asked(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
-    if (stand.mock.requests.some(({ status }) => status === 500)) return
+    const begun = await (await connectControl(stand.path))?.backfills()
+    if (begun?.some(({ error }) => error !== undefined)) return
     await systemClock.sleep(10)
   }
   throw new Error('nobody asked')
+}
+
+/** What was read goes out a moment later. */
+async function delivered(): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    const status = await (await connectControl(stand.path))?.status()
+    if (status?.sinks.every(({ owed_entries }) => owed_entries === 0)) return
+    await systemClock.sleep(10)
+  }
+  throw new Error('it stays owed')
 }
 
 const options = (more: Partial<BackfillCommandOptions> = {}): BackfillCommandOptions => ({
@@ -50,6 +61,7 @@ test('a span that was never read is read, delivered, and told in one line', asyn
   expect(status?.backfills).toMatchObject([
     { workspace: 'acme', source: 'audit', state: 'done', progress: 1, new_entries: 75 },
   ])
+  await delivered()
   await stand.stopDaemons()
   const ids = stand.lines().map((line) => (JSON.parse(line) as { id: string }).id)
   expect(new Set(ids)).toEqual(new Set(stand.mock.entries().map(({ id }) => id)))

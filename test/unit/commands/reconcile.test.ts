@@ -33,7 +33,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
-    expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +25 +0 +keys +even`))
+    expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
     expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
     expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
     expect(stdout).toContain('which user the key is, is unknown')

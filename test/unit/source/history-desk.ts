@@ -8,9 +8,12 @@ import type { Batch, Journal } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import type { Cursor } from '../../../src/model/source.ts'
+import type { RangeReader } from '../../../src/ranges.ts'
 import { Budget } from '../../../src/source/budget.ts'
 import { Client } from '../../../src/source/client.ts'
 import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
+import { openPlace, unreadOf } from '../../../src/source/history-range-place.ts'
+import { HistoryRange } from '../../../src/source/history-range.ts'
 import { HistorySource } from '../../../src/source/history.ts'
 import type { HistoryOptions } from '../../../src/source/history.ts'
 import { HistoryServer } from '../../fakes/history-server.ts'
@@ -85,6 +88,24 @@ export class HistoryDesk {
       ...more,
     })
     return this.source
+  }
+
+  /** A span of its past, as backfills and walks that keep nothing open it. */
+  range(more: Partial<Pick<HistoryOptions, 'version' | 'v1Until'>> = {}): RangeReader {
+    const { clock, journal, log, watch } = this
+    const note = 'versions:acme:history.usage'
+    const common = {
+      ...({ kind: 'usage', version: 'v2' } as const),
+      ...{ origin, client: this.#client, clock, log, v1Until: undefined },
+      ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, live: () => journal.cursor(origin) },
+      versions: { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) },
+    }
+    return {
+      ...{ origin, watch, log, wanted: () => true },
+      open: (span, quiet, keeps) =>
+        new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, keeps }),
+      unread: (place) => unreadOf(openPlace(place, origin)),
+    }
   }
 
   /** Another API in the place of the test's own. */

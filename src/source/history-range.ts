@@ -1,0 +1,206 @@
+// A span of the history's past, window by window: what `backfill` and `reconcile` read. Its place is its own; the live cursor is only looked at.
+import { Entries } from '../model/entries.ts'
+import type { Appended } from '../model/journal.ts'
+import type { PastSpan } from '../model/past.ts'
+import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
+import { DAY_MS, secondText } from '../model/time.ts'
+import type { HistoryCursor } from './history-cursor.ts'
+import { openCursor, stepTo } from './history-cursor.ts'
+import { endWalk } from './history-due.ts'
+import type { HistoryPlace } from './history-range-place.ts'
+import {
+  daysOf,
+  freshPlace,
+  isDone,
+  noteRefused,
+  openPlace,
+  taskOf,
+  wholeWalk,
+} from './history-range-place.ts'
+import type { VersionStore } from './history-range-versions.ts'
+import { checkVersions, openVersions, withRead } from './history-range-versions.ts'
+import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
+import { lastPart } from './history-step.ts'
+import { failed, isInDoubt, overcome, prove, refused } from './history-trouble.ts'
+import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
+import { boundaryOf } from './history-version.ts'
+import { narrow } from './history-width.ts'
+import type { Reading, Window } from './history-window.ts'
+import { nextWindow, windowOver } from './history-window.ts'
+import { advance, readInDays } from './history.ts'
+
+export interface HistoryRangeOptions extends Omit<
+  HistoryOptions,
+  'intervalMs' | 'start' | 'rereadMs' | 'once'
+> {
+  /** µs: included, excluded; not later than now */
+  readonly fromUs: number
+  readonly toUs: number
+  /** as live reading left it: what it learned of this API, and which days it read as which version */
+  live(): Promise<Cursor | undefined>
+  readonly versions: VersionStore
+  /** False: nothing is kept, and each entry is told once, with the window that is its own. */
+  readonly keeps: boolean
+}
+
+interface RangeStep extends Step {
+  readonly cursor: HistoryPlace
+}
+
+/** Windows are asked for with a second more on both sides, and ends may be counted in: what lies there is their neighbours'. */
+const EDGE_US = 2_000_000
+
+/** `read` reads one window, in the lane `backfill`; the parts' cursor is the place of this walk and of no other. */
+export class HistoryRange implements Source {
+  readonly origin: Origin
+  readonly #options: HistoryRangeOptions
+  readonly #span: PastSpan
+
+  constructor(options: HistoryRangeOptions) {
+    this.#options = options
+    this.origin = options.origin
+    this.#span = { fromUs: options.fromUs, toUs: options.toUs }
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const { clock, client, origin } = this.#options
+    const place = openPlace(text, origin)
+    const dueAt = Math.max(clock.now(), client.freeAt('backfill'))
+    return { dueAt, lane: 'backfill', caughtUp: place !== undefined && isDone(place) }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
+    const { clock, origin, watch, versions, keeps } = this.#options
+    const options: HistoryOptions = {
+      ...this.#options,
+      ...{ intervalMs: 0, rereadMs: 0, once: true, start: { kind: 'time', atUs: this.#span.fromUs } },
+    }
+    const boundaryAt = boundaryOf(options)
+    const live = await this.#live()
+    const days = daysOf(this.#span)
+    let known = openVersions(await versions.load())
+    checkVersions(origin, days, boundaryAt, known, live)
+    const opened = openPlace(text, origin)
+    const same = opened?.boundaryAt === boundaryAt ? opened : undefined
+    const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
+    // Nobody looks again in an hour: as long as the unit is unproven each empty answer is held against the other one.
+    place.unitDoubtAt = 0
+    const step: RangeStep = { options, cursor: place, signal }
+    const { steps, window } = this.#choose(step, opened !== undefined && same === undefined)
+    try {
+      for (let next = await steps.next(); !next.done;) {
+        const read = withRead(known, place, days)
+        // Said before anything is kept of these days.
+        if (keeps && JSON.stringify(read) !== JSON.stringify(known)) await versions.save(JSON.stringify(read))
+        known = read
+        const appended: Appended = yield this.#cut(next.value, window)
+        next = await steps.next(appended)
+      }
+    } finally {
+      // An answer that is not wanted any more gives its request back.
+      await steps.return(undefined)
+    }
+    watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
+  }
+
+  async #live(): Promise<HistoryCursor | undefined> {
+    const { workspace, source } = this.origin
+    const text = await this.#options.live()
+    return text === undefined ? undefined : openCursor(text, workspace, source)
+  }
+
+  /** What this step does, and the window that what it shows belongs to; undefined: to none. `anew`: under another version than before. */
+  #choose(step: RangeStep, anew: boolean): { steps: Steps; window: Window | undefined } {
+    const { cursor: place, options } = step
+    const task = taskOf(place, options.clock.now())
+    const none = (more: Partial<Part>) => ({ steps: nothing(step, more), window: undefined })
+    if (anew) return none({ void: 'walk' })
+    if (!task) return none({})
+    const { walk, kind } = task
+    const window = kind === 'trouble' ? windowOver(place, walk.from, walk.to) : nextWindow(place, task)
+    if (!window) {
+      endWalk(options, place, task)
+      return none({})
+    }
+    if (isInDoubt(walk)) return { steps: prove(step, task, window), window: undefined }
+    return { steps: this.#readWindow(step, task, window), window }
+  }
+
+  async *#readWindow(step: RangeStep, task: Task, window: Window): Steps {
+    const { cursor: place, options } = step
+    const beginAgain = () => {
+      place.todo = [wholeWalk(this.#span, options.clock.now())]
+      place.troubles = []
+      place.refused = []
+    }
+    let reading: Reading
+    try {
+      reading = yield* readInUnits(step, window, 'backfill', undefined)
+    } catch (error) {
+      if (!isRefused(error)) throw error
+      if (task.kind === 'trouble') yield* refused(step, task, window, error)
+      else yield passRefused(step, task, window)
+      return
+    }
+    const { pending } = reading
+    if (reading.error) yield* failed(step, task, window, reading)
+    else if (reading.leftOut > 0) {
+      // From here on whole days are read, and what was told of parts of them would be told again.
+      if (!this.#options.keeps) beginAgain()
+      yield { ...readInDays(step, pending), void: 'walk' }
+    } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
+      beginAgain()
+      yield lastPart(step, undefined)
+    } else {
+      if (task.kind === 'trouble') overcome(step, task)
+      else advance(step, task, window, reading)
+      yield lastPart(step, pending)
+    }
+  }
+
+  #cut(part: Part, window: Window | undefined): Part {
+    const { keeps, toUs } = this.#options
+    const entries = part.entries.between(-Infinity, toUs)
+    if (keeps) return { ...part, entries }
+    // What stays unread is told with the place.
+    const told = { ...part, gaps: 0 }
+    if (!window) return { ...told, entries: Entries.none, quarantined: [] }
+    return {
+      ...told,
+      entries: withoutEdges(entries, window),
+      ...(part.fault && { void: 'answer' as const }),
+    }
+  }
+}
+
+async function* nothing(step: RangeStep, more: Partial<Part>): Steps {
+  yield lastPart(step, undefined, more)
+}
+
+/** Each window shows what is its own. What the API dates elsewhere altogether stays: no other window would show it. */
+function withoutEdges(entries: Entries, { from, to }: Window): Entries {
+  const isNeighbours = (at: number) =>
+    (at >= from * 1000 - EDGE_US && at < from * 1000) || (at >= to * 1000 && at < to * 1000 + EDGE_US)
+  if (!entries.times.some(isNeighbours)) return entries
+  const own = Array.from({ length: entries.count }, (_, i) => i).filter((i) => !isNeighbours(entries.at(i)))
+  return entries.pick(own)
+}
+
+/** A 400 on days of the past: longer than a day it may be too long for this server, else it lies too far back. */
+function passRefused(step: RangeStep, task: Task, window: Window): Part {
+  const { cursor: place, options } = step
+  const { from, to } = window
+  if (to - from > DAY_MS) {
+    narrow(task.width, to - from)
+    return lastPart(step, undefined)
+  }
+  const isNew = noteRefused(place, window)
+  stepTo(task.walk, to)
+  if (to >= task.walk.to) endWalk(options, place, task)
+  if (isNew)
+    options.log.warn(
+      'The API refuses this part of the history with 400, it may not reach so far back: it is passed, and told at the end',
+      { from: secondText(from), to: secondText(to) },
+    )
+  return lastPart(step, undefined, { gaps: isNew ? 1 : 0 })
+}
