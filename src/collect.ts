@@ -125,6 +125,7 @@ async function append(
     gaps,
     wanted,
     notes,
+    ...(part.void && { void: part.void }),
   })
   watch.appended(appended)
   if (gaps > 0) watch.gap(gaps)

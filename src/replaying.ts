@@ -29,6 +29,8 @@ const FULL_SHARE = 0.5
 /** One that ended is told so long. */
 const TOLD_MS = DAY_MS
 const MOST_NOTES = 10_000
+/** Of an answer with more entries, the rest comes once more where it breaks off behind them: some 50 MB remember these. */
+const MOST_MARKS = 500_000
 
 interface Running {
   order: Order
@@ -37,6 +39,8 @@ interface Running {
   readonly sent: Set<string>
   /** names of the notes that say so */
   pages: string[]
+  /** an answer of this span broke off: what it told may come again in other windows */
+  voided: boolean
   error: ConnectorError | undefined
   waiting: boolean
 }
@@ -158,12 +162,21 @@ export class ApiReplays implements Replays {
     for (let span = running.order.spans[running.order.span]; span;) {
       await collect(this.#collector(range, running, span), signal)
       if (isOver()) return false
-      running.order = { ...running.order, span: running.order.span + 1 }
+      await this.#forgetPages(running)
+      const { counts, place } = running.order
+      const gaps = counts.gaps + (range.unread(place)?.length ?? 0)
+      running.order = { ...running.order, counts: { ...counts, gaps }, span: running.order.span + 1 }
       delete running.order.place
       await this.#save(running)
       span = running.order.spans[running.order.span]
     }
     return true
+  }
+
+  async #forgetPages(running: Running): Promise<void> {
+    if (running.pages.length > 0) await this.#options.journal.changeNotes({ drop: running.pages, put: [] })
+    Object.assign(running, { pages: [], voided: false })
+    running.sent.clear()
   }
 
   #collector(range: RangeReader, running: Running, span: PastSpan): Collector {
@@ -189,7 +202,7 @@ export class ApiReplays implements Replays {
       append: (part) => this.#resend(running, range, span, part),
     }
     return {
-      source: range.open(span, told),
+      source: range.open(span, told, false),
       watch: told,
       log,
       clock,
@@ -214,20 +227,23 @@ export class ApiReplays implements Replays {
         read: seen.fresh.length + seen.malformed,
         sent: entries.count,
         filtered: seen.fresh.length - entries.count,
-        unknown: entries.count - known.reduce((sum, one) => sum + one, 0),
+        unknown: known.filter((one) => one === 0).length,
         malformed: seen.malformed,
         gaps: part.gaps,
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
     }
-    const pages = part.cursor === undefined ? [...running.pages, this.#pageName(running)] : []
-    const notes = notesOf(running, next, pages, seen.marks)
+    running.voided ||= part.void !== undefined
+    const isWhole = part.cursor !== undefined && !running.voided
+    const pages = isWhole ? [] : [...running.pages, this.#pageName(running)]
+    const marks = running.sent.size < MOST_MARKS ? seen.marks : []
+    const notes = notesOf(running, next, pages, marks)
     this.#assertCurrent(running)
     await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
     running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
     running.pages = pages
     if (pages.length === 0) running.sent.clear()
-    else for (const mark of seen.marks) running.sent.add(mark)
+    else for (const mark of marks) running.sent.add(mark)
     return nothing
   }
 
@@ -290,5 +306,5 @@ export class ApiReplays implements Replays {
 
 const begun = (order: Order): Running => ({
   ...{ order, cancelled: new AbortController(), sent: new Set<string>(), pages: [], error: undefined },
-  waiting: true,
+  ...{ voided: false, waiting: true },
 })

@@ -1,7 +1,7 @@
 // What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
 import type { Books, DayCount, DayTally, OwedStep } from './balance.ts'
 import type { Entries } from './entries.ts'
-import type { Cursor, Finding, Origin, Quarantined, SourceName } from './source.ts'
+import type { Cursor, Finding, Origin, Part, Quarantined, SourceName } from './source.ts'
 
 /** Position in the journal's one order: 1, 2, 3, … without end, an integer below 2^53. */
 export type Seq = number
@@ -18,6 +18,8 @@ export interface Append {
   /** Absent: the page is not whole yet, the cursor stays. */
   readonly cursor: Cursor | undefined
   readonly gaps: number
+  /** as in the part; the journal keeps the part all the same */
+  readonly void?: NonNullable<Part['void']>
   /** written in the same transaction: what is to be known of this part later, if and only if it landed */
   readonly notes?: readonly Note[] | undefined
 }

@@ -3,12 +3,14 @@ import { expect, test } from 'vitest'
 import { Backfills } from '../../../src/backfilling.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan } from '../../../src/model/past.ts'
+import { ApiReplays } from '../../../src/replaying.ts'
 import type { HistoryOptions } from '../../../src/source/history.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../fakes/history-server.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history-desk.ts'
 import type { HistoryDesk, HistoryDeskOptions } from '../source/history-desk.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
 import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const
@@ -312,4 +314,37 @@ test('live reading goes on at its interval while a backfill takes what it leaves
   expect(live.length).toBeGreaterThanOrEqual(Math.floor(minutes / 15))
   for (let from = START; from < desk.clock.now(); from += MINUTE)
     expect(asked.filter(({ at }) => at >= from && at < from + MINUTE).length).toBeLessThanOrEqual(5)
+})
+
+test('a replay of the history from the API sends each event once, and what it could not read is a gap', async () => {
+  let asked = 0
+  const desk = await openHistoryDesk({
+    startInclusive: true,
+    endInclusive: true,
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: (request) => {
+      if (holdsBad(request)) return { status: 500 }
+      return ++asked % 3 === 0 ? { cutBytes: 5_000_000 } : undefined
+    },
+  })
+  desk.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(120_000) } }))
+  const options = { sinks: ['archive'], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
+  const replays = new ApiReplays({ ...options, ranges: [desk.range()], readTo: () => undefined })
+  await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
+  const stop = new AbortController()
+  const running = replays.run(stop.signal)
+  for (let turn = 0; replays.list()[0]?.endedAt === undefined; turn++) {
+    if (turn > 20_000) throw new Error('no end')
+    await settled()
+    desk.clock.advance(desk.clock.now() + SECOND)
+  }
+  stop.abort()
+  await driven(desk.clock, running)
+  const wanted = within(desk.server.events).map(idOf)
+  const sent = await desk.ids()
+  expect(new Set(sent)).toEqual(new Set(wanted))
+  expect(sent).toHaveLength(wanted.length)
+  const { counts } = replays.list()[0] ?? expect.fail()
+  expect(counts).toMatchObject({ sent: wanted.length, unknown: wanted.length })
+  expect(counts.gaps).toBeGreaterThan(0)
 })

@@ -32,6 +32,7 @@ export function replaysOf(
       const common = { origin, clock, log, instance: INSTANCE, expectedUserAgent: () => false }
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
+    unread: () => undefined,
   }
   const options = { ranges: [range], sinks: ['archive'], journal, clock, random: () => 0.5 }
   return new ApiReplays({ ...options, readTo: () => undefined, ...more })
