@@ -1,7 +1,8 @@
 // The receivers that the network faults are tried against, each with its sink's settings: adding one is a line in the list.
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
+import { certificate } from '../fakes/certificates.ts'
 import { FakeHec, listenHec } from '../fakes/hec.ts'
 import { HOST } from './receivers/ports.ts'
 import { foundRsyslog, imrelp, rsyslog } from './receivers/rsyslog.ts'
@@ -21,8 +22,8 @@ export interface FaultyReceiver {
   /** why it cannot be tried here */
   readonly missing: string | undefined
   open(folder: string): Promise<OpenReceiver>
-  /** The sink's piece of the configuration, for a receiver at this port of the loopback. */
-  sink(port: number): object
+  /** The sink's piece of the configuration, for a receiver at this port of the loopback that was opened in `folder`. */
+  sink(port: number, folder: string): object
   /** Entries that may come twice for each failure; 0: it says what it has. `linger`: all that the sink still keeps, told or not. */
   readonly inFlight: number | 'linger'
   /** It keeps no order among what it takes. */
@@ -43,18 +44,48 @@ async function openHec(acks = false): Promise<OpenReceiver> {
   return { port, close, received: () => fake.texts().map((text) => (JSON.parse(text) as { id: string }).id) }
 }
 
-async function openImptcp(folder: string): Promise<OpenReceiver> {
-  const receiver = await rsyslog({ folder, transport: 'tcp', maxMessageSize: '64k' })
+const authority = certificate('authority')
+const shown = certificate(HOST, authority)
+
+function fileIn(folder: string, name: string, text: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+
+/** Ours, shown to whoever asks. */
+const agent = certificate('agent', authority)
+
+const tlsIn = (folder: string) => ({
+  tls: {
+    ca_file: fileIn(folder, 'trusted.pem', authority.cert),
+    cert_file: fileIn(folder, 'agent.pem', agent.cert),
+    key_file: fileIn(folder, 'agent.key', agent.key),
+  },
+})
+
+async function openRsyslog(folder: string, transport: 'tcp' | 'tls'): Promise<OpenReceiver> {
+  const tls = transport === 'tls' ? { tls: { ...shown, ca: authority.cert } } : {}
+  const receiver = await rsyslog({ folder, transport, maxMessageSize: '64k', ...tls })
   await receiver.start()
   const close = () => receiver.stop()
   return { port: receiver.port, close, received: () => receiver.lines().map((line) => idIn(line.replaceAll('\\"', '"'))) } // prettier-ignore
 }
 
-async function openImrelp(folder: string): Promise<OpenReceiver> {
-  const receiver = await imrelp({ folder })
+async function openImrelp(folder: string, more = ''): Promise<OpenReceiver> {
+  const receiver = await imrelp({ folder, more })
   await receiver.start()
   const close = () => receiver.stop()
   return { port: receiver.port, close, received: () => receiver.lines().map(idIn) }
+}
+
+function openImrelpTls(folder: string): Promise<OpenReceiver> {
+  const cert = fileIn(folder, 'server.pem', shown.cert)
+  const key = fileIn(folder, 'server.key', shown.key)
+  const ca = fileIn(folder, 'ca.pem', authority.cert)
+  // imrelp lets nobody in without a certificate: whose may be in, is another test's matter.
+  const files = `tls.caCert="${ca}" tls.myCert="${cert}" tls.myPrivKey="${key}"`
+  return openImrelp(folder, `tls="on" ${files} tls.authMode="certvalid"`)
 }
 
 /** Objects are plain files in the gateway's folder. */
@@ -94,15 +125,36 @@ export const receivers: readonly FaultyReceiver[] = [
   {
     name: 'syslog over TCP, rsyslog with imptcp',
     missing: foundRsyslog.missing,
-    open: openImptcp,
+    open: (folder) => openRsyslog(folder, 'tcp'),
     sink: (port) => ({ type: 'syslog', address: `tcp://${HOST}:${port}`, tcp_linger: '10m' }),
     inFlight: 'linger',
   },
   {
+    name: 'syslog over TLS, rsyslog with imtcp',
+    missing: foundRsyslog.missing,
+    open: (folder) => openRsyslog(folder, 'tls'),
+    sink: (port, folder) => ({
+      ...{ type: 'syslog', address: `tls://${HOST}:${port}`, tcp_linger: '10m' },
+      ...tlsIn(folder),
+    }),
+    inFlight: 'linger',
+  },
+  // Not over UDP: the proxy carries streams alone, and a datagram that is lost is lost.
+  {
     name: 'syslog over RELP, rsyslog with imrelp',
     missing: foundRsyslog.missing,
-    open: openImrelp,
+    open: (folder) => openImrelp(folder),
     sink: (port) => ({ type: 'syslog', address: `relp://${HOST}:${port}` }),
+    inFlight: BATCH_ENTRIES,
+  },
+  {
+    name: 'syslog over RELP and TLS, rsyslog with imrelp',
+    missing: foundRsyslog.missing,
+    open: openImrelpTls,
+    sink: (port, folder) => ({
+      ...{ type: 'syslog', address: `relp+tls://${HOST}:${port}` },
+      ...tlsIn(folder),
+    }),
     inFlight: BATCH_ENTRIES,
   },
   {

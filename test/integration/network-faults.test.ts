@@ -147,7 +147,7 @@ async function survive(kind: FaultyReceiver, fault: Fault, toxiproxy: Toxiproxy)
   const receiver = await kind.open(folder)
   onTestFinished(() => receiver.close())
   const line = await toxiproxy.lay(receiver.port)
-  const delivery = await openDelivery(folder, kind.sink(line.port), fault.slows ? systemClock : fast)
+  const delivery = await openDelivery(folder, kind.sink(line.port, folder), fault.slows ? systemClock : fast)
   const all = () => delivery.owed() === 0
   await delivery.append(60)
   await until('the first entries', delivery, all)
