@@ -27,6 +27,8 @@ const order = z.object({
   counts: z.object({
     ...{ read: count, sent: count, filtered: count, unknown: count, malformed: count, gaps: count },
   }),
+  /** an answer of this span broke off: what it told may come again in other windows */
+  voided: z.literal(true).exactOptional(),
   /** of the walk over the span, opaque */
   place: z.string().exactOptional(),
 })

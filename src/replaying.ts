@@ -39,8 +39,6 @@ interface Running {
   readonly sent: Set<string>
   /** names of the notes that say so */
   pages: string[]
-  /** an answer of this span broke off: what it told may come again in other windows */
-  voided: boolean
   error: ConnectorError | undefined
   waiting: boolean
 }
@@ -167,6 +165,7 @@ export class ApiReplays implements Replays {
       const gaps = counts.gaps + (range.unread(place)?.length ?? 0)
       running.order = { ...running.order, counts: { ...counts, gaps }, span: running.order.span + 1 }
       delete running.order.place
+      delete running.order.voided
       await this.#save(running)
       span = running.order.spans[running.order.span]
     }
@@ -175,7 +174,7 @@ export class ApiReplays implements Replays {
 
   async #forgetPages(running: Running): Promise<void> {
     if (running.pages.length > 0) await this.#options.journal.changeNotes({ drop: running.pages, put: [] })
-    Object.assign(running, { pages: [], voided: false })
+    running.pages = []
     running.sent.clear()
   }
 
@@ -232,9 +231,9 @@ export class ApiReplays implements Replays {
         gaps: part.gaps,
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
+      ...(part.void === undefined ? {} : { voided: true as const }),
     }
-    running.voided ||= part.void !== undefined
-    const isWhole = part.cursor !== undefined && !running.voided
+    const isWhole = part.cursor !== undefined && next.voided === undefined
     const pages = isWhole ? [] : [...running.pages, this.#pageName(running)]
     const marks = running.sent.size < MOST_MARKS ? seen.marks : []
     const notes = notesOf(running, next, pages, marks)
@@ -306,5 +305,5 @@ export class ApiReplays implements Replays {
 
 const begun = (order: Order): Running => ({
   ...{ order, cancelled: new AbortController(), sent: new Set<string>(), pages: [], error: undefined },
-  ...{ voided: false, waiting: true },
+  waiting: true,
 })

@@ -106,6 +106,8 @@ function lineText(one: ApiReplay): string {
 }
 
 function endText(one: ApiReplay): string {
+  if (one.spans.length === 0)
+    return `${nameText(one)}: nothing to read: live reading has not come to this span yet`
   const cancelled = one.error ? `${plain(one.error.message)}: ` : 'done: '
   return `${nameText(one)}: ${cancelled}${countsText(one)}`
 }

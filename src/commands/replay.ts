@@ -96,6 +96,13 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   const asked: Asked = { sink, span, workspace, source, only }
   const readable = async () => (client ? client.origins() : [])
   const plan = only === 'journal' ? nothingPlanned : await planOf(opened.aside, asked, readable)
+  if (only === 'api' && plan.reads.length === 0) {
+    const names = sink.sources.filter((name) => (source ?? name) === name).join(', ')
+    world.stderr(
+      `auditferry: none of the sources meant (${names || 'none that the sink takes'}) can be read from the API again: they are switched off, or an inventory without a past\n`,
+    )
+    return exitCodes.failed
+  }
   const begun = options.dryRun ? [] : await begin(client, sink.name, plan, nowMs)
   const done =
     only === 'api' ? nothingDone() : await walk(opened, queryOf(asked, plan, options, nowMs), world)

@@ -316,35 +316,49 @@ test('live reading goes on at its interval while a backfill takes what it leaves
     expect(asked.filter(({ at }) => at >= from && at < from + MINUTE).length).toBeLessThanOrEqual(5)
 })
 
-test('a replay of the history from the API sends each event once, and what it could not read is a gap', async () => {
-  let asked = 0
-  const desk = await openHistoryDesk({
-    startInclusive: true,
-    endInclusive: true,
-    source: { start: { kind: 'span', ms: 2 * DAY } },
-    fault: (request) => {
-      if (holdsBad(request)) return { status: 500 }
-      return ++asked % 3 === 0 ? { cutBytes: 5_000_000 } : undefined
-    },
-  })
-  desk.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(120_000) } }))
-  const options = { sinks: ['archive'], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
-  const replays = new ApiReplays({ ...options, ranges: [desk.range()], readTo: () => undefined })
-  await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
-  const stop = new AbortController()
-  const running = replays.run(stop.signal)
-  for (let turn = 0; replays.list()[0]?.endedAt === undefined; turn++) {
-    if (turn > 20_000) throw new Error('no end')
-    await settled()
-    desk.clock.advance(desk.clock.now() + SECOND)
-  }
-  stop.abort()
-  await driven(desk.clock, running)
-  const wanted = within(desk.server.events).map(idOf)
-  const sent = await desk.ids()
-  expect(new Set(sent)).toEqual(new Set(wanted))
-  expect(sent).toHaveLength(wanted.length)
-  const { counts } = replays.list()[0] ?? expect.fail()
-  expect(counts).toMatchObject({ sent: wanted.length, unknown: wanted.length })
-  expect(counts.gaps).toBeGreaterThan(0)
-})
+test.each([
+  ['in one go', Infinity],
+  ['over restarts', 12],
+])(
+  'a replay of the history from the API sends each event once, and what it could not read is a gap: %s',
+  async (_, turns) => {
+    let asked = 0
+    const desk = await openHistoryDesk({
+      startInclusive: true,
+      endInclusive: true,
+      source: { start: { kind: 'span', ms: 2 * DAY } },
+      fault: (request) => {
+        if (holdsBad(request)) return { status: 500 }
+        return ++asked % 3 === 0 ? { cutBytes: 5_000_000 } : undefined
+      },
+    })
+    desk.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(120_000) } }))
+    const options = { sinks: ['archive'], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
+    const open = () => new ApiReplays({ ...options, ranges: [desk.range()], readTo: () => undefined })
+    let replays = open()
+    await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
+    let stop = new AbortController()
+    let running = replays.run(stop.signal)
+    for (let turn = 1; replays.list()[0]?.endedAt === undefined; turn++) {
+      if (turn > 20_000) throw new Error('no end')
+      await settled()
+      desk.clock.advance(desk.clock.now() + SECOND)
+      if (turn % turns !== 0) continue
+      stop.abort()
+      await driven(desk.clock, running)
+      stop = new AbortController()
+      replays = open()
+      running = replays.run(stop.signal)
+      await settled()
+    }
+    stop.abort()
+    await driven(desk.clock, running)
+    const wanted = within(desk.server.events).map(idOf)
+    const sent = await desk.ids()
+    expect(new Set(sent)).toEqual(new Set(wanted))
+    expect(sent).toHaveLength(wanted.length)
+    const { counts } = replays.list()[0] ?? expect.fail()
+    expect(counts).toMatchObject({ sent: wanted.length, unknown: wanted.length })
+    expect(counts.gaps).toBeGreaterThan(0)
+  },
+)

@@ -176,6 +176,16 @@ test('an inventory has no past: what of it the journal lost is told, and the com
   expect(stand.heard().stderr).toContain('an inventory has no past that the API could show again')
 })
 
+test('--only api of what the API cannot show again fails and says so; a span that live reading has not come to is told', async () => {
+  const replays = await running([])
+  expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('none of the sources meant (audit, history.usage, vault.projects)')
+  replays.told = { endedAt: 1, spans: [] }
+  await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
+  expect(await replay(stand.world, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('nothing to read: live reading has not come to this span yet')
+})
+
 test('what the journal never knew is told with the commands that bring it to the other sinks', async () => {
   const replays = await running()
   replays.told = {
