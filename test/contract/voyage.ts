@@ -16,6 +16,7 @@ import { rawFormat } from '../fakes/lines.ts'
 import { LogLines, StepClock } from '../fakes/sink-deps.ts'
 import { SinkNotes } from '../fakes/watches.ts'
 import { part, spec } from './journal-parts.ts'
+import { withMethods } from '../fakes/with-methods.ts'
 
 /** In real time: a case that takes longer goes in circles. */
 const PATIENCE_MS = 15_000
@@ -74,19 +75,10 @@ async function openTemporary(sink: string, clock: Clock, log: LogLines): Promise
 
 /** The same journal for a process that never gets to hear that it settled, nor settles. */
 function deadly(journal: Journal, died: () => void): Journal {
-  const mortal = new Map<PropertyKey, unknown>([
-    [
-      'settle',
-      () => {
-        died()
-        return new Promise(() => undefined)
-      },
-    ],
-  ])
-  return new Proxy(journal, {
-    get(target, name) {
-      const own = mortal.get(name) ?? (Reflect.get(target, name) as unknown)
-      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+  return withMethods(journal, {
+    settle: () => {
+      died()
+      return new Promise(() => undefined)
     },
   })
 }

@@ -7,6 +7,7 @@ import { openJournal } from '../../src/journal/open.ts'
 import type { DiskFile } from '../../src/model/disk.ts'
 import type { Transport } from '../../src/model/http.ts'
 import type { Journal } from '../../src/model/journal.ts'
+import { withMethods } from '../fakes/with-methods.ts'
 import type { CrashStep } from './steps.ts'
 
 const [configPath = '', step = '', nth = '1'] = process.argv.slice(2)
@@ -67,7 +68,7 @@ function mortalFile(file: DiskFile): DiskFile {
 }
 
 function mortalJournal(journal: Journal): Journal {
-  const mortal: Partial<Journal> = {
+  return withMethods(journal, {
     append: async (part) => {
       at('page read, not appended')
       const appended = await journal.append(part)
@@ -90,13 +91,6 @@ function mortalJournal(journal: Journal): Journal {
       await journal.settle(sink, settlement)
       if (settlement.next) at('intent written')
       at('batch settled')
-    },
-  }
-  return new Proxy(journal, {
-    get(target, name: keyof Journal) {
-      // It also goes through promises, which ask whether it is one.
-      const method = Reflect.get(target, name) as (() => unknown) | undefined
-      return mortal[name] ?? method?.bind(target)
     },
   })
 }

@@ -8,7 +8,8 @@ import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { Line } from './house.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
-import { acceptAll, never, openHouse, refuseToken, reply, until, withMethods } from './house.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { acceptAll, never, openHouse, refuseToken, reply, until } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
 let app: App | undefined

@@ -13,6 +13,7 @@ import {
   walkOver,
 } from './backfill-stand.ts'
 import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 
@@ -88,16 +89,11 @@ test('a cancelled backfill ends in the middle of a page, keeps what it read, and
 
 test('a page that lands after the cancel does not bring the backfill back', async () => {
   const desk = await openLateDesk({}, 2_000)
-  const landing = new Proxy(desk.journal, {
-    get(target, name: keyof typeof desk.journal) {
-      if (name === 'append')
-        return async (part: Parameters<typeof target.append>[0]) => {
-          const appended = await target.append(part)
-          await past.cancelBackfill({})
-          return appended
-        }
-      const own = Reflect.get(target, name) as unknown
-      return typeof own === 'function' ? (own.bind(target) as unknown) : own
+  const landing = withMethods(desk.journal, {
+    append: async (part) => {
+      const appended = await desk.journal.append(part)
+      await past.cancelBackfill({})
+      return appended
     },
   })
   const past = pastOf(desk, ['*'], landing)
@@ -192,12 +188,8 @@ test('of each minute a backfill leaves four places in ten to those before it, th
 test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {
   const desk = await openLateDesk({}, 3_000)
   let bytes = 0
-  const journal = new Proxy(desk.journal, {
-    get(target, name: keyof typeof desk.journal) {
-      if (name === 'stats') return () => ({ ...target.stats(), bytes, capacityBytes: 1000 })
-      const own = Reflect.get(target, name) as unknown
-      return typeof own === 'function' ? (own.bind(target) as unknown) : own
-    },
+  const journal = withMethods(desk.journal, {
+    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes: 1000 }),
   })
   const past = pastOf(desk, ['*'], journal)
   bytes = 500

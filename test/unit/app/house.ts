@@ -128,16 +128,6 @@ export function openHouse(options: HouseOptions = {}) {
   }
 }
 
-/** A journal of which some methods are another's. */
-export function withMethods(journal: Journal, methods: Partial<Journal>): Journal {
-  return new Proxy(journal, {
-    get(target, name: keyof Journal) {
-      const own = (Reflect.get(methods, name) ?? Reflect.get(target, name)) as unknown
-      return typeof own === 'function' ? (own.bind(target) as unknown) : own
-    },
-  })
-}
-
 export async function until(seen: () => boolean, what: string): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     if (seen()) return

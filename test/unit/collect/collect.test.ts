@@ -8,6 +8,7 @@ import type { ErrorCode } from '../../../src/model/errors.ts'
 import type { Cursor, Part, Source } from '../../../src/model/source.ts'
 import type { Recalled } from '../../../src/model/watch.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
+import { partOf } from '../../../src/source/part.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -18,16 +19,7 @@ const MINUTE = 60_000
 const origin = { workspace: 'acme', source: 'audit' } as const
 
 function page(from: number, count: number, more: Partial<Part> = {}): Part {
-  return {
-    entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))),
-    quarantined: [],
-    findings: [],
-    headAt: undefined,
-    cursor: undefined,
-    gaps: 0,
-    fault: undefined,
-    ...more,
-  }
+  return partOf({ entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))), ...more })
 }
 
 /** Reads what `read` yields; says whether each reading was closed. */

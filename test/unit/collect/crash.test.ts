@@ -2,18 +2,16 @@ import { expect, test } from 'vitest'
 import { collectOnce } from '../../../src/collect.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { driven, openDesk, origin } from '../source/desk.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 /** Lets so many appends land, then the process is gone. */
 function dyingAfter(appends: number, journal: Journal): Journal {
   let landed = 0
-  return new Proxy(journal, {
-    get(target, name: keyof Journal) {
-      if (name !== 'append') return (target[name] as () => unknown).bind(target)
-      return async (part: Parameters<Journal['append']>[0]) => {
-        if (landed === appends) throw new Error('crashed')
-        landed++
-        return target.append(part)
-      }
+  return withMethods(journal, {
+    append: async (part) => {
+      if (landed === appends) throw new Error('crashed')
+      landed++
+      return journal.append(part)
     },
   })
 }

@@ -49,7 +49,7 @@ test('a file keeps its identity under another name, and no other file has it', a
   expect(await identity(at('again'))).not.toBe(first)
 })
 
-test('exists, remove and syncFolder', async () => {
+test('a file that is removed is gone, and may be removed again', async () => {
   writeFileSync(at('f'), '')
   expect([await disk.exists(at('f')), await disk.exists(at('g'))]).toEqual([true, false])
   await disk.remove(at('f'))

@@ -22,6 +22,7 @@ import {
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
 import { never, openQuay, type Quay, START } from './quay.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 const DAY_US = 86_400_000_000
 const HOUR_MS = 3_600_000
@@ -427,13 +428,11 @@ describe('crashes', () => {
   it('what is stored is not put again because the journal could not note it at once', async () => {
     const quay = await openQuay()
     let full = true
-    const journal = new Proxy(quay.journal, {
-      get: (target, name) => {
-        if (name === 'settle' && full)
-          return () => Promise.reject(new ConnectorError('disk_full', 'no space'))
-        const member: unknown = Reflect.get(target, name)
-        return typeof member === 'function' ? (member.bind(target) as unknown) : member
-      },
+    const journal = withMethods(quay.journal, {
+      settle: (sink, settlement) =>
+        full
+          ? Promise.reject(new ConnectorError('disk_full', 'no space'))
+          : quay.journal.settle(sink, settlement),
     })
     const pier = openPier(quay, { options: { journal } })
     await quay.append(5)

@@ -9,6 +9,7 @@ import { failing, taken } from '../../fakes/sink.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { never, openQuay, range, START } from './quay.ts'
 import type { Berth } from './quay.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 /** Refuses a batch that holds one of `bad`, as a receiver that names no index. */
 const refusing =
@@ -127,12 +128,8 @@ describe('intents', () => {
   it('an intent that takes its time is waited for', async () => {
     const quay = await openQuay()
     let written: () => void = () => undefined
-    const journal = new Proxy(quay.journal, {
-      get: (target, name) => {
-        if (name === 'intend') return () => new Promise<void>((resolve) => (written = resolve))
-        const member: unknown = Reflect.get(target, name)
-        return typeof member === 'function' ? (member.bind(target) as unknown) : member
-      },
+    const journal = withMethods(quay.journal, {
+      intend: () => new Promise<void>((resolve) => (written = resolve)),
     })
     const berth = quay.berth('archive', { journal })
     await quay.append(3)
@@ -210,13 +207,11 @@ describe('intents', () => {
   it('what the receiver took is not sent again because the journal could not note it at once', async () => {
     const quay = await openQuay()
     let full = true
-    const journal = new Proxy(quay.journal, {
-      get: (target, name) => {
-        if (name === 'settle' && full)
-          return () => Promise.reject(new ConnectorError('disk_full', 'no space'))
-        const member: unknown = Reflect.get(target, name)
-        return typeof member === 'function' ? (member.bind(target) as unknown) : member
-      },
+    const journal = withMethods(quay.journal, {
+      settle: (sink, settlement) =>
+        full
+          ? Promise.reject(new ConnectorError('disk_full', 'no space'))
+          : quay.journal.settle(sink, settlement),
     })
     const berth = quay.berth('archive', { journal, batch: { maxEntries: 3 } })
     await quay.append(5)
@@ -393,13 +388,8 @@ function taking(
   journal: Journal,
   through: (take: () => Promise<Batch | undefined>) => Promise<Batch | undefined>,
 ) {
-  return new Proxy(journal, {
-    get(target, name) {
-      const own = Reflect.get(target, name) as unknown
-      if (name === 'take')
-        return (...wish: Parameters<Journal['take']>) => through(() => target.take(...wish))
-      return typeof own === 'function' ? (own.bind(target) as unknown) : own
-    },
+  return withMethods(journal, {
+    take: (...wish) => through(() => journal.take(...wish)),
   })
 }
 

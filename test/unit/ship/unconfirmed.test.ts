@@ -2,12 +2,12 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Intent, Journal } from '../../../src/model/journal.ts'
 import type { Delivery, Later, Outcome } from '../../../src/model/sink.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay, range } from './quay.ts'
 import type { Berth, Quay } from './quay.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 /** A receiver that takes everything and confirms when it is told to; it outlives the daemon. */
 class SlowReceiver {
@@ -188,15 +188,11 @@ it('a journal that cannot note what was taken is tried again, and the batch is n
   const receiver = new SlowReceiver()
   await quay.append(4)
   let failures = 0
-  const journal = new Proxy(quay.journal, {
-    get(target, name: keyof Journal) {
-      if (name === 'intend')
-        return (sink: string, intent: Intent) =>
-          intent.detail !== '' && failures++ < 2
-            ? Promise.reject(new ConnectorError('disk_full', 'no room'))
-            : target.intend(sink, intent)
-      return (target[name] as () => unknown).bind(target)
-    },
+  const journal = withMethods(quay.journal, {
+    intend: (sink, intent) =>
+      intent.detail !== '' && failures++ < 2
+        ? Promise.reject(new ConnectorError('disk_full', 'no room'))
+        : quay.journal.intend(sink, intent),
   })
   const berth = quay.berth('archive', { batch: { maxEntries: 2 }, journal })
   berth.sink.answer = receiver.take

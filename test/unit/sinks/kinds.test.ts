@@ -36,6 +36,6 @@ test.each(cases)('%s with %j is %s, and delivers to %s', async (type, given, ass
   await opened.close()
 })
 
-test('every kind is here', () => {
+test('every kind of sink has its case here', () => {
   expect([...new Set(cases.map(([type]) => type))].sort()).toEqual(Object.keys(sinkKinds).sort())
 })

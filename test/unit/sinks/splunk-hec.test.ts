@@ -464,7 +464,7 @@ test.each([
   expect(result.error?.issues.map((issue) => issue.message).join()).toContain(message)
 })
 
-test('the contract’s defaults', () => {
+test('without options it asks for acks where the token has them, waits five minutes for them, compresses, and has one batch in flight', () => {
   const parsed = kind.options.parse({ url: 'https://splunk:8088', token: 'x' })
   expect(parsed).toMatchObject({ acks: 'auto', ack_timeout: 300_000, compression: 'gzip', max_in_flight: 1 })
   expect(parsed.token).toBeInstanceOf(Secret)

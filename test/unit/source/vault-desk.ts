@@ -308,17 +308,6 @@ export async function openVaultDesk({
   return desk
 }
 
-/** The journal with an append of the test's own. */
-export function wrapped(journal: Journal, append: Journal['append']): Journal {
-  return new Proxy(journal, {
-    get: (target, name) => {
-      if (name === 'append') return append
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value
-    },
-  })
-}
-
 /** A project as somebody knows it who has only the records. */
 export interface Folded {
   name: string

@@ -4,8 +4,9 @@ import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { HOUR } from './desk.ts'
-import { foldedTruth, foldRecords, openVaultDesk, sorted, wrapped } from './vault-desk.ts'
+import { foldedTruth, foldRecords, openVaultDesk, sorted } from './vault-desk.ts'
 import type { FakeProject, Manner, VaultDesk } from './vault-desk.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 type Act =
   | { readonly do: 'read' | 'wait' | 'crash' | 'append_lost' | 'append_fails' | 'api_fails' | 'add' }
@@ -56,11 +57,15 @@ const manners = (
 /** A journal that a test can make fail before or after the transaction, as a crash does. */
 function frail(state: { lost: number; fails: number }) {
   return (journal: Journal): Journal =>
-    wrapped(journal, async (part) => {
-      if (state.fails > 0 && state.fails-- > 0) throw new ConnectorError('disk_full', 'as the test wants it')
-      const appended = await journal.append(part)
-      if (state.lost > 0 && state.lost-- > 0) throw new ConnectorError('disk_failed', 'as the test wants it')
-      return appended
+    withMethods(journal, {
+      append: async (part) => {
+        if (state.fails > 0 && state.fails-- > 0)
+          throw new ConnectorError('disk_full', 'as the test wants it')
+        const appended = await journal.append(part)
+        if (state.lost > 0 && state.lost-- > 0)
+          throw new ConnectorError('disk_failed', 'as the test wants it')
+        return appended
+      },
     })
 }
 

@@ -7,8 +7,9 @@ import { Comparison } from '../../../src/source/vault-compare.ts'
 import { keptId } from '../../../src/source/vault-bounds.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../src/source/vault-cursor.ts'
 import { driven, HOUR, MINUTE, START } from './desk.ts'
-import { foldedTruth, foldRecords, idOf, openedCursor, openVaultDesk, sorted, wrapped } from './vault-desk.ts'
+import { foldedTruth, foldRecords, idOf, openedCursor, openVaultDesk, sorted } from './vault-desk.ts'
 import type { FakeProject, VaultDesk } from './vault-desk.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 async function withProjects(count: number, options = {}): Promise<VaultDesk & { projects: FakeProject[] }> {
   const desk = await openVaultDesk(options)
@@ -326,9 +327,11 @@ it('a pass that was left for long begins anew', async () => {
 it('an append that fails leaves nothing told and nothing known', async () => {
   let fails = 0
   const failing = (journal: Journal): Journal =>
-    wrapped(journal, async (part) => {
-      if (fails-- > 0) throw new ConnectorError('disk_full', 'no room, as the test wants it')
-      return journal.append(part)
+    withMethods(journal, {
+      append: async (part) => {
+        if (fails-- > 0) throw new ConnectorError('disk_full', 'no room, as the test wants it')
+        return journal.append(part)
+      },
     })
   const desk = await withProjects(9, { journal: failing })
   desk.vault.manner.cap = 3
