@@ -46,3 +46,23 @@ test('whoever looks on may stumble: what is read goes on', async () => {
   for (let next = await parts.next(); !next.done; next = await parts.next({ last: read } as Appended)) read++
   expect([read, seen]).toEqual([2, 2])
 })
+
+test('what did not land is not shown', async () => {
+  const source: Source = {
+    origin: audit,
+    plan: () => ({ dueAt: 0, lane: 'live', caughtUp: false }),
+    async *read() {
+      yield { ...part([spec(1)]), fault: undefined }
+      yield { ...part([spec(2)]), fault: undefined }
+    },
+  }
+  const shown: number[] = []
+  const parts = noticed(source, (_entries, last) => void shown.push(last)).read(
+    undefined,
+    new AbortController().signal,
+  )
+  await parts.next()
+  await parts.next({} as Appended)
+  await parts.next({ last: 9 } as Appended)
+  expect(shown).toEqual([9])
+})

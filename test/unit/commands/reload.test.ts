@@ -73,6 +73,15 @@ describe('a valid configuration', () => {
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
   })
 
+  test('is taken once for each change, and not without one', async () => {
+    await house.clock.sleep(10_000)
+    expect(said('takes over now')).toEqual([])
+    writeFileSync(file, text('one', 'two'))
+    await until(() => said('takes over now').length > 0, 'the change')
+    await house.clock.sleep(15_000)
+    expect(said('takes over now')).toHaveLength(1)
+  })
+
   test('is noticed without a signal, once the file has settled', async () => {
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
@@ -147,12 +156,32 @@ describe('a faulty configuration', () => {
   test('is told once, and a mended one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
     await until(() => said('is refused').length > 0, 'the refusal')
-    await house.clock.sleep(15_000)
+    // Past the next try of the same file.
+    await house.clock.sleep(70_000)
     expect(said('is refused')).toHaveLength(1)
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
   })
+})
+
+test('what is no fault of the configuration is no refusal: it stops the daemon', async () => {
+  let ask: () => void = () => undefined
+  const bug = new TypeError('a bug')
+  const succession = reloading({
+    ...{ file, clock: house.clock, outsideOf: () => house.outside },
+    load: () => {
+      throw bug
+    },
+    onHangup: (listener) => void (ask = listener),
+  })
+  const present = {
+    ...{ config: load(), outside: house.outside },
+    ...{ prepare: async () => undefined, refused: () => expect.fail('refused') },
+  }
+  const next = succession(present, AbortSignal.timeout(10_000))
+  ask()
+  await expect(next).rejects.toBe(bug)
 })
 
 let taken: { port: number; close(): void }

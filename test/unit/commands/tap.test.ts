@@ -99,4 +99,15 @@ describe('bundle', () => {
     }
     expect(statSync(path).mode & 0o777).toBe(0o600)
   })
+
+  test('masks a secret wherever it stands, also in a name that is none', async () => {
+    const path = join(house.folder, 'bundle.md')
+    const other = join(house.folder, 'other.yaml')
+    writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/planted-key/a.db`))
+    expect(await bundle(stand.world, { config: other }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    expect(held).toContain('No daemon runs')
+    expect(held).toContain('/***/a.db-wal')
+    expect(held).not.toContain('planted')
+  })
 })

@@ -6,8 +6,10 @@ import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { Core } from '../../../src/journal/core.ts'
 import { openJournal } from '../../../src/journal/open.ts'
+import { Origins } from '../../../src/journal/origins.ts'
 import { Ledger } from '../../../src/journal/ledger.ts'
 import { preparePrune, prune } from '../../../src/journal/prune.ts'
+import { Deliveries } from '../../../src/journal/deliveries.ts'
 import { migrate } from '../../../src/journal/schema.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
@@ -100,4 +102,22 @@ it('a sink that comes back after its entries went has no intent for them, and ke
   await pruneAll()
   await reopen(['a', 'b'])
   expect((await journal.intents('b')).map(({ first }) => first)).toEqual([3])
+})
+
+it('books that counted more than there was come out even when a sink is met anew: what was before its time may be below zero', () => {
+  const db = new Sqlite(':memory:')
+  migrate(db, 'memory')
+  db.exec(`INSERT INTO sources (workspace, source) VALUES ('acme', 'audit');
+    INSERT INTO sinks VALUES ('a', 9, 0, 0);
+    INSERT INTO counts VALUES (1, 5, 3, 0, 0, 0, 0), (1, 6, 3, 0, 0, 0, 0), (1, 7, 3, 0, 0, 0, 0);
+    INSERT INTO deliveries (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
+  const deliveries = new Deliveries(db, new Origins(db))
+  deliveries.begin('a', { position: 9, ahead: [] })
+  const told = deliveries.delivered({ fromDay: 0, toDay: 9 })
+  expect(told.map(({ day, before, accepted }) => [day, before, accepted])).toEqual([
+    [5, -2, 5],
+    [6, 0, 3],
+    [7, 2, 1],
+  ])
+  db.close()
 })

@@ -52,6 +52,20 @@ describe('deny', () => {
     expect(policy.allowed(all)(runOf([{ id: 'a', raw: entry }]), 0)).toBe(!denied)
   })
 
+  test.each(['["x"]', '{"x":1}'])('a value that is no text equals nothing, though %s is listed', (listed) => {
+    const policy = policyOf({ deny: { cm_id: [listed] } })
+    const made = (value: string) => runOf([{ id: 'a', raw: `{"cm_id":${value}}` }])
+    expect(policy.allowed(all)(made(listed), 0)).toBe(true)
+    expect(policy.allowed(all)(made(JSON.stringify(listed)), 0)).toBe(false)
+  })
+
+  test('what the sink does not want anyway stays unwanted', () => {
+    const { allowed } = policyOf({ deny: { cm_id: ['x'] } })
+    const run = runOf([{ id: 'a', raw: raw({ cm_id: 'y' }) }])
+    expect(allowed(() => false)(run, 0)).toBe(false)
+    expect(allowed(all)(run, 0)).toBe(true)
+  })
+
   test('what is addressed to this sink alone, a retry or a replay, is denied too', () => {
     const { allowed } = policyOf({ deny: { cm_id: ['x'] } })
     const run = runOf([{ id: 'a', raw: raw({ cm_id: 'x' }) }], { onlySink: 'siem', replay: true })
@@ -193,6 +207,8 @@ describe('settings', () => {
       policyOf({ deny: { a: ['b'] } }),
       policyOf({ deny: { a: ['c'] } }),
       policyOf({ redact: [{ fields: ['a'], with: 'drop' }] }),
+      policyOf({ redact: [{ fields: ['b'], with: 'drop' }] }),
+      policyOf({ redact: [{ fields: ['a', 'b'], with: 'drop' }] }),
       policyOf({ redact: [{ fields: ['a'], with: 'truncate', bytes: 1 }] }),
       policyOf({ redact: [{ fields: ['a'], with: 'truncate', bytes: 2 }] }),
       policyOf(hash('k')),

@@ -93,6 +93,8 @@ describe('truncate', () => {
     [4, '"\\ud83d\\ude00x"', '"\\ud83d\\ude00…[truncated 1 bytes]"'],
     [3, '"\\ud83dx"', '"\\ud83d…[truncated 1 bytes]"'],
     [3, '"\\ude00\\ud83d"', '"\\ude00…[truncated 3 bytes]"'],
+    [3, '"\\ud83d\\u0041"', '"\\ud83d…[truncated 1 bytes]"'],
+    [3, '"\\udc00\\udc00"', '"\\udc00…[truncated 3 bytes]"'],
     [3, '12345', '"123…[truncated 2 bytes]"'],
     [5, '12345', '12345'],
     [6, '{"a":"é"}', '"{\\"a\\":\\"…[truncated 4 bytes]"'],

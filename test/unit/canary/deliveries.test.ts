@@ -1,0 +1,61 @@
+// Which sinks have answered for a trace: a refusal for good is looked for once, however many letters there are.
+import { expect, test } from 'vitest'
+import { awaited, settledBy, undelivered } from '../../../src/canary/deliveries.ts'
+import type { Round } from '../../../src/canary/round.ts'
+import type { DeadLetterQuery, Journal, SinkPosition } from '../../../src/model/journal.ts'
+
+const sinks = [
+  { name: 'siem', source: 'audit' },
+  { name: 'archive', source: 'audit' },
+] as const
+
+const roundOf = (more: Partial<Round> = {}): Round => ({
+  ...{ nonce: 'c', sentAt: 1, delivered: {}, parked: [], over: false },
+  traces: { audit: { at: 2, seq: 7, id: 'ours' } },
+  ...more,
+})
+
+function journalOf(siem: Partial<SinkPosition>, letters: readonly string[]) {
+  const asked: DeadLetterQuery[] = []
+  const position = { sink: 'siem', position: 7, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 0 }
+  const journal = {
+    stats: () => ({ sinks: [{ ...position, ...siem }] }),
+    async deadLetters(query: DeadLetterQuery) {
+      asked.push(query)
+      const { after = 0, limit = 0 } = query
+      return letters
+        .map((entryId, i) => ({ id: i + 1, entryId }))
+        .filter(({ id }) => id > after)
+        .slice(0, limit)
+    },
+  } as unknown as Pick<Journal, 'stats' | 'deadLetters'>
+  return { journal, asked }
+}
+
+test('a trace that a sink refused is noted once and not asked about again; it stays undelivered', async () => {
+  const round = roundOf()
+  const { journal, asked } = journalOf({ deadLetters: 1 }, ['ours'])
+  expect(await settledBy(round, sinks, journal)).toEqual([])
+  expect(await settledBy(round, sinks, journal)).toEqual([])
+  expect([round.parked, asked.length]).toEqual([['siem'], 1])
+  expect(awaited(round, sinks).map(({ name }) => name)).toEqual(['archive'])
+  expect(undelivered(round, sinks)).toEqual(sinks)
+})
+
+test('its letter is found behind a thousand others', async () => {
+  const others = Array.from({ length: 1_000 }, (_, i) => `other-${i}`)
+  const [found, lost] = [roundOf(), roundOf()]
+  const { journal, asked } = journalOf({ deadLetters: 1_001 }, [...others, 'ours'])
+  expect(await settledBy(found, sinks, journal)).toEqual([])
+  expect([found.parked, asked.map(({ after }) => after)]).toEqual([['siem'], [0, 1_000]])
+  expect(await settledBy(lost, sinks, journalOf({ deadLetters: 1_000 }, others).journal)).toEqual(['siem'])
+})
+
+test('what is not settled yet, delivered already or not read is no answer', async () => {
+  const { journal } = journalOf({ position: 6 }, [])
+  expect(await settledBy(roundOf(), sinks, journal)).toEqual([])
+  const settled = journalOf({}, []).journal
+  expect(await settledBy(roundOf({ delivered: { siem: 3 } }), sinks, settled)).toEqual([])
+  expect(await settledBy(roundOf({ traces: {} }), sinks, settled)).toEqual([])
+  expect(await settledBy(roundOf(), sinks, settled)).toEqual(['siem'])
+})
