@@ -160,4 +160,58 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     says: /AssertionError/,
   },
+  {
+    name: 'an answer of the history that broke off counts in a walk that keeps nothing',
+    law: '8: a window is done in its last chunk only',
+    edits: [
+      {
+        file: 'src/surveying.ts',
+        find: 'if (fault || part.void) tally.clear()',
+        replace: 'if (part.void === "walk") tally.clear()',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/history-past.test.ts',
+        title: 'answers that break off are counted once, however often they are asked for',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a backfill does not remember which days it read as which version',
+    law: '8: no day of the history is shipped as both versions',
+    edits: [
+      {
+        file: 'src/source/history-range.ts',
+        find: 'if (keeps && JSON.stringify(read) !== JSON.stringify(known))',
+        replace: 'if (!keeps && JSON.stringify(read) !== JSON.stringify(known))',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/history-past.test.ts',
+        title: 'days that were read as one version are not read as the other, by whomever they were read',
+      },
+    ],
+    says: /AssertionError|no end|waited in vain/,
+  },
+  {
+    name: 'a content that was never kept is known by its id',
+    law: '10: a hash of the content beside the key, so that a new version is seen',
+    edits: [
+      {
+        file: 'src/journal/keys.ts',
+        find: 'taken[i] = versionAfter(before, digest(entries.raw(i))) === 0 ? 1 : 2',
+        replace: 'taken[i] = 1',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/history-past.test.ts',
+        title: 'what live reading has is not kept again; what changed since is a new version',
+      },
+    ],
+    says: /AssertionError/,
+  },
 ]
