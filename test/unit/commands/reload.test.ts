@@ -9,6 +9,7 @@ import { reloading } from '../../../src/commands/reload.ts'
 import { realFiles } from '../../../src/config/files.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { openHouse, until } from '../app/house.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -165,24 +166,26 @@ describe('a faulty configuration', () => {
   })
 })
 
-test('what is no fault of the configuration is no refusal: it stops the daemon', async () => {
-  let ask: () => void = () => undefined
-  const bug = new TypeError('a bug')
-  const succession = reloading({
-    ...{ file, clock: house.clock, outsideOf: () => house.outside },
-    load: () => {
-      throw bug
-    },
-    onHangup: (listener) => void (ask = listener),
-  })
-  const present = {
-    ...{ config: load(), outside: house.outside },
-    ...{ prepare: async () => undefined, refused: () => expect.fail('refused') },
-  }
-  const next = succession(present, AbortSignal.timeout(10_000))
-  ask()
-  await expect(next).rejects.toBe(bug)
-})
+test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
+  'what is no fault of the configuration is no refusal: it stops the daemon (%s)',
+  async (bug) => {
+    let ask: () => void = () => undefined
+    const succession = reloading({
+      ...{ file, clock: house.clock, outsideOf: () => house.outside },
+      load: () => {
+        throw bug
+      },
+      onHangup: (listener) => void (ask = listener),
+    })
+    const present = {
+      ...{ config: load(), outside: house.outside },
+      ...{ prepare: async () => undefined, refused: () => expect.fail('refused') },
+    }
+    const next = succession(present, AbortSignal.timeout(10_000))
+    ask()
+    await expect(next).rejects.toBe(bug)
+  },
+)
 
 let taken: { port: number; close(): void }
 beforeEach(async () => {
