@@ -19,6 +19,7 @@ export interface SourceStatus {
   readonly name: string
   readonly state: SourceState
   readonly last_success_at: Instant
+  /** before this start too */
   readonly caught_up_at: Instant
   readonly head_at: Instant
   readonly cursor_at: Instant
@@ -196,7 +197,12 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
     })
 }
 
-function behindClauses({ workspaces, sinks }: Told): string[] {
+/** Told of an earlier process it says nothing of now: what has come since nobody has looked for. */
+const isCaughtUp = ({ caught_up_at: at }: SourceStatus, { started_at: startedAt }: Told): boolean =>
+  at !== null && Date.parse(at) >= Date.parse(startedAt)
+
+function behindClauses(report: Told): string[] {
+  const { workspaces, sinks } = report
   const slow = sinks
     .filter(({ lag_seconds }) => lag_seconds >= NOTABLE_LAG_SECONDS)
     .map(({ name, lag_seconds, owed_entries }) => {
@@ -204,7 +210,7 @@ function behindClauses({ workspaces, sinks }: Told): string[] {
     })
   const reading = workspaces.flatMap(({ name: workspace, sources }) =>
     sources
-      .filter(({ lag_seconds, caught_up_at }) => lag_seconds >= NOTABLE_LAG_SECONDS || caught_up_at === null)
+      .filter((source) => source.lag_seconds >= NOTABLE_LAG_SECONDS || !isCaughtUp(source, report))
       .map(({ name, lag_seconds, state, last_success_at }) => {
         const waits = state === 'waiting' ? ', waiting for its request budget' : ''
         // A restart keeps the cursor, and with it the time of the next read.

@@ -173,6 +173,19 @@ describe('/status', () => {
     expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
   })
 
+  it('nothing is called caught up that only an earlier process has read', () => {
+    const house = openHouse()
+    const sentence = () => house.board.status().sentence
+    house.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
+    expect(sentence()).toBe('acme audit is starting')
+    house.source.state('idle')
+    expect(sentence()).toBe('acme audit waits for its next read')
+    house.source.state('reading')
+    expect(sentence()).toBe('acme audit is reading')
+    settle(house)
+    expect(sentence()).toMatch(/^All caught up/)
+  })
+
   it('a finding is told by its entry and its time, by nobody’s name', () => {
     const { board, journal } = openHouse()
     const origin = { workspace: 'acme', source: 'audit' } as const
