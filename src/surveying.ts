@@ -20,6 +20,8 @@ export interface SurveyOptions {
 /** A step answers within this; a page that takes longer is read on meanwhile, and told to whoever asks for it again. */
 const STEP_MS = 20_000
 const WAIT_MS = 5_000
+/** What was read and not fetched is told to whoever asks within this; later it would tell of another day. */
+const KEPT_MS = 2 * STEP_MS
 /** So many of the unknown are told by name, a step. */
 const NAMED = 20
 
@@ -65,11 +67,11 @@ export class Surveys {
       return { ...untouched(range, query), waitMs: Math.min(waitMs, WAIT_MS) }
     const step = known?.asked === asked ? known : this.#begin(range, source, asked, query)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
-      this.#steps.delete(range)
+      this.#drop(range, step)
       throw error
     })
     if (surveyed === undefined) return { ...untouched(range, query), waitMs: 1 }
-    this.#steps.delete(range)
+    this.#drop(range, step)
     return surveyed
   }
 
@@ -81,10 +83,22 @@ export class Surveys {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
     const step = { asked, stop, work: survey(range, source, query, this.#options.journal, stop.signal) }
-    // Whoever asked may be gone when it fails.
-    step.work.catch(() => undefined)
     this.#steps.set(range, step)
+    void this.#lapse(range, step)
     return step
+  }
+
+  /** Whoever asked may be gone when it ends. */
+  async #lapse(range: RangeReader, step: Step): Promise<void> {
+    await step.work.catch(() => undefined)
+    await this.#options.clock.sleep(KEPT_MS, step.stop.signal)
+    this.#drop(range, step)
+  }
+
+  /** Another one that has taken its place stays. */
+  #drop(range: RangeReader, step: Step): void {
+    step.stop.abort(new ConnectorError('aborted', 'The step is over'))
+    if (this.#steps.get(range) === step) this.#steps.delete(range)
   }
 }
 
@@ -112,15 +126,20 @@ async function survey(
   let gaps = 0
   let anew = false
   let fault: ConnectorError | undefined
-  for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
-    const part = next.value
-    fault ??= part.fault
-    gaps += part.gaps
-    place = part.cursor ?? place
-    // Of a page that failed only what stays unreadable counts: the rest comes again.
-    anew ||= part.void === 'walk'
-    if (fault || part.void) tally.clear()
-    if (!part.void) tally.add(part, await journal.known(range.origin, part.entries), range.wanted)
+  try {
+    for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+      const part = next.value
+      fault ??= part.fault
+      gaps += part.gaps
+      place = part.cursor ?? place
+      // Of a page that failed only what stays unreadable counts: the rest comes again.
+      anew ||= part.void === 'walk'
+      if (fault || part.void) tally.clear()
+      if (!part.void) tally.add(part, await journal.known(range.origin, part.entries), range.wanted)
+    }
+  } finally {
+    // Leaves the request of a page that could not be held against the journal; its place in the budget comes back.
+    await parts.return(undefined)
   }
   done = source.plan(place).caughtUp
   const why = fault && { code: fault.code, message: fault.message }

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest'
+import { Entries } from '../../../src/model/entries.ts'
+import type { SurveyQuery } from '../../../src/model/past.ts'
+import type { Part, Source } from '../../../src/model/source.ts'
+import { silentWatch } from '../../../src/model/watch.ts'
+import type { RangeReader } from '../../../src/ranges.ts'
+import { Surveys } from '../../../src/surveying.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
+import { DAY, MINUTE, origin, SECOND, START } from '../source/desk.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+
+const page: Part = {
+  ...{ entries: Entries.none, quarantined: [], findings: [], headAt: undefined, gaps: 0, fault: undefined },
+  cursor: 'read',
+}
+const today: SurveyQuery = { origin, fromUs: 0, toUs: START * 1000, place: undefined }
+const other: SurveyQuery = { ...today, fromUs: DAY * 1000 }
+
+/** One source whose answers come when the test says so; a request that is given up rejects. */
+function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array()) {
+  const clock = new VirtualClock(START)
+  const answers: (() => void)[] = []
+  const stand = { requests: 0, held: 0 }
+  const answered = (signal: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      answers.push(resolve)
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+    })
+  const source: Source = {
+    origin,
+    plan: (cursor) => ({ dueAt: clock.now(), lane: 'backfill', caughtUp: cursor === 'read' }),
+    async *read(_cursor, signal) {
+      stand.requests++
+      stand.held++
+      try {
+        await answered(signal)
+        yield page
+      } finally {
+        stand.held--
+      }
+    },
+  }
+  const range: RangeReader = {
+    ...{ origin, watch: silentWatch, log: new LogLines(), wanted: () => true },
+    open: () => source,
+    unread: () => undefined,
+  }
+  const surveys = new Surveys({ ranges: [range], journal: { known }, clock })
+  return { clock, surveys, stand, answer: () => answers.shift()?.() }
+}
+
+test('a step that another walk ended leaves that one’s step alone', async () => {
+  const { clock, surveys, stand, answer } = openStand()
+  const first = expect(surveys.step(today)).rejects.toThrow('Another walk began')
+  const second = surveys.step(other)
+  await first
+  clock.advance(START + MINUTE)
+  expect(await second).toMatchObject({ done: false, waitMs: 1 })
+  answer()
+  answer()
+  expect(await surveys.step(other)).toMatchObject({ done: true, place: 'read' })
+  expect(stand.requests).toBe(2)
+})
+
+test('what nobody fetched is kept for the one who asks again soon, and not for who asks the same tomorrow', async () => {
+  const { clock, surveys, stand, answer } = openStand()
+  const asked = async () => {
+    const step = surveys.step(today)
+    await settled()
+    while (clock.advance(clock.now() + 20 * SECOND)) await settled()
+    return step
+  }
+  expect(await asked()).toMatchObject({ done: false, waitMs: 1 })
+  answer()
+  await settled()
+  clock.advance(clock.now() + 30 * SECOND)
+  await settled()
+  expect(await surveys.step(today)).toMatchObject({ done: true })
+  expect(await asked()).toMatchObject({ done: false })
+  answer()
+  await settled()
+  clock.advance(clock.now() + DAY)
+  await settled()
+  const tomorrow = surveys.step(today)
+  expect(stand.requests).toBe(3)
+  answer()
+  expect(await tomorrow).toMatchObject({ done: true })
+})
+
+test('a step that cannot ask the journal gives its request back', async () => {
+  const { surveys, stand, answer } = openStand(() => Promise.reject(new Error('the disk')))
+  const step = expect(surveys.step(today)).rejects.toThrow('the disk')
+  answer()
+  await step
+  expect(stand.held).toBe(0)
+})
