@@ -559,7 +559,6 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'test/unit/sinks/splunk-hec-acks.test.ts',
         title: 'an indexer that counts anew confirms nothing that it lost, even after a kill',
       },
-      someSeeds,
     ],
     says: /AssertionError|settled before they were safe/,
   },
