@@ -211,6 +211,10 @@ export class VaultSource implements Source {
     const isFirst = cursor.last === null
     endPass(cursor, pass, verdict.missing, clock.now(), intervalMs)
     dropUnused(cursor)
+    // Before the part: with it is kept when all had been read.
+    watch.head(sighting.seenUs)
+    watch.cursor(sighting.seenUs)
+    watch.caughtUp()
     yield landed(work, quarantined)
     this.#tell(cursor, pass, verdict, isFirst)
     if (isMany(verdict.gone.length, before))
@@ -220,9 +224,6 @@ export class VaultSource implements Source {
       )
     this.#passes++
     if (once && (verdict.missing === 0 || this.#passes > 1)) this.#done = true
-    watch.head(sighting.seenUs)
-    watch.cursor(sighting.seenUs)
-    watch.caughtUp()
   }
 
   #tell({ projects }: VaultCursor, pass: Pass, { missing, doubt }: Verdict, isFirst: boolean): void {

@@ -324,6 +324,24 @@ it('a pass that was left for long begins anew', async () => {
   expect(await desk.types()).toHaveLength(9)
 })
 
+it('that a pass is whole is known before its last part lands: the part keeps when', async () => {
+  const caughtUps: number[] = []
+  const noting = (journal: Journal): Journal =>
+    withMethods(journal, {
+      append: (part) => {
+        caughtUps.push(desk.watch.caughtUps)
+        return journal.append(part)
+      },
+    })
+  const desk: VaultDesk = await openVaultDesk({ journal: noting })
+  for (const name of ['a', 'b', 'c']) desk.vault.add(name)
+  desk.vault.manner.cap = 2
+  await desk.pass()
+  expect(caughtUps.length).toBeGreaterThan(0)
+  expect(caughtUps.at(-1)).toBe(1)
+  expect(caughtUps.slice(0, -1).every((count) => count === 0)).toBe(true)
+})
+
 it('an append that fails leaves nothing told and nothing known', async () => {
   let fails = 0
   const failing = (journal: Journal): Journal =>
