@@ -161,11 +161,11 @@ export class Backfills implements Past {
       cursor: (atUs) => (order.atUs = atUs),
     })
     const source = range.open(order, watch, true)
-    return { source, watch, log, clock, random, wanted, once: true, journal: this.#books(running) }
+    return { source, watch, log, clock, random, wanted, once: true, journal: this.#books(range, running) }
   }
 
   /** The journal as the loop of reading sees it here: its cursor is the walk's place, and half of its room is live reading's. */
-  #books(running: Running): Collector['journal'] {
+  #books({ reads }: RangeReader, running: Running): Collector['journal'] {
     const { journal } = this.#options
     const { order } = running
     return {
@@ -176,7 +176,9 @@ export class Backfills implements Past {
       },
       append: async (part) => {
         const { cursor, ...rest } = part
-        const appended = await journal.append({ ...rest, cursor: undefined })
+        // A read of the past says nothing of when the source was last read, but a gap is one of the source.
+        const notes = reads?.notes(false, part.gaps)
+        const appended = await journal.append({ ...rest, cursor: undefined, notes })
         order.counts = added(order.counts, part, appended)
         if (cursor === undefined) return appended
         // A crash before this reads the page again, and knows its entries.

@@ -192,7 +192,7 @@ function auditRange(access: Access, reader: Reader): RangeReader {
   const common = { ...rangeCommon(access, reader), instance: access.shared.instance }
   const { origin, log } = common
   return {
-    ...{ origin, log, watch: reader.watch, wanted: reader.wanted },
+    ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
     open: ({ fromUs, toUs }, watch) => {
       const client = access.client('audit', watch)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
@@ -241,7 +241,7 @@ function historyRange(
   const note = `versions:${origin.workspace}:${origin.source}`
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
   return {
-    ...{ origin, log, watch: reader.watch, wanted: reader.wanted },
+    ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
     open: ({ fromUs, toUs: endUs }, watch, keeps) => {
       const client = access.client(origin.source, watch)
       const toUs = Math.min(endUs, outside.clock.now() * 1000)

@@ -1,8 +1,11 @@
 // Backfills of the history and walks over it that keep nothing: whole, nothing twice, in whatever windows the API can be read.
 import { expect, test } from 'vitest'
 import { Backfills } from '../../../src/backfilling.ts'
+import { keptReads } from '../../../src/kept-reads.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan } from '../../../src/model/past.ts'
+import { silentWatch } from '../../../src/model/watch.ts'
+import type { Recalled } from '../../../src/model/watch.ts'
 import { ApiReplays } from '../../../src/replaying.ts'
 import type { HistoryOptions } from '../../../src/source/history.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
@@ -214,6 +217,21 @@ test('a window that stays unreadable is told by its minute, and the rest of its 
   expect(found.unread).toEqual(unread)
   expect(found.faults).toBeLessThan(32)
   expect(sums(found)).toMatchObject({ fetched: wanted.length, known: wanted.length, unknown: 0 })
+})
+
+test('when a backfill last met a gap is kept with the part that met it, and is no time of a read', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: (request) => (holdsBad(request) ? { status: 500 } : undefined),
+  })
+  const { journal, clock } = desk
+  const recalls: Recalled[] = []
+  const told = { ...silentWatch, recalled: (last: Recalled) => void recalls.push(last) }
+  const range = { ...desk.range(), reads: keptReads(origin, told, { journal, clock }) }
+  await filled(desk, new Backfills({ ranges: [range], journal, clock, random: () => 0.5 }))
+  await keptReads(origin, told, { journal, clock }).recall()
+  expect(recalls).toMatchObject([{ readAt: 0, caughtUpAt: 0 }])
+  expect(recalls[0]?.gapAt).toBeGreaterThan(START)
 })
 
 test('a window that was passed and can be read in the end is no gap', async () => {
