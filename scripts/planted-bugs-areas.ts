@@ -184,8 +184,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/history-range.ts',
-        find: 'if (keeps && JSON.stringify(read) !== JSON.stringify(known))',
-        replace: 'if (!keeps && JSON.stringify(read) !== JSON.stringify(known))',
+        find: 'if (keeps && read !== known)',
+        replace: 'if (!keeps && read !== known)',
       },
     ],
     tests: [

@@ -77,9 +77,8 @@ export class HistoryRange implements Source {
     }
     const boundaryAt = boundaryOf(options)
     const live = await this.#live()
-    const days = daysOf(this.#span)
     let known = openVersions(await versions.load())
-    checkVersions(origin, days, boundaryAt, known, live)
+    checkVersions(origin, daysOf(this.#span), boundaryAt, known, live)
     const opened = openPlace(text, origin)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
@@ -89,11 +88,12 @@ export class HistoryRange implements Source {
     const { steps, window } = this.#choose(step, opened !== undefined && same === undefined)
     try {
       for (let next = await steps.next(); !next.done;) {
-        const read = withRead(known, place, days)
+        const part = this.#cut(next.value, window)
+        const read = withRead(known, part.entries, boundaryAt)
         // Said before anything is kept of these days.
-        if (keeps && JSON.stringify(read) !== JSON.stringify(known)) await versions.save(JSON.stringify(read))
+        if (keeps && read !== known) await versions.save(JSON.stringify(read))
         known = read
-        const appended: Appended = yield this.#cut(next.value, window)
+        const appended: Appended = yield part
         next = await steps.next(appended)
       }
     } finally {

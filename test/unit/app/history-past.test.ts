@@ -318,6 +318,58 @@ test('days that were read as one version are not read as the other, by whomever 
   expect(await desk.ids()).toHaveLength(kept + 12)
 })
 
+test('days of which a backfill kept nothing are free for the other version: before what it kept, and between two', async () => {
+  const desk = await openHistoryDesk({ source: { version: 'v1', start: { kind: 'span', ms: 2 * DAY } } })
+  await desk.once()
+  const middle = FROM + 5 * DAY
+  const event = historyEvent(middle + HOUR)
+  desk.server.events = [event, historyEvent(TO + 5 * DAY + HOUR)]
+  const ran = async (version: 'v1' | 'v2', from: number, to: number) => {
+    const past = pastOf(desk, { version })
+    await past.backfill({}, { fromUs: from * 1000, toUs: to * 1000 })
+    await runUntil(desk, past, (told) => isDone(told) || told[0]?.error !== undefined)
+    const { error } = past.list()[0] ?? expect.fail()
+    if (error) await past.cancelBackfill({})
+    return error?.message
+  }
+  expect(await ran('v1', FROM, TO)).toBeUndefined()
+  expect(await ran('v1', TO + 4 * DAY, TO + 6 * DAY)).toBeUndefined()
+  const kept = await desk.ids()
+  expect(kept).toHaveLength(2)
+  const late = [FROM + HOUR, TO + 2 * DAY].map((at) => historyEvent(at))
+  desk.server.events = [...desk.server.events, ...late]
+  expect(await ran('v2', FROM, middle)).toBeUndefined()
+  expect(await ran('v2', TO, TO + 4 * DAY)).toBeUndefined()
+  expect((await desk.ids()).toSorted()).toEqual([...kept, ...late.map(idOf)].toSorted())
+  const refused = await ran('v2', FROM, TO)
+  const day = new Date(middle).toISOString().slice(0, 10)
+  expect(refused).toContain(`days from ${day} to ${day} were read as v1`)
+  expect(refused).toContain('or leave these days out')
+  expect(refused).not.toContain('--cancel')
+  expect(await ran('v1', FROM, middle)).toContain('were read as v2')
+})
+
+test.each([
+  ['one stretch', JSON.stringify({ v1: [FROM, TO], v2: null })],
+  [
+    'several',
+    JSON.stringify({
+      v1: [
+        [FROM, FROM + DAY],
+        [TO - DAY, TO],
+      ],
+      v2: [],
+    }),
+  ],
+])('what is noted of the versions of the past is held against a backfill: %s', async (_, note) => {
+  const desk = await openHistoryDesk()
+  await desk.journal.putNote('versions:acme:history.usage', note)
+  const past = pastOf(desk)
+  await past.backfill({}, { fromUs: (TO - DAY) * 1000, toUs: TO * 1000 })
+  await runUntil(desk, past, ([one]) => one?.error !== undefined)
+  expect(past.list()[0]?.error?.message).toContain('were read as v1')
+})
+
 test('live reading goes on at its interval while a backfill takes what it leaves', async () => {
   const desk = await openHistoryDesk({ limit: 5, source: { start: { kind: 'span', ms: DAY } } })
   await desk.once()
