@@ -9,7 +9,7 @@ import type { Journal } from './model/journal.ts'
 import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from './model/past.ts'
 import type { Origin } from './model/source.ts'
 import { DAY_MS } from './model/time.ts'
-import { quietly } from './ranges.ts'
+import { assertRoom, quietly, statsForPast } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { Surveys } from './surveying.ts'
 
@@ -20,8 +20,6 @@ export interface BackfillOptions {
   readonly random: Random
 }
 
-/** What of the journal's bound the past leaves to live reading, which stops when it is full. */
-const FULL_SHARE = 0.5
 /** One that ended is told on the status page so long. */
 const TOLD_MS = DAY_MS
 const NOTE = 'backfill:'
@@ -69,8 +67,12 @@ export class Backfills implements Past {
       if (this.#active(origin)) continue
       const order: Order = { v: 1, origin, ...until, begunAt: now, counts: none }
       const running = { order, cancelled: new AbortController(), error: undefined, waiting: true }
+      const before = this.#running.get(nameOf(origin))
       this.#running.set(nameOf(origin), running)
-      await this.#save(running)
+      await this.#save(running).catch((error: unknown) => {
+        this.#takeBack(running, before)
+        throw error
+      })
     }
     for (const wake of this.#wake.splice(0)) wake()
     return this.list().filter(({ origin }) => meant.some((range) => range.origin === origin))
@@ -155,7 +157,8 @@ export class Backfills implements Past {
     const watch = quietly(range.watch, {
       state: (state, error) => {
         running.waiting = state === 'waiting' || state === 'idle' || state === 'paused'
-        running.error = error ?? running.error
+        // To wait for room is no failure.
+        if (error?.code !== 'journal_full') running.error = error ?? running.error
       },
       success: () => (running.error = undefined),
       cursor: (atUs) => (order.atUs = atUs),
@@ -170,12 +173,10 @@ export class Backfills implements Past {
     const { order } = running
     return {
       cursor: async () => order.place,
-      stats: () => {
-        const stats = journal.stats()
-        return { ...stats, full: stats.full || stats.bytes >= stats.capacityBytes * FULL_SHARE }
-      },
+      stats: () => statsForPast(journal),
       append: async (part) => {
         const { cursor, ...rest } = part
+        if (part.entries.count + part.quarantined.length > 0) assertRoom(journal)
         // A read of the past says nothing of when the source was last read, but a gap is one of the source.
         const notes = reads?.notes(false, part.gaps)
         const appended = await journal.append({ ...rest, cursor: undefined, notes })
@@ -208,6 +209,15 @@ export class Backfills implements Past {
     // Cancelled meanwhile: it must not come back.
     if (this.#running.get(name) !== running) return
     await this.#options.journal.putNote(name, JSON.stringify(running.order))
+  }
+
+  /** It could not be kept, so it was not begun. */
+  #takeBack(running: Running, before: Running | undefined): void {
+    const name = nameOf(running.order.origin)
+    running.cancelled.abort(new ConnectorError('aborted', 'The backfill could not be kept'))
+    if (this.#running.get(name) !== running) return
+    if (before) this.#running.set(name, before)
+    else this.#running.delete(name)
   }
 
   #load(): Promise<void> {

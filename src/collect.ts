@@ -125,7 +125,8 @@ async function append(
     gaps,
     wanted,
     notes,
-    ...(part.void && { void: part.void }),
+    // What is told of an answer that ends badly is told again.
+    ...((part.void ?? part.fault) && { void: part.void ?? ('answer' as const) }),
   })
   watch.appended(appended)
   if (gaps > 0) watch.gap(gaps)

@@ -1,5 +1,6 @@
 // What a source must be able to do for its past to be read again, and how that is watched without disturbing what is told of its live reading.
-import type { Note } from './model/journal.ts'
+import { ConnectorError } from './model/errors.ts'
+import type { Journal, Note } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { PastSpan, Unread } from './model/past.ts'
 import type { Origin, Source } from './model/source.ts'
@@ -30,4 +31,22 @@ export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): So
     gap: (count) => watch.gap(count),
     ...told,
   }
+}
+
+/** What of the journal's bound the past leaves to live reading, which stops when it is full. */
+const FULL_SHARE = 0.5
+
+/** As what reads the past sees them. */
+export function statsForPast(journal: Pick<Journal, 'stats'>) {
+  const stats = journal.stats()
+  return { ...stats, full: stats.full || stats.bytes >= stats.capacityBytes * FULL_SHARE }
+}
+
+/** An answer may be larger than the room that was there when it was asked for. Throws ConnectorError `journal_full`. */
+export function assertRoom(journal: Pick<Journal, 'stats'>): void {
+  if (!statsForPast(journal).full) return
+  throw new ConnectorError(
+    'journal_full',
+    "Half of journal.max_bytes is in use, and the other half is live reading's: it goes on when the sinks have taken some",
+  )
 }

@@ -8,11 +8,12 @@ import type { PastSpan } from './model/past.ts'
 import type { ApiReplay, ReplayOrder, Replays } from './model/replays.ts'
 import type { Origin } from './model/source.ts'
 import { DAY_MS } from './model/time.ts'
-import { quietly } from './ranges.ts'
+import { assertRoom, quietly, statsForPast } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { nameOf, none, NOTE, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
-import { added, notesOf, sift } from './replay-page.ts'
+import { added, begun, notesOf, pageNameOf, sift } from './replay-page.ts'
+import type { Running } from './replay-page.ts'
 
 export interface ReplaysOptions {
   readonly ranges: readonly RangeReader[]
@@ -24,24 +25,13 @@ export interface ReplaysOptions {
   readonly readTo: (origin: Origin) => number | undefined
 }
 
-/** What of the journal's bound the past leaves to live reading, which stops when it is full. */
-const FULL_SHARE = 0.5
 /** One that ended is told so long. */
 const TOLD_MS = DAY_MS
 const MOST_NOTES = 10_000
 /** Of an answer with more entries, the rest comes once more where it breaks off behind them: some 50 MB remember these. */
 const MOST_MARKS = 500_000
-
-interface Running {
-  order: Order
-  readonly cancelled: AbortController
-  /** what of the page under way was sent already, by this process or the one before */
-  readonly sent: Set<string>
-  /** names of the notes that say so */
-  pages: string[]
-  error: ConnectorError | undefined
-  waiting: boolean
-}
+/** A note holds one mark at least. */
+const MOST_PAGES = MOST_MARKS + 1_000
 
 const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
@@ -66,6 +56,7 @@ export class ApiReplays implements Replays {
     this.#assertKnown(order)
     const name = nameOf(sink, origin)
     const asked = JSON.stringify(order.spans)
+    const stale = await this.#pageNotes(order)
     const active = this.#running.get(name)
     if (active && active.order.endedAt === undefined) {
       if (active.order.asked === asked) return toldOf(active.order, active)
@@ -77,8 +68,16 @@ export class ApiReplays implements Replays {
     const running = begun({
       ...{ v: 1, sink, origin, asked, spans: this.#read(order), span: 0, runAt: order.runAt, counts: none },
     })
+    running.isLoaded = true
     this.#running.set(name, running)
-    await this.#save(running)
+    try {
+      // What one before it left behind would hide entries from this one.
+      const put = [{ name, value: JSON.stringify(running.order) }]
+      await this.#options.journal.changeNotes({ drop: stale.map((note) => note.name), put })
+    } catch (error) {
+      this.#takeBack(running, active)
+      throw error
+    }
     for (const wake of this.#wake.splice(0)) wake()
     return toldOf(running.order, running)
   }
@@ -91,11 +90,15 @@ export class ApiReplays implements Replays {
   async cancelReplays(sink: string | undefined): Promise<number> {
     await this.#load()
     let count = 0
+    const { journal } = this.#options
     for (const [name, { order, cancelled, pages }] of this.#running) {
       if (order.endedAt !== undefined || (sink ?? order.sink) !== order.sink) continue
       this.#running.delete(name)
       cancelled.abort(new ConnectorError('aborted', 'The replay was cancelled'))
-      await this.#options.journal.changeNotes({ drop: [name, ...pages], put: [] })
+      await journal.changeNotes({ drop: [name, ...pages], put: [] })
+      const left = await this.#pageNotes(order)
+      if (left.length > 0 && !this.#running.has(name))
+        await journal.changeNotes({ drop: left.map((note) => note.name), put: [] })
       count++
     }
     return count
@@ -143,9 +146,11 @@ export class ApiReplays implements Replays {
         await this.#woken(signal)
         continue
       }
+      await this.#loadPages(running)
       const ended = await this.#walk(range, running, AbortSignal.any([signal, running.cancelled.signal]))
       if (!ended) continue
       running.order = { ...running.order, endedAt: this.#options.clock.now() }
+      running.error = undefined
       await this.#save(running)
       range.log.info('A replay from the API has come to its end', {
         sink: running.order.sink,
@@ -184,7 +189,8 @@ export class ApiReplays implements Replays {
     const told = quietly(range.watch, {
       state: (state, error) => {
         running.waiting = state === 'waiting' || state === 'idle' || state === 'paused'
-        running.error = error ?? running.error
+        // To wait for room is no failure.
+        if (error?.code !== 'journal_full') running.error = error ?? running.error
       },
       success: () => (running.error = undefined),
       cursor: (atUs) => (running.order = { ...running.order, atUs }),
@@ -194,10 +200,7 @@ export class ApiReplays implements Replays {
     })
     const books: Collector['journal'] = {
       cursor: async () => running.order.place,
-      stats: () => {
-        const stats = journal.stats()
-        return { ...stats, full: stats.full || stats.bytes >= stats.capacityBytes * FULL_SHARE }
-      },
+      stats: () => statsForPast(journal),
       append: (part) => this.#resend(running, range, span, part),
     }
     return {
@@ -226,34 +229,58 @@ export class ApiReplays implements Replays {
         read: seen.fresh.length + seen.malformed,
         sent: entries.count,
         filtered: seen.fresh.length - entries.count,
-        unknown: known.filter((one) => one === 0).length,
+        unknown: known.filter((one) => one !== 1).length,
         malformed: seen.malformed,
         gaps: part.gaps,
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
-      ...(part.void === undefined ? {} : { voided: true as const }),
+      // Of an answer of which nothing was told nothing can come again.
+      ...(part.void && running.sent.size + seen.marks.length > 0 ? { voided: true as const } : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
-    const pages = isWhole ? [] : [...running.pages, this.#pageName(running)]
-    const marks = running.sent.size < MOST_MARKS ? seen.marks : []
-    const notes = notesOf(running, next, pages, marks)
+    const marks = !isWhole && running.sent.size < MOST_MARKS ? seen.marks : []
+    const page = marks.length === 0 ? undefined : pageNameOf(running)
+    const notes = notesOf(next, isWhole ? running.pages : [], page, marks)
+    if (entries.count > 0) assertRoom(journal)
     this.#assertCurrent(running)
     await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
     running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
-    running.pages = pages
-    if (pages.length === 0) running.sent.clear()
-    else for (const mark of marks) running.sent.add(mark)
+    if (isWhole) {
+      running.pages = []
+      running.sent.clear()
+    } else if (page !== undefined) running.pages.push(page)
+    for (const mark of marks) running.sent.add(mark)
     return nothing
   }
 
   /** One that was cancelled meanwhile must not come back. */
-  #assertCurrent({ order }: Running): void {
-    const current = this.#running.get(nameOf(order.sink, order.origin))
-    if (current?.order.runAt !== order.runAt) throw new ConnectorError('aborted', 'The replay was cancelled')
+  #assertCurrent(running: Running): void {
+    const { sink, origin } = running.order
+    if (this.#running.get(nameOf(sink, origin)) !== running)
+      throw new ConnectorError('aborted', 'The replay was cancelled')
   }
 
-  #pageName({ order, pages }: Running): string {
-    return `${pagePrefix(order.sink, order.origin)}${String(pages.length).padStart(6, '0')}`
+  /** It could not be kept, so it was not begun. */
+  #takeBack(running: Running, before: Running | undefined): void {
+    const { sink, origin } = running.order
+    const name = nameOf(sink, origin)
+    running.cancelled.abort(new ConnectorError('aborted', 'The replay could not be kept'))
+    if (this.#running.get(name) !== running) return
+    if (before) this.#running.set(name, before)
+    else this.#running.delete(name)
+  }
+
+  #pageNotes({ sink, origin }: Pick<Order, 'sink' | 'origin'>) {
+    return this.#options.journal.notes(pagePrefix(sink, origin), MOST_PAGES)
+  }
+
+  async #loadPages(running: Running): Promise<void> {
+    if (running.isLoaded) return
+    for (const { name, value } of await this.#pageNotes(running.order)) {
+      running.pages.push(name)
+      for (const mark of readPageNote(value)) running.sent.add(mark)
+    }
+    running.isLoaded = true
   }
 
   #next(origin: Origin): Running | undefined {
@@ -282,12 +309,7 @@ export class ApiReplays implements Replays {
       const range = order && ranges.find(({ origin }) => isSame(origin, order.origin))
       // Of a source or a sink that is switched off just now: it waits in the journal.
       if (!order || !range || !sinks.includes(order.sink)) continue
-      const running = begun(order)
-      for (const page of await journal.notes(pagePrefix(order.sink, order.origin), MOST_NOTES)) {
-        running.pages.push(page.name)
-        for (const mark of readPageNote(page.value)) running.sent.add(mark)
-      }
-      this.#running.set(name, running)
+      this.#running.set(name, begun(order))
     }
   }
 
@@ -302,8 +324,3 @@ export class ApiReplays implements Replays {
     })
   }
 }
-
-const begun = (order: Order): Running => ({
-  ...{ order, cancelled: new AbortController(), sent: new Set<string>(), pages: [], error: undefined },
-  waiting: true,
-})

@@ -96,7 +96,8 @@ function countsText({ counts }: ApiReplay): string {
   const number = (count: number) => count.toLocaleString('en-US')
   const { read, sent, filtered, unknown, malformed, gaps } = counts
   const told = `${number(read)} read, ${number(sent)} put at the journal's end as a replay, ${number(filtered)} filtered, ${number(malformed)} malformed`
-  const never = unknown === 0 ? '' : `; ${number(unknown)} of them the journal does not know`
+  const never =
+    unknown === 0 ? '' : `; ${number(unknown)} of them the journal does not know, or not with this content`
   return `${told}${never}${gaps === 0 ? '' : `; ${countText(gaps, 'possible gaps')}: entries there may be missing`}`
 }
 
@@ -118,5 +119,5 @@ function adviceText({ counts, origin, spans }: ApiReplay): string {
   const last = spans.at(-1)
   if (counts.unknown === 0 || !first || !last) return ''
   const span = `--workspace ${origin.workspace} --from ${secondText(first.fromUs / 1000)} --to ${secondText(Math.ceil(last.toUs / 1e6) * 1000)}`
-  return `auditferry: ${countText(counts.unknown, 'entries')} of ${plain(`${origin.workspace} ${origin.source}`)} were sent that the journal does not know: never read, of a type that was not wanted then, or older than journal.keep_keys. Other sinks may lack them: auditferry reconcile ${span} tells, auditferry backfill ${span} delivers what is not known to every sink\n`
+  return `auditferry: ${countText(counts.unknown, 'entries')} of ${plain(`${origin.workspace} ${origin.source}`)} were sent that the journal does not know, or not with this content: never read, of a type that was not wanted then, changed since, or older than journal.keep_keys. Other sinks may lack them: auditferry reconcile ${span} tells, auditferry backfill ${span} delivers what is not known to every sink\n`
 }

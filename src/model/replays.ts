@@ -20,7 +20,7 @@ export interface ReplayCounts {
   readonly sent: number
   /** of types that the workspace does not want */
   readonly filtered: number
-  /** of the sent: what the journal does not know, so that other sinks may lack it too */
+  /** of the sent: what the journal does not know, or knows with other content, so that other sinks may lack it too */
   readonly unknown: number
   /** no entries: not sent */
   readonly malformed: number

@@ -31,6 +31,27 @@ function pastOf(
   return new Backfills({ ranges: [desk.range(more)], journal, clock: desk.clock, random: () => 0.5 })
 }
 
+const ORDER = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 } as const
+
+function replaysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}): ApiReplays {
+  const options = { sinks: ['archive'], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
+  return new ApiReplays({ ...options, ranges: [desk.range(more)], readTo: () => undefined })
+}
+
+/** Begun and run to its end. */
+async function sentAgain(desk: HistoryDesk, replays: ApiReplays): Promise<void> {
+  await replays.begin(ORDER)
+  const stop = new AbortController()
+  const running = replays.run(stop.signal)
+  for (let turn = 0; replays.list()[0]?.endedAt === undefined; turn++) {
+    if (turn > 20_000) throw new Error('no end')
+    await settled()
+    desk.clock.advance(desk.clock.now() + SECOND)
+  }
+  stop.abort()
+  await driven(desk.clock, running)
+}
+
 /** Events every `stepMs` from a day before the span to a day after it, its ends among them. */
 const around = (stepMs: number, make: (at: number) => HistoryEvent = historyEvent) =>
   eventsFrom(make, FROM - DAY, (12 * DAY) / stepMs, stepMs)
@@ -386,6 +407,19 @@ test('live reading goes on at its interval while a backfill takes what it leaves
     expect(asked.filter(({ at }) => at >= from && at < from + MINUTE).length).toBeLessThanOrEqual(5)
 })
 
+test('a replay counts what has changed since it was read as not known: other sinks have it as it was', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, rereadMs: 0 } })
+  desk.server.events = around(6 * HOUR)
+  await desk.once()
+  const [one, ...rest] = within(desk.server.events)
+  const first = one ?? expect.fail()
+  const changed = historyEvent(first.at, { id: idOf(first), fields: { feedback: 'helpful' } })
+  desk.server.events = [changed, ...rest]
+  const replays = replaysOf(desk)
+  await sentAgain(desk, replays)
+  expect(replays.list()[0]?.counts).toMatchObject({ sent: 40, unknown: 1 })
+})
+
 test.each([
   ['in one go', Infinity],
   ['over a restart in each turn', 1],
@@ -404,10 +438,8 @@ test.each([
       },
     })
     desk.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(120_000) } }))
-    const options = { sinks: ['archive'], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
-    const open = () => new ApiReplays({ ...options, ranges: [desk.range()], readTo: () => undefined })
-    let replays = open()
-    await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
+    let replays = replaysOf(desk)
+    await replays.begin(ORDER)
     let stop = new AbortController()
     let running = replays.run(stop.signal)
     for (let turn = 1; replays.list()[0]?.endedAt === undefined; turn++) {
@@ -418,7 +450,7 @@ test.each([
       stop.abort()
       await driven(desk.clock, running)
       stop = new AbortController()
-      replays = open()
+      replays = replaysOf(desk)
       running = replays.run(stop.signal)
       await settled()
     }
@@ -428,8 +460,9 @@ test.each([
     const sent = await desk.ids()
     expect(new Set(sent)).toEqual(new Set(wanted))
     expect(sent).toHaveLength(wanted.length)
-    const { counts } = replays.list()[0] ?? expect.fail()
+    const { counts, error } = replays.list()[0] ?? expect.fail()
     expect(counts).toMatchObject({ sent: wanted.length, unknown: wanted.length })
     expect(counts.gaps).toBeGreaterThan(0)
+    expect(error).toBeUndefined()
   },
 )

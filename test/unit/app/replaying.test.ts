@@ -1,7 +1,8 @@
 // Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
 import { expect, test } from 'vitest'
+import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
-import { statusOf } from '../../../src/replay-order.ts'
+import { markOf, statusOf } from '../../../src/replay-order.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
 import { fillPast, idsIn, SPAN, TODAY } from './backfill-stand.ts'
@@ -53,11 +54,7 @@ test('it goes on after a restart where it stood, and nothing comes twice', async
 test.each([1, 2, 3])(
   'a page that is broken off by death after %i of its parts is read again, and none of its entries comes twice',
   async (parts) => {
-    const desk = await openDesk({ switches: { huge_bytes: 12_000 } })
-    for (let i = 0; i < 1_500; i++)
-      desk.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
-    await desk.drain()
-    await forget(desk)
+    const desk = await openHugeDesk()
     let landed = 0
     const dying = changed(desk.journal, 'resend', (target) => async (again) => {
       if (landed++ >= parts) throw new Error('death')
@@ -77,6 +74,66 @@ test.each([1, 2, 3])(
     expect(await desk.journal.notes('replay-page:', 10)).toEqual([])
   },
 )
+
+test.each([
+  ['once', [2]],
+  ['until it is asked for in smaller pieces', [2, 3, 4]],
+])(
+  'a page of which parts were sent and whose answer then breaks off is read again, and none of its entries comes twice: %s',
+  async (_, nth) => {
+    const desk = await openHugeDesk(24_000)
+    breakOff(desk, nth)
+    const replays = replaysOf(desk)
+    await replays.begin(ORDER)
+    await runUntil(desk, replays, isDone)
+    expect(desk.asked().flatMap(({ faults }) => faults)).toEqual(nth.map(() => 'truncated'))
+    expect(await desk.ids()).toEqual(inOrder(desk))
+    expect(counts(replays.list())).toMatchObject({ read: 1_500, sent: 1_500, gaps: 0 })
+    expect(await desk.journal.notes('replay-page:', 10)).toEqual([])
+  },
+)
+
+test('only what was sent is noted, and after a restart in the middle of a broken page it is known', async () => {
+  const desk = await openHugeDesk(24_000)
+  breakOff(desk, [2, 3, 4])
+  const notes: Note[] = []
+  const journal = changed(desk.journal, 'resend', (target) => async (again) => {
+    notes.push(...again.notes.put.filter(({ name }) => name.startsWith('replay-page:')))
+    await target.resend(again)
+  })
+  const first = replaysOf(desk, { journal })
+  await first.begin(ORDER)
+  await runUntil(desk, first, (told) => (counts(told)?.read ?? 0) > 0)
+  const second = replaysOf(desk, { journal })
+  await second.replays()
+  await runUntil(desk, second, isDone)
+  expect(await desk.ids()).toEqual(inOrder(desk))
+  // Each by a name of its own, and none where a part showed nothing new.
+  expect(notes.length).toBeGreaterThan(1)
+  expect(new Set(notes.map(({ name }) => name)).size).toBe(notes.length)
+  expect(notes.map(({ value }) => value)).not.toContain('')
+})
+
+test('what a replay before it left behind hides nothing from the next one', async () => {
+  const desk = await openReadDesk({}, 500)
+  const first = replaysOf(desk)
+  await first.begin(ORDER)
+  await runUntil(desk, first, isDone)
+  const batch = await desk.journal.take('archive', everything)
+  const marks = batch?.runs.flatMap(({ entries }) =>
+    Array.from({ length: entries.count }, (_, i) => markOf(entries, i)),
+  )
+  await forget(desk)
+  await desk.journal.putNote('replay-page:archive:acme:audit:000007', marks?.join('') ?? '')
+  const second = replaysOf(desk)
+  await second.begin({ ...ORDER, runAt: 78_000 })
+  expect(await desk.journal.notes('replay-page:', 10)).toHaveLength(0)
+  // Not from the journal's notes either, after a restart.
+  const third = replaysOf(desk)
+  await third.replays()
+  await runUntil(desk, third, isDone)
+  expect(await desk.ids()).toEqual(inOrder(desk))
+})
 
 test('what the daemon never saw is sent, counted, and stays new to live reading', async () => {
   const desk = await openReadDesk({}, 500)
@@ -174,6 +231,62 @@ test('half of the journal is left to live reading: it waits there and goes on wh
   expect(counts(next.list())?.sent).toBe(idsIn(desk, SPAN).length)
 })
 
+test('an answer that is larger than what is left stops at half of the journal too, and goes on with nothing twice', async () => {
+  const desk = await openHugeDesk(24_000)
+  let put = 0
+  let most = 0
+  let capacityBytes = 8e6
+  const resending = changed(desk.journal, 'resend', (target) => async (again) => {
+    most = Math.max(most, put)
+    for (let i = 0; i < again.entries.count; i++) put += again.entries.raw(i).length
+    await target.resend(again)
+  })
+  const journal = changed(resending, 'stats', (target) => () => ({
+    ...{ ...target.stats(), bytes: put, capacityBytes },
+  }))
+  const replays = replaysOf(desk, { journal })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
+  expect(most).toBeLessThan(capacityBytes / 2)
+  expect(replays.list()[0]).toMatchObject({ endedAt: undefined, waiting: true, error: undefined })
+  capacityBytes = 1e9
+  await runUntil(desk, replays, isDone)
+  expect(await desk.ids()).toEqual(inOrder(desk))
+})
+
+test('an order that could not be kept was not begun', async () => {
+  const desk = await openReadDesk({}, 10)
+  let failing = true
+  const journal = changed(desk.journal, 'changeNotes', (target) => async (change) => {
+    if (failing) throw new Error('no room')
+    await target.changeNotes(change)
+  })
+  const replays = replaysOf(desk, { journal })
+  await expect(replays.begin(ORDER)).rejects.toThrow('no room')
+  expect(replays.list()).toEqual([])
+  failing = false
+  await replays.begin({ ...ORDER, runAt: 78_000 })
+  await runUntil(desk, replays, isDone)
+  expect(replays.list()[0]?.runAt).toBe(78_000)
+})
+
+test('one begun again at the very instant at which its like was cancelled has none of its pages', async () => {
+  const desk = await openReadDesk({}, 2_000)
+  let landing = false
+  const journal = changed(desk.journal, 'known', (target) => async (of, entries) => {
+    const known = await target.known(of, entries)
+    if (landing || entries.count === 0) return known
+    landing = true
+    await replays.cancelReplays('archive')
+    await replays.begin(ORDER)
+    return known
+  })
+  const replays = replaysOf(desk, { journal })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, isDone)
+  expect(await desk.ids()).toEqual(inOrder(desk))
+})
+
 test('a key that is refused is told, tried again, and the replay goes on when it is good', async () => {
   const desk = await openReadDesk({}, 100)
   desk.mock.setFault('unauthorized', 1)
@@ -194,6 +307,21 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}'])(
     expect(await replaysOf(desk).replays()).toEqual([])
   },
 )
+
+/** Two pages of the past, each an answer that comes in parts. */
+async function openHugeDesk(entryBytes = 12_000): Promise<Desk> {
+  const desk = await openDesk({ switches: { huge_bytes: entryBytes } })
+  for (let i = 0; i < 1_500; i++) desk.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
+  await desk.drain()
+  await forget(desk)
+  return desk
+}
+
+/** The answers with these numbers, from now on, end in the middle. */
+function breakOff(desk: Desk, numbers: readonly number[]): void {
+  const before = desk.asked().length
+  desk.mock.setFault('truncated', { nth: numbers.map((number) => before + number) })
+}
 
 function inOrder(desk: Desk): string[] {
   const within = desk.mock.entries().filter(({ atUs }) => atUs >= SPAN.fromUs && atUs < SPAN.toUs)
