@@ -38,7 +38,9 @@ const journal = () =>
       .describe('How long a known id is known.'),
     keep_settled: sizeFrom(0, '0B')
       .prefault('256MiB')
-      .describe('Delivered chunks that are kept for replay; a sink that is new begins with them.'),
+      .describe(
+        'Delivered chunks that are kept for replay, what a replay sent again among them; a sink that is new begins with them.',
+      ),
     limits: limits().prefault({}).describe('What an entry may be like at most.'),
   })
 

@@ -34,7 +34,7 @@ export function preparePrune(db: Database) {
   }
 }
 
-/** The oldest chunks that all sinks have settled, as far as what is kept of such exceeds its bound. */
+/** The oldest chunks that all sinks have settled, as far as what is kept of such exceeds its bound: what was sent again counts like the rest. */
 function dropChunks(
   { ledger, shelf, keepSettledBytes, transactions }: Core,
   statements: PruneStatements,

@@ -250,8 +250,8 @@ export interface FindingRecord {
 }
 
 /**
- * One transaction a method: it lands whole or not at all. Throws ConnectorError `journal_full` (append only: nothing of
- * the part is kept), `disk_full`, `disk_failed`, `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
+ * One transaction a method: it lands whole or not at all. Throws ConnectorError `journal_full` (append,
+ * replay and resend: nothing of it is kept), `disk_full`, `disk_failed`, `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
  */
 export interface Journal extends Books {
   cursor(origin: Origin): Promise<Cursor | undefined>

@@ -97,7 +97,7 @@ export interface Past {
    * `misconfigured` where there is none to read, or one over another span is under way.
    */
   backfill(choice: PastChoice, span: PastSpan): Promise<readonly Backfill[]>
-  /** Under way, and the last one of each source. */
+  /** Under way, and those that ended within the last day: of each source one. */
   backfills(): Promise<readonly Backfill[]>
   /** Ends those under way; what they read stays. Returns how many. */
   cancelBackfill(choice: PastChoice): Promise<number>

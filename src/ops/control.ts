@@ -58,10 +58,14 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
       return { status: 500, body: { code: error.code, message: error.message } }
     if (error instanceof z.ZodError || error instanceof SyntaxError)
       return { status: 400, body: { message: 'the question is malformed' } }
+    const cause = error instanceof Error ? error.cause : undefined
+    // Our own errors have words that may be read; anybody else's may quote content.
     options.log.error('A command could not be answered', {
+      question: `${request.method ?? ''} ${request.url ?? ''}`,
       error: error instanceof Error ? error.name : 'unknown',
+      ...(cause instanceof ConnectorError && { code: cause.code, cause: cause.message }),
     })
-    return { status: 500, body: { message: 'the daemon could not answer; its log says more' } }
+    return { status: 500, body: { message: 'the daemon could not answer; its log names the fault' } }
   }
 }
 
@@ -104,7 +108,8 @@ export async function openControl(options: ControlOptions): Promise<Control> {
   const { journalPath, log } = options
   const without: Control = { close: () => Promise.resolve() }
   const path = controlPath(journalPath)
-  const lost = 'the commands status, dead-letters and quarantine cannot reach this daemon'
+  const lost =
+    'no command can reach this daemon: status, dead-letters, quarantine, replay, backfill, reconcile, tap'
   if (path === undefined) {
     log.warn('There is no control socket: the path of the journal is too long for one', { journalPath, lost })
     return without

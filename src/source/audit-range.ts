@@ -1,4 +1,4 @@
-// A span of the audit log's past, page by page: what `backfill` and `reconcile` read. Its place is its own; the live cursor is not touched.
+// A span of the audit log's past, page by page: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is not touched.
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'

@@ -1,4 +1,4 @@
-// A span of the history's past, window by window: what `backfill` and `reconcile` read. Its place is its own; the live cursor is only looked at.
+// A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
 import { Entries } from '../model/entries.ts'
 import type { Appended } from '../model/journal.ts'
 import type { PastSpan } from '../model/past.ts'

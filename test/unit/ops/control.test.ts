@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { DeadLetterQuery } from '../../../src/model/journal.ts'
-import type { Log } from '../../../src/model/log.ts'
+import type { Log, LogFields } from '../../../src/model/log.ts'
 import { connectControl } from '../../../src/ops/control-client.ts'
 import { controlPath, openControl } from '../../../src/ops/control.ts'
 import type { Control } from '../../../src/ops/control.ts'
@@ -19,12 +19,17 @@ import { openHouse, settle } from './board-fixture.ts'
 let folder = ''
 const opened: Control[] = []
 const warnings: string[] = []
-const say = (sentence: string) => void warnings.push(sentence)
+const told: (LogFields | undefined)[] = []
+const say = (sentence: string, fields?: LogFields) => {
+  warnings.push(sentence)
+  told.push(fields)
+}
 const log: Log = { debug: say, info: say, warn: say, error: say, with: () => log }
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'control-'))
   warnings.length = 0
+  told.length = 0
 })
 afterEach(async () => {
   for (const control of opened.splice(0)) await control.close()
@@ -48,7 +53,7 @@ const journal: ControlOptions['journal'] = {
   owed: async () => ({ rows: [], through: 0, more: false }),
   shelved: async () => ({ rows: [], through: 0, more: false }),
   quarantinedRaw: async () => {
-    throw new TypeError('inner words')
+    throw new TypeError('inner words', { cause: new ConnectorError('disk_failed', 'the disk fails') })
   },
 }
 
@@ -138,4 +143,6 @@ test('what it does not know or cannot read is refused without inner words', asyn
   const failed = await ask(socket, 'POST', '/quarantine/raw', '{"id":1}')
   expect(failed.status).toBe(500)
   expect(failed.text).not.toContain('inner')
+  const named = { question: 'POST /quarantine/raw', error: 'TypeError' }
+  expect(told).toEqual([{ ...named, code: 'disk_failed', cause: 'the disk fails' }])
 })
