@@ -184,8 +184,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/history-range.ts',
-        find: 'if (keeps && read !== known)',
-        replace: 'if (!keeps && read !== known)',
+        find: "if (use === 'keep' && read !== known)",
+        replace: "if (use !== 'keep' && read !== known)",
       },
     ],
     tests: [

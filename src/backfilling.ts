@@ -163,7 +163,7 @@ export class Backfills implements Past {
       success: () => (running.error = undefined),
       cursor: (atUs) => (order.atUs = atUs),
     })
-    const source = range.open(order, watch, true)
+    const source = range.open(order, watch, 'keep')
     return { source, watch, log, clock, random, wanted, once: true, journal: this.#books(range, running) }
   }
 

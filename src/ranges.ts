@@ -2,7 +2,7 @@
 import { ConnectorError } from './model/errors.ts'
 import type { Journal, Note } from './model/journal.ts'
 import type { Log } from './model/log.ts'
-import type { PastSpan, Unread } from './model/past.ts'
+import type { PastSpan, PastUse, Unread } from './model/past.ts'
 import type { Origin, Source } from './model/source.ts'
 import { silentWatch } from './model/watch.ts'
 import type { SourceWatch } from './model/watch.ts'
@@ -15,8 +15,8 @@ export interface RangeReader {
   readonly wanted: (type: string) => boolean
   /** where it is kept when the source last had a gap; absent: nowhere */
   readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
-  /** Reads the span once; the cursor of its parts is a place in that span. `keeps`: what it shows goes into the journal. */
-  open(span: PastSpan, watch: SourceWatch, keeps: boolean): Source
+  /** Reads the span once; the cursor of its parts is a place in that span. */
+  open(span: PastSpan, watch: SourceWatch, use: PastUse): Source
   /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */
   readonly unread: (place: string | undefined) => readonly Unread[] | undefined
 }

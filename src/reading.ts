@@ -242,11 +242,11 @@ function historyRange(
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
   return {
     ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
-    open: ({ fromUs, toUs: endUs }, watch, keeps) => {
+    open: ({ fromUs, toUs: endUs }, watch, use) => {
       const client = access.client(origin.source, watch)
       const toUs = Math.min(endUs, outside.clock.now() * 1000)
       const live = () => journal.cursor(origin)
-      return new HistoryRange({ ...common, client, watch, fromUs, toUs, keeps, live, versions })
+      return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })
     },
     unread: (place) => unreadOf(openPlace(place, origin)),
   }

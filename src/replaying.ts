@@ -204,7 +204,7 @@ export class ApiReplays implements Replays {
       append: (part) => this.#resend(running, range, span, part),
     }
     return {
-      source: range.open(span, told, false),
+      source: range.open(span, told, 'send'),
       watch: told,
       log,
       clock,

@@ -1,7 +1,7 @@
 // A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
 import { Entries } from '../model/entries.ts'
 import type { Appended } from '../model/journal.ts'
-import type { PastSpan } from '../model/past.ts'
+import type { PastSpan, PastUse } from '../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
@@ -39,8 +39,8 @@ export interface HistoryRangeOptions extends Omit<
   /** as live reading left it: what it learned of this API, and which days it read as which version */
   live(): Promise<Cursor | undefined>
   readonly versions: VersionStore
-  /** False: nothing is kept, and each entry is told once, with the window that is its own. */
-  readonly keeps: boolean
+  /** Where nothing is kept, each entry is told once, with the window that is its own. */
+  readonly use: PastUse
 }
 
 interface RangeStep extends Step {
@@ -70,7 +70,7 @@ export class HistoryRange implements Source {
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
-    const { clock, origin, watch, versions, keeps } = this.#options
+    const { clock, origin, watch, versions, use } = this.#options
     const options: HistoryOptions = {
       ...this.#options,
       ...{ intervalMs: 0, rereadMs: 0, once: true, start: { kind: 'time', atUs: this.#span.fromUs } },
@@ -91,7 +91,7 @@ export class HistoryRange implements Source {
         const part = this.#cut(next.value, window)
         const read = withRead(known, part.entries, boundaryAt)
         // Said before anything is kept of these days.
-        if (keeps && read !== known) await versions.save(JSON.stringify(read))
+        if (use === 'keep' && read !== known) await versions.save(JSON.stringify(read))
         known = read
         const appended: Appended = yield part
         next = await steps.next(appended)
@@ -145,8 +145,8 @@ export class HistoryRange implements Source {
     const { pending } = reading
     if (reading.error) yield* failed(step, task, window, reading)
     else if (reading.leftOut > 0) {
-      // From here on whole days are read, and what was told of parts of them would be told again.
-      if (!this.#options.keeps) beginAgain()
+      // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
+      if (this.#options.use === false) beginAgain()
       yield { ...readInDays(step, pending), void: 'walk' }
     } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
       beginAgain()
@@ -159,9 +159,9 @@ export class HistoryRange implements Source {
   }
 
   #cut(part: Part, window: Window | undefined): Part {
-    const { keeps, toUs } = this.#options
+    const { use, toUs } = this.#options
     const entries = part.entries.between(-Infinity, toUs)
-    if (keeps) return { ...part, entries }
+    if (use === 'keep') return { ...part, entries }
     // What stays unread is told with the place.
     const told = { ...part, gaps: 0 }
     if (!window) return { ...told, entries: Entries.none, quarantined: [] }

@@ -407,6 +407,18 @@ test('live reading goes on at its interval while a backfill takes what it leaves
     expect(asked.filter(({ at }) => at >= from && at < from + MINUTE).length).toBeLessThanOrEqual(5)
 })
 
+test('rows without times that come late in a replay do not send the days before them again', async () => {
+  const v1 = { version: 'v1' } as const
+  const desk = await openHistoryDesk({ source: { ...v1, start: { kind: 'span', ms: 2 * DAY } } })
+  desk.server.events = [...around(HOUR), historyEvent(TO - 3 * HOUR, { timeless: true })]
+  const replays = replaysOf(desk, v1)
+  await sentAgain(desk, replays)
+  const rows = within(desk.server.events).length
+  expect(await desk.ids()).toHaveLength(rows)
+  expect(replays.list()[0]?.counts).toMatchObject({ read: rows, sent: rows, gaps: 0 })
+  expect(await desk.journal.note('versions:acme:history.usage')).toBeUndefined()
+})
+
 test('a replay counts what has changed since it was read as not known: other sinks have it as it was', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, rereadMs: 0 } })
   desk.server.events = around(6 * HOUR)

@@ -102,8 +102,8 @@ export class HistoryDesk {
     }
     return {
       ...{ origin, watch, log, wanted: () => true },
-      open: (span, quiet, keeps) =>
-        new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, keeps }),
+      open: (span, quiet, use) =>
+        new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, use }),
       unread: (place) => unreadOf(openPlace(place, origin)),
     }
   }
