@@ -4,7 +4,7 @@ import { hostPort } from '../model/socket.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
-import { countText, sizeText, spanText } from '../ops/status.ts'
+import { countText, noDelivery, sizeText, spanText } from '../ops/status.ts'
 import type { FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
@@ -92,8 +92,8 @@ function isOf({ sinks, workspaces }: Config, report: Partial<StatusReport>): rep
 export function statusText(report: StatusReport, colours = false): string {
   const paint = colours ? painted : undefined
   const now = Date.parse(report.reported_at)
-  const ago = (instant: string | null) =>
-    instant === null ? 'never' : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
+  const ago: Ago = (instant, absent = 'never') =>
+    instant === null ? absent : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
   const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
   return [
     `${plain(report.sentence)}\n`,
@@ -116,7 +116,7 @@ const painted: Paint = (padded, text) => {
   return colour === undefined ? padded : `\u001b[${colour}m${padded}\u001b[0m`
 }
 
-type Ago = (instant: string | null) => string
+type Ago = (instant: string | null, absent?: string) => string
 
 const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
 
@@ -142,7 +142,7 @@ function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): str
 
 function sinkLines(sinks: readonly SinkStatus[], ago: Ago, paint?: Paint): string {
   const rows = sinks.map((sink) => [
-    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at)],
+    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at, noDelivery)],
     ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
   ])
   const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']

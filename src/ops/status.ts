@@ -48,6 +48,9 @@ export interface WorkspaceStatus {
   readonly budget?: readonly BudgetStatus[]
 }
 
+/** When a sink last took something is not kept over a restart: here null is not never. */
+export const noDelivery = 'none since start'
+
 export interface SinkStatus {
   readonly name: string
   readonly type: string
@@ -55,6 +58,7 @@ export interface SinkStatus {
   readonly state: SinkState
   readonly owed_entries: number
   readonly lag_seconds: number
+  /** since this process started; before that nobody kept it */
   readonly last_success_at: Instant
   /** since this process started */
   readonly accepted_entries: number
@@ -230,7 +234,7 @@ function calmClause(report: Told): string {
       .map(({ last_success_at }) => last_success_at ?? '')
       .toSorted()
       .at(-1) ?? ''
-  if (last === '') return 'All caught up, nothing to deliver yet'
+  if (last === '') return 'All caught up, nothing to deliver since the start'
   return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
 }
 

@@ -8,6 +8,7 @@ import type {
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
+import { noDelivery } from '../status.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -129,7 +130,7 @@ function sinkRow(sink: SinkStatus, now: number): Row {
     cells: [
       stateHtml(sink.state),
       escapeHtml(sink.assurance),
-      agoHtml(sink.last_success_at, now),
+      agoHtml(sink.last_success_at, now, noDelivery),
       lagHtml(sink.lag_seconds),
       countHtml(sink.owed_entries),
       countHtml(sink.accepted_entries),

@@ -25,8 +25,8 @@ export const countHtml = (count: number): string => count.toLocaleString('en-US'
 /** Nothing to see is said softly, anything else is not. */
 export const zeroIsWell = (count: number): string => (count === 0 ? soft('0') : warn(countHtml(count)))
 
-export function agoHtml(instant: string | null, now: number): string {
-  if (instant === null) return soft('never')
+export function agoHtml(instant: string | null, now: number, absent = 'never'): string {
+  if (instant === null) return soft(absent)
   const seconds = Math.max(0, (now - Date.parse(instant)) / 1000)
   return `<time datetime="${escapeHtml(instant)}">${unbroken(spanText(seconds))} ago</time>`
 }

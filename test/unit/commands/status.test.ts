@@ -66,6 +66,15 @@ test('a source that is held: exit 1', async () => {
   expect(await ask()).toBe(1)
 })
 
+test('a sink that took nothing since the start is not told as one that never did', async () => {
+  const house = await startDaemon()
+  house.board.sink('later', 'file', 'stored')
+  await ask()
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/^later +file +stored +starting +none since start /m)
+  expect(stdout).not.toContain('never')
+})
+
 test('--json is the report itself', async () => {
   const { board } = await startDaemon()
   expect(await ask(true)).toBe(0)

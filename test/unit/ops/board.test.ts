@@ -182,8 +182,10 @@ describe('/status', () => {
     expect(sentence()).toBe('acme audit waits for its next read')
     house.source.state('reading')
     expect(sentence()).toBe('acme audit is reading')
+    house.source.caughtUp()
+    expect(sentence()).toBe('All caught up, nothing to deliver since the start')
     settle(house)
-    expect(sentence()).toMatch(/^All caught up/)
+    expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
   it('a finding is told by its entry and its time, by nobody’s name', () => {

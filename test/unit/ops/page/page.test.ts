@@ -208,6 +208,12 @@ describe('the status page', () => {
     expect(withoutCode(page)).not.toMatch(/NaN|undefined|Infinity/)
     expect(textOf(page)).toContain('never')
   })
+
+  it('says of a sink without a delivery that it speaks of this start alone', () => {
+    const page = textOf(renderPage(withSink({ last_success_at: null })))
+    expect(page).toContain('none since start')
+    expect(page).not.toContain('never')
+  })
 })
 
 const evil = `<script>alert(1)</script><img src=x onerror="alert('1')">&"'\u202e]]>--></main>`
