@@ -4,6 +4,7 @@ import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Appended, Journal } from './model/journal.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
+import { isSameOrigin } from './model/source.ts'
 import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
 import { quietly } from './ranges.ts'
@@ -48,10 +49,7 @@ export class Surveys {
 
   async step(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
-    const range = ranges.find(
-      ({ origin: { workspace, source } }) =>
-        workspace === query.origin.workspace && source === query.origin.source,
-    )
+    const range = ranges.find(({ origin }) => isSameOrigin(origin, query.origin))
     if (!range)
       throw new ConnectorError(
         'misconfigured',

@@ -4,7 +4,7 @@ import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Backfill, PastChoice, PastSpan, Unread } from '../model/past.ts'
-import { sourceNames } from '../model/source.ts'
+import { isSameOrigin, sourceNames } from '../model/source.ts'
 import type { SourceName } from '../model/source.ts'
 import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
@@ -150,10 +150,7 @@ function orUndefined(error: unknown): undefined {
 /** The same one as it stands now; one that is no longer there was cancelled. */
 function find(heard: readonly Backfill[], one: Backfill): Backfill {
   const same = heard.find(
-    ({ origin, begunAt }) =>
-      begunAt === one.begunAt &&
-      origin.workspace === one.origin.workspace &&
-      origin.source === one.origin.source,
+    ({ origin, begunAt }) => begunAt === one.begunAt && isSameOrigin(origin, one.origin),
   )
   const gone = { code: 'aborted', message: 'it was cancelled; what it read stays' } as const
   return same ?? { ...one, endedAt: one.begunAt, error: gone }

@@ -1,6 +1,7 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { Balance, BalanceRow, DayRange } from '../model/balance.ts'
 import type { SurveyDay, Unread } from '../model/past.ts'
+import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { DAY_MS, dayStart, dayText, isoFromUs } from '../model/time.ts'
 import type { Walked } from './reconcile-walk.ts'
@@ -80,7 +81,6 @@ export interface Findings {
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()
-const isSame = (a: Origin, b: Origin) => a.workspace === b.workspace && a.source === b.source
 
 export function reportOf(findings: Findings): ReconcileReport {
   const { days, nowMs, walked, keysSinceMs, instance } = findings
@@ -121,7 +121,7 @@ function readRows(findings: Findings, { origin, days }: Walked): ReadRow[] {
 
 function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyDay): ReadRow {
   const { balance, nowMs, keysSinceMs } = findings
-  const books = balance.kept.find((row) => row.day === day && isSame(row.origin, origin))
+  const books = balance.kept.find((row) => row.day === day && isSameOrigin(row.origin, origin))
   const kept = books?.kept ?? 0
   // Where nothing is unknown, each was looked up and found.
   const byKeys = day * DAY_MS >= keysSinceMs || counts.unknown === 0

@@ -11,6 +11,7 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Past, PastSpan } from '../model/past.ts'
+import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { DAY_MS, DAY_US, dayText, epochDay } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
@@ -155,8 +156,7 @@ async function evenBalance(
   origins: readonly Origin[],
   clock: Clock,
 ): Promise<Balance> {
-  const isMeant = ({ workspace, source }: Origin) =>
-    origins.some((origin) => origin.workspace === workspace && origin.source === source)
+  const isMeant = (one: Origin) => origins.some((origin) => isSameOrigin(origin, one))
   for (let tries = 1; ; tries++) {
     const { kept, rows } = await balanceOf(books, days, sinks)
     const own = {

@@ -4,7 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { Entries, TRANSACTION_BYTES } from '../model/entries.ts'
 import type { DayCount } from '../model/balance.ts'
 import type { Batch, Replayed, ReplayQuery, Resend, Run, Seq } from '../model/journal.ts'
-import type { Origin } from '../model/source.ts'
+import { isSameOrigin } from '../model/source.ts'
 import { DAY_US, epochDay } from '../model/time.ts'
 import { putChunks, refuseWhenFull, sourceOf } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
@@ -88,12 +88,9 @@ function within({ origin, entries }: Run, query: ReplayQuery): Entries {
   const { fromUs, toUs, workspace, sources, leave = [] } = query
   const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
   if (!meant) return Entries.none
-  const left = leave.filter((days) => isSame(days.origin, origin))
+  const left = leave.filter((days) => isSameOrigin(days.origin, origin))
   return without(entries.between(fromUs, toUs), left)
 }
-
-const isSame = (one: Origin, other: Origin) =>
-  one.workspace === other.workspace && one.source === other.source
 
 function without(entries: Entries, left: NonNullable<ReplayQuery['leave']>): Entries {
   if (left.length === 0) return entries

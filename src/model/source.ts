@@ -12,6 +12,9 @@ export interface Origin {
   readonly source: SourceName
 }
 
+export const isSameOrigin = (one: Origin, other: Origin): boolean =>
+  one.workspace === other.workspace && one.source === other.source
+
 /** Where to read next and what is known so far: JSON of the source's own making, opaque to everybody else. */
 export type Cursor = string
 
