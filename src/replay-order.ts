@@ -1,6 +1,7 @@
 // How a replay from the API stands in the journal's notes: how far it is, and what of the page under way was sent already.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { ConnectorError } from './model/errors.ts'
 import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
@@ -71,12 +72,20 @@ export function readPageNote(note: string): string[] {
   )
 }
 
+/** Of a sink and a source one is read at a time. */
+export function otherSpan({ sink, origin }: Pick<Order, 'sink' | 'origin'>): ConnectorError {
+  return new ConnectorError(
+    'misconfigured',
+    `A replay of ${origin.workspace} ${origin.source} to ${sink} over another span is under way: wait for it (replay --status) or end it (replay --cancel)`,
+  )
+}
+
 export function toldOf(
-  { sink, origin, spans, runAt, endedAt, atUs, counts }: Order,
+  { sink, origin, asked, spans, runAt, endedAt, atUs, counts }: Order,
   { error, waiting }: Pick<ApiReplay, 'waiting'> & { readonly error: ApiReplay['error'] },
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
-  return { sink, origin, spans, runAt, endedAt, atUs, counts, error: why, waiting }
+  return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waiting }
 }
 
 /** As the status page has it, its spans as one. */

@@ -10,7 +10,7 @@ import type { Origin } from './model/source.ts'
 import { DAY_MS } from './model/time.ts'
 import { assertRoom, quietly, statsForPast } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
-import { nameOf, none, NOTE, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
+import { nameOf, none, NOTE, otherSpan, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
 import { added, begun, notesOf, pageNameOf, sift } from './replay-page.ts'
 import type { Running } from './replay-page.ts'
@@ -60,10 +60,7 @@ export class ApiReplays implements Replays {
     const active = this.#running.get(name)
     if (active && active.order.endedAt === undefined) {
       if (active.order.asked === asked) return toldOf(active.order, active)
-      throw new ConnectorError(
-        'misconfigured',
-        `A replay of ${origin.workspace} ${origin.source} to ${sink} over another span is under way: wait for it (replay --status) or end it (replay --cancel)`,
-      )
+      throw otherSpan(order)
     }
     const running = begun({
       ...{ v: 1, sink, origin, asked, spans: this.#read(order), span: 0, runAt: order.runAt, counts: none },

@@ -137,7 +137,7 @@ async function follow(
   }
   if (screen) world.stdout(AGAIN)
   for (const one of now) world.stdout(`${endText(one)}\n`)
-  const isWhole = now.every(({ error, unread }) => error === undefined && unread.length === 0)
+  const isWhole = now.every((one) => one.error === undefined && !hasGaps(one))
   return isWhole ? exitCodes.done : exitCodes.failed
 }
 
@@ -205,9 +205,11 @@ function lineText(one: Backfill): string {
   return `${nameText(one)}: ${percent(partOf(one))}, ${countsText(one.counts)}${why}`
 }
 
+const hasGaps = ({ counts, unread }: Backfill) => counts.gaps > 0 || unread.length > 0
+
 function endText(one: Backfill): string {
   const span = spanText(one)
-  const ended = one.error ? plain(one.error.message) : one.unread.length > 0 ? 'ended, not whole' : 'done'
+  const ended = one.error ? plain(one.error.message) : hasGaps(one) ? 'ended, not whole' : 'done'
   return `${nameText(one)}, ${span}: ${ended}: ${countsText(one.counts)}${unreadText(one.unread)}`
 }
 

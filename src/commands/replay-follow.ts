@@ -50,7 +50,8 @@ export async function follow(
   }
   for (const one of now) world.stdout(`${endText(one)}\n`)
   for (const one of now) world.stderr(adviceText(one))
-  return now.every(({ error }) => error === undefined) ? exitCodes.done : exitCodes.failed
+  const isWhole = now.every(({ error, counts }) => error === undefined && counts.gaps === 0)
+  return isWhole ? exitCodes.done : exitCodes.failed
 }
 
 export function tellAll({ stdout }: World, all: readonly ApiReplay[]): number {
@@ -109,8 +110,8 @@ function lineText(one: ApiReplay): string {
 function endText(one: ApiReplay): string {
   if (one.spans.length === 0)
     return `${nameText(one)}: nothing to read: live reading has not come to this span yet`
-  const cancelled = one.error ? `${plain(one.error.message)}: ` : 'done: '
-  return `${nameText(one)}: ${cancelled}${countsText(one)}`
+  const ended = one.error ? plain(one.error.message) : one.counts.gaps > 0 ? 'ended, not whole' : 'done'
+  return `${nameText(one)}: ${ended}: ${countsText(one)}`
 }
 
 /** What this sink has now and the others may lack. */

@@ -1,5 +1,6 @@
 // Where each day of a replay comes from: from the journal where it still keeps all that it took in of that day, else from the API.
 import type { SinkConfig } from '../config/schema.ts'
+import type { DayCount } from '../model/balance.ts'
 import type { DaysOf } from '../model/journal.ts'
 import type { PastSpan } from '../model/past.ts'
 import type { Origin, SourceName } from '../model/source.ts'
@@ -75,6 +76,26 @@ export async function planOf(
   const leave = origins.flatMap((origin) => stretches(origin, planned))
   const reads = origins.map((origin) => ({ origin, spans: spansOf(origin, leave, span) }))
   return { days: planned, reads: reads.filter(({ spans }) => spans.length > 0), leave, short }
+}
+
+/** Days that were whole in the journal when it was planned, and of which the journal has dropped some before they were sent. */
+export async function overtaken(
+  aside: Pick<Aside, 'counts' | 'shelved'>,
+  asked: Asked,
+  plan: Plan,
+  sent: readonly DayCount[],
+): Promise<readonly PlannedDay[]> {
+  const before = plan.days.filter((day) => day.via === 'journal' && day.still >= day.kept)
+  if (before.length === 0) return []
+  const { short } = await planOf(aside, { ...asked, only: undefined }, async () => [])
+  const now = new Map(short.map((day) => [keyOf(day.origin, day.day), day]))
+  const counts = new Map(sent.map(({ origin, day, count }) => [keyOf(origin, day), count]))
+  return before.flatMap((day) => {
+    const key = keyOf(day.origin, day.day)
+    // All of it was sent, and dropped only then.
+    const isSent = (counts.get(key) ?? 0) >= day.still
+    return isSent ? [] : (now.get(key) ?? [])
+  })
 }
 
 const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })

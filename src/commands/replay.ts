@@ -15,8 +15,9 @@ import type { OpenAside } from './aside.ts'
 import { withAside } from './aside.ts'
 import { configFile } from './config-file.ts'
 import { spanOf } from './instants.ts'
+import { otherSpan } from '../replay-order.ts'
 import { follow, tellAll } from './replay-follow.ts'
-import { nothingPlanned, planOf } from './replay-plan.ts'
+import { nothingPlanned, overtaken, planOf } from './replay-plan.ts'
 import type { Asked, Only, Plan } from './replay-plan.ts'
 import { daysText, shortText } from './replay-text.ts'
 import { exitCodes, type World } from './world.ts'
@@ -104,30 +105,45 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
     return exitCodes.failed
   }
   const begun = options.dryRun ? [] : await begin(client, sink.name, plan, nowMs)
+  // The same command before this one has sent the journal's part.
+  const isJoined = begun.some(({ runAt }) => runAt !== nowMs)
   const done =
-    only === 'api' ? nothingDone() : await walk(opened, queryOf(asked, plan, options, nowMs), world)
-  world.stdout(told(done, options, opened))
+    only === 'api' || isJoined
+      ? nothingDone()
+      : await walk(opened, queryOf(asked, plan, options, nowMs), world)
+  world.stdout(isJoined ? joined(options) : told(done, options, opened))
   if (options.dryRun) world.stdout(daysText(done.days, plan))
-  world.stderr(shortText(plan.short, howText(options, client !== undefined)))
+  const lost = options.dryRun || isJoined ? [] : await overtaken(opened.aside, asked, plan, done.days)
+  const short = [...plan.short, ...lost]
+  world.stderr(shortText(short, howText(options, client !== undefined)))
   const followed = begun.length === 0 ? exitCodes.done : await follow(world, begun, opened.connect, clock)
-  const whole = !done.stopped && plan.short.length === 0
+  const whole = !done.stopped && short.length === 0
   return whole ? followed : exitCodes.failed
 }
 
-/** Before the journal's part: what cannot be begun is refused while nothing is sent yet. */
+/** Before the journal's part: what cannot be begun is refused while nothing is sent yet, and nothing of it is begun. */
 async function begin(
   client: ControlClient | undefined,
   sink: string,
   { reads }: Plan,
   runAt: number,
 ): Promise<readonly ApiReplay[]> {
-  const begun: ApiReplay[] = []
-  for (const read of client ? reads : []) {
-    const one = await client?.begin({ ...read, sink, runAt })
-    if (one) begun.push(one)
+  if (!client || reads.length === 0) return []
+  // One alone is refused by the daemon itself.
+  const all = reads.length > 1 ? await client.replays() : []
+  const active = all.filter(({ endedAt }) => endedAt === undefined)
+  for (const { origin, spans } of reads) {
+    const isOther = (one: ApiReplay) =>
+      one.sink === sink && isSame(one.origin, origin) && one.asked !== JSON.stringify(spans)
+    if (active.some(isOther)) throw otherSpan({ sink, origin })
   }
+  const begun: ApiReplay[] = []
+  for (const read of reads) begun.push(await client.begin({ ...read, sink, runAt }))
   return begun
 }
+
+const isSame = (one: Origin, other: Origin) =>
+  one.workspace === other.workspace && one.source === other.source
 
 function queryOf(
   { sink, span, workspace, source }: Asked,
@@ -207,6 +223,11 @@ function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[
     sums.set(key, { ...each, count: each.count + (sums.get(key)?.count ?? 0) })
   }
   return [...sums.values()]
+}
+
+function joined({ only }: ReplayOptions): string {
+  if (only === 'api') return ''
+  return 'Joined the same replay, which is under way: what the journal keeps was put there by the command that began it; --only journal sends it again\n'
 }
 
 function told(

@@ -29,6 +29,8 @@ export interface ReplayCounts {
 }
 
 export interface ApiReplay extends ReplayOrder {
+  /** the spans as they were asked for, as JSON: another order of the same spans joins this one */
+  readonly asked: string
   readonly endedAt: number | undefined
   /** the own time of what was read last, µs; undefined: nothing yet */
   readonly atUs: number | undefined

@@ -202,6 +202,48 @@ test('half of the journal is left to live reading: a backfill waits there and go
   expect(next.list()[0]?.counts.new).toBe(idsIn(desk, SPAN).length)
 })
 
+test('an answer that is larger than what is left stops at half of the journal too, and goes on when there is room', async () => {
+  const late = { source: { start: { kind: 'latest' } }, switches: { huge_bytes: 24_000 } } as const
+  const desk = await openDesk(late)
+  for (let i = 0; i < 1_000; i++) desk.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
+  let bytes = 0
+  let most = 0
+  let capacityBytes = 8e6
+  const journal = withMethods(desk.journal, {
+    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes }),
+    append: async (part) => {
+      if (part.entries.count > 0) most = Math.max(most, bytes)
+      for (let i = 0; i < part.entries.count; i++) bytes += part.entries.raw(i).length
+      return desk.journal.append(part)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
+  expect(most).toBeLessThan(capacityBytes / 2)
+  expect(past.list()[0]).toMatchObject({ endedAt: undefined, waiting: true, error: undefined })
+  capacityBytes = 1e9
+  await runUntil(desk, past, isDone)
+  expect(past.list()[0]?.counts.new).toBe(1_000)
+})
+
+test('a backfill that could not be kept was not begun', async () => {
+  const desk = await openLateDesk({}, 10)
+  let failing = true
+  const journal = withMethods(desk.journal, {
+    putNote: async (name, value) => {
+      if (failing) throw new Error('no room')
+      await desk.journal.putNote(name, value)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  await expect(past.backfill({}, SPAN)).rejects.toThrow('no room')
+  expect(past.list()).toEqual([])
+  failing = false
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+})
+
 test('a key that is refused is told, tried again, and the backfill goes on when it is good', async () => {
   const desk = await openLateDesk({}, 100)
   desk.mock.setFault('unauthorized', 1)

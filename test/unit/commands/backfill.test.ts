@@ -2,6 +2,11 @@
 import { afterEach, expect, test } from 'vitest'
 import { backfill } from '../../../src/commands/backfill.ts'
 import type { BackfillCommandOptions } from '../../../src/commands/backfill.ts'
+import { openControl } from '../../../src/ops/control.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import type { Backfill, Past } from '../../../src/model/past.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+import { openHouse } from '../ops/board-fixture.ts'
 import type { Clock } from '../../../src/model/clock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { connectControl } from '../../../src/ops/control-client.ts'
@@ -66,6 +71,23 @@ test('a span that was never read is read, delivered, and told in one line', asyn
   const ids = stand.lines().map((line) => (JSON.parse(line) as { id: string }).id)
   expect(new Set(ids)).toEqual(new Set(stand.mock.entries().map(({ id }) => id)))
   expect(ids).toHaveLength(75)
+})
+
+test('one that ended with possible gaps is not whole, and the command fails', async () => {
+  stand = await openPastStand()
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 1 }
+  const ended: Backfill = {
+    ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: 2, atUs: 1, counts, unread: [] },
+    ...{ error: undefined, waiting: false },
+  }
+  const past = { backfill: async () => [ended], backfills: async () => [ended] } as Partial<Past> as Past
+  const { board, metrics, taps } = openHouse()
+  const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ journalPath: stand.path, ...parts })
+  expect(await backfill(stand.world, options(), clock)).toBe(1)
+  await control.close()
+  expect(stand.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
 })
 
 test('a screen gets a bar, which the last line takes the place of', async () => {

@@ -62,24 +62,26 @@ afterEach(async () => {
 
 class FakeReplays implements Replays {
   readonly orders: ReplayOrder[] = []
-  told: Partial<ApiReplay> = { endedAt: 1 }
+  told: Partial<Omit<ApiReplay, 'asked'>> = { endedAt: 1 }
   refuse = false
+  joins: number | undefined
 
   async begin(order: ReplayOrder) {
     if (this.refuse) throw new ConnectorError('misconfigured', 'another span is under way')
     this.orders.push(order)
-    return this.#as({ ...order, endedAt: undefined })
+    return this.#as({ ...order, runAt: this.joins ?? order.runAt, endedAt: undefined })
   }
   async replays() {
-    return this.orders.map((order) => this.#as({ ...order, ...this.told }))
+    return this.orders.map((order) => this.#as({ ...order, runAt: this.joins ?? order.runAt, ...this.told }))
   }
   async cancelReplays(sink: string | undefined) {
     const meant = this.orders.filter((order) => (sink ?? order.sink) === order.sink)
     return meant.length
   }
-  #as(told: ReplayOrder & Partial<ApiReplay>): ApiReplay {
+  #as(told: ReplayOrder & Partial<Omit<ApiReplay, 'asked'>>): ApiReplay {
     const counts = { read: 3, sent: 3, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
-    return { endedAt: undefined, atUs: undefined, counts, error: undefined, waiting: false, ...told }
+    const asked = JSON.stringify(told.spans)
+    return { endedAt: undefined, atUs: undefined, counts, error: undefined, waiting: false, asked, ...told }
   }
 }
 
@@ -151,6 +153,46 @@ test('an order that the daemon refuses ends the command before anything is sent'
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
+test('of several sources none is begun where one is refused', async () => {
+  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+  const replays = await running([audit, usage])
+  const other = { fromUs: FIRST.fromUs + 1, toUs: FIRST.toUs }
+  replays.told = { endedAt: undefined }
+  await replays.begin({ sink: 'siem', origin: usage, spans: [other], runAt: 1 })
+  await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow(
+    'A replay of acme history.usage to siem over another span is under way',
+  )
+  expect(replays.orders).toHaveLength(1)
+})
+
+test('the same command once more joins the replay, and does not send what the journal keeps a second time', async () => {
+  const replays = await running()
+  replays.joins = 77
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('Joined the same replay')
+  expect(stdout).toContain('--only journal sends it again')
+  expect(stdout).toContain('from the API: done: 3 read')
+})
+
+test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
+  const replays = await running()
+  const begin = replays.begin.bind(replays)
+  replays.begin = async (order) => {
+    await journal.append(part([spec(9, { at: START_US + 40 * DAY_US })]))
+    for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+    while (await journal.prune());
+    return begin(order)
+  }
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('0 entries')
+  expect(stderr).toContain(
+    'of acme audit, 2026-02-01 to 2026-02-02, the journal keeps 0 of the 1 entry that it took in on 1 day',
+  )
+})
+
 test('with no daemon the journal gives what it has, and the rest is told; --only api needs one', async () => {
   await journal.close()
   expect(await replay(stand.world, options(), clock)).toBe(1)
@@ -192,8 +234,9 @@ test('what the journal never knew is told with the commands that bring it to the
     endedAt: 1,
     counts: { read: 4, sent: 4, filtered: 0, unknown: 1, malformed: 0, gaps: 1 },
   }
-  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(await replay(stand.world, options(), clock)).toBe(1)
   const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('from the API: ended, not whole: 4 read')
   expect(stdout).toContain('1 of them the journal does not know, or not with this content; 1 possible gap')
   expect(stderr).toContain(
     'auditferry backfill --workspace acme --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z',
