@@ -15,7 +15,6 @@ import { randomDigits } from './model/random.ts'
 import type { Replays } from './model/replays.ts'
 import { openRooms } from './model/room.ts'
 import type { Origin } from './model/source.ts'
-import { parseInstantText } from './model/time.ts'
 import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
@@ -28,7 +27,7 @@ import { progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import type { Reader, Reading } from './reading.ts'
 import { openReading } from './reading.ts'
-import { statusOf as replayStatusOf } from './replay-order.ts'
+import { readToOf, statusOf as replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
 import type { Shipping } from './shipping.ts'
 import { openShipping } from './shipping.ts'
@@ -104,7 +103,7 @@ export async function openApp(
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
   const backfills = new Backfills({ ranges, journal, clock, random: outside.random })
-  const readTo = (origin: Origin) => cursorOf(board, origin)
+  const readTo = (origin: Origin) => readToOf(board.status(), origin)
   const names = config.sinks.map(({ name }) => name)
   const replays = new ApiReplays({ ranges, sinks: names, journal, clock, random: outside.random, readTo })
   const over = () => mode.once && readers.every((reader) => reader.finished)
@@ -248,13 +247,6 @@ class Daemon implements App {
     if (owed === 0) log.info('Stopped: nothing is owed')
     else log.info('Stopped: what is owed waits in the journal for the next start', { owed })
   }
-}
-
-/** How far live reading is by its own account, µs. */
-function cursorOf(board: Board, { workspace, source }: Origin): number | undefined {
-  const reading = board.status().workspaces.find(({ name }) => name === workspace)
-  const at = reading?.sources.find(({ name }) => name === source)?.cursor_at
-  return at ? parseInstantText(at) : undefined
 }
 
 /** What is read and where it goes: names, kinds and hosts, no secret. */

@@ -6,8 +6,8 @@ import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
 import type { Origin } from './model/source.ts'
-import { isoFromUs } from './model/time.ts'
-import type { ReplayStatus } from './ops/status.ts'
+import { isoFromUs, parseInstantText } from './model/time.ts'
+import type { ReplayStatus, StatusReport } from './ops/status.ts'
 
 const count = z.number()
 const order = z.object({
@@ -107,4 +107,15 @@ export function statusOf(replay: ApiReplay): ReplayStatus | undefined {
     progress: done ? 1 : part && Math.min(1, Math.max(0, part)),
     sent_entries: counts.sent,
   }
+}
+
+/** How far live reading is by its own account, µs. Before its first read since a start: not behind where it last succeeded. */
+export function readToOf(
+  { workspaces }: Pick<StatusReport, 'workspaces'>,
+  { workspace, source }: Origin,
+): number | undefined {
+  const reading = workspaces.find(({ name }) => name === workspace)
+  const told = reading?.sources.find(({ name }) => name === source)
+  const at = told?.cursor_at ?? told?.last_success_at
+  return at ? parseInstantText(at) : undefined
 }

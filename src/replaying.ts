@@ -6,6 +6,7 @@ import { ConnectorError } from './model/errors.ts'
 import type { Append, Appended, Journal } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
 import type { ApiReplay, ReplayOrder, Replays } from './model/replays.ts'
+import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { DAY_MS } from './model/time.ts'
 import { assertRoom, quietly, statsForPast } from './ranges.ts'
@@ -36,8 +37,6 @@ const MOST_PAGES = MOST_MARKS + 1_000
 const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
 }
-const isSame = (one: Origin, other: Origin) =>
-  one.workspace === other.workspace && one.source === other.source
 
 /** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
 export class ApiReplays implements Replays {
@@ -118,7 +117,7 @@ export class ApiReplays implements Replays {
     const { ranges, sinks } = this.#options
     if (!sinks.includes(sink))
       throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
-    if (!ranges.some((range) => isSame(range.origin, origin)))
+    if (!ranges.some((range) => isSameOrigin(range.origin, origin)))
       throw new ConnectorError(
         'misconfigured',
         `${origin.workspace} ${origin.source} is not switched on, or its past cannot be read again`,
@@ -282,7 +281,7 @@ export class ApiReplays implements Replays {
 
   #next(origin: Origin): Running | undefined {
     const open = [...this.#running.values()].filter(
-      ({ order }) => order.endedAt === undefined && isSame(order.origin, origin),
+      ({ order }) => order.endedAt === undefined && isSameOrigin(order.origin, origin),
     )
     return open.sort((one, other) => one.order.runAt - other.order.runAt)[0]
   }
@@ -303,7 +302,7 @@ export class ApiReplays implements Replays {
     const { journal, ranges, sinks } = this.#options
     for (const { name, value } of await journal.notes(NOTE, MOST_NOTES)) {
       const order = readOrder(value)
-      const range = order && ranges.find(({ origin }) => isSame(origin, order.origin))
+      const range = order && ranges.find(({ origin }) => isSameOrigin(origin, order.origin))
       // Of a source or a sink that is switched off just now: it waits in the journal.
       if (!order || !range || !sinks.includes(order.sink)) continue
       this.#running.set(name, begun(order))

@@ -6,6 +6,7 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Replayed, ReplayQuery } from '../model/journal.ts'
 import type { ApiReplay } from '../model/replays.ts'
+import { isSameOrigin } from '../model/source.ts'
 import type { Origin, SourceName } from '../model/source.ts'
 import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
@@ -134,16 +135,13 @@ async function begin(
   const active = all.filter(({ endedAt }) => endedAt === undefined)
   for (const { origin, spans } of reads) {
     const isOther = (one: ApiReplay) =>
-      one.sink === sink && isSame(one.origin, origin) && one.asked !== JSON.stringify(spans)
+      one.sink === sink && isSameOrigin(one.origin, origin) && one.asked !== JSON.stringify(spans)
     if (active.some(isOther)) throw otherSpan({ sink, origin })
   }
   const begun: ApiReplay[] = []
   for (const read of reads) begun.push(await client.begin({ ...read, sink, runAt }))
   return begun
 }
-
-const isSame = (one: Origin, other: Origin) =>
-  one.workspace === other.workspace && one.source === other.source
 
 function queryOf(
   { sink, span, workspace, source }: Asked,

@@ -3,12 +3,13 @@ import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { Entries, TRANSACTION_BYTES } from '../model/entries.ts'
 import type { DayCount } from '../model/balance.ts'
-import type { Batch, Replayed, ReplayQuery, Resend, Run, Seq } from '../model/journal.ts'
+import type { Batch, Replayed, ReplayQuery, Resend, Run, Seq, Stretch } from '../model/journal.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_US, epochDay } from '../model/time.ts'
 import { putChunks, refuseWhenFull, sourceOf } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
 import type { Core } from './core.ts'
+import type { Progress } from './positions.ts'
 import { writeNotes } from './notes.ts'
 import type { NoteStatements } from './notes.ts'
 
@@ -36,14 +37,16 @@ interface Found {
 }
 
 /**
- * One bounded step. Entries above the sink's position at the first step are left out: they are on their way already.
+ * One bounded step. What the sink has not settled is left out: it is on its way already. What it settled out of order is not.
  * Throws ConnectorError `journal_full`; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
   const { ledger, transactions } = core
-  const until = query.until ?? positionOf(core, query.sink)
+  const { position, ahead } = settledOf(core, query.sink)
+  const until = query.until ?? ahead.at(-1)?.last ?? position
+  const settled = [{ first: 1, last: position }, ...ahead]
   const looked = transactions.read(() => statements.next.all(query.after, until, STEP_CHUNKS))
-  const { found, through } = transactions.read(() => look(core, { ...query, until }, looked))
+  const { found, through } = transactions.read(() => look(core, { ...query, until }, settled, looked))
   const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
   const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
   if (!query.dryRun && entries > 0) {
@@ -55,9 +58,8 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
 }
 
-function positionOf({ ledger }: Core, sink: string): Seq {
-  const known = ledger.positions().find((each) => each.sink === sink)
-  if (known) return known.position
+function settledOf({ ledger }: Core, sink: string): Progress {
+  if (ledger.positions().some((each) => each.sink === sink)) return ledger.progress(sink)
   throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
 }
 
@@ -65,6 +67,7 @@ function positionOf({ ledger }: Core, sink: string): Seq {
 function look(
   { shelf }: Core,
   query: ReplayQuery & { readonly until: Seq },
+  settled: readonly Stretch[],
   chunks: readonly { first: Seq; last: Seq; payload: number }[],
 ): { found: Found[]; through: Seq } {
   const found: Found[] = []
@@ -74,10 +77,13 @@ function look(
     if (through > query.after && bytes + payload > STEP_BYTES) break
     bytes += payload
     through = last
-    const batch: Batch | undefined = shelf.slice(first, Math.min(last, query.until), everything)
-    for (const run of batch?.runs ?? []) {
-      const entries = within(run, query)
-      if (entries.count > 0) found.push({ run, entries })
+    for (const stretch of settled) {
+      const [from, to] = [Math.max(first, stretch.first), Math.min(last, stretch.last, query.until)]
+      const batch: Batch | undefined = from > to ? undefined : shelf.slice(from, to, everything)
+      for (const run of batch?.runs ?? []) {
+        const entries = within(run, query)
+        if (entries.count > 0) found.push({ run, entries })
+      }
     }
   }
   return { found, through }
@@ -131,7 +137,7 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]):
 export function resend(core: Core, notes: NoteStatements, again: Resend): void {
   const { keys, ledger, shelf, transactions } = core
   const { entries, origin, runAt, sink } = again
-  positionOf(core, sink)
+  settledOf(core, sink)
   if (entries.count === 0) {
     transactions.write(() => writeNotes(notes, again.notes))
     return

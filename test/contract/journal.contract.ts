@@ -591,6 +591,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3, 4].map(uuid))
       })
 
+      it('takes what the sink settled out of order, and leaves out what it is owed before that', async () => {
+        await journal.append(part([spec(1), spec(2), spec(3), spec(4)]))
+        await journal.append(part([spec(5), spec(6)]))
+        await journal.settle('a', settlement(1, 1))
+        await journal.settle('a', settlement(3, 3))
+        await journal.settle('a', settlement(5, 5))
+        expect(await walk(asked())).toBe(3)
+        // What it is owed, and what was put behind it.
+        await journal.settle('a', settlement(2, 2))
+        await journal.settle('a', settlement(4, 4))
+        await journal.settle('a', settlement(6, 6))
+        expect(idsOf(await journal.take('a', plenty))).toEqual([1, 3, 5].map(uuid))
+      })
+
       it('counts only on a dry run, and takes only the sources and the workspace that are meant', async () => {
         await journal.append(part([spec(1)]))
         await journal.append(part([spec(2)], { origin: usage }))
