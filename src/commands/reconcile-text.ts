@@ -77,9 +77,13 @@ function sinkTable(sinks: readonly SinkRow[]): string {
   return columns([head, ...rows])
 }
 
-function unknownText({ sources }: ReconcileReport): string {
+function unknownText({ read, sources }: ReconcileReport): string {
+  const moving = new Set(read.filter(({ result }) => result === 'moving').map(({ day }) => day))
   const lines = sources.flatMap(({ workspace, source, unknown }) =>
-    unknown.map(({ id, day }) => `${workspace} ${source}  ${day}  ${plain(id)}`),
+    unknown.map(({ id, day }) => {
+      const why = moving.has(day) ? '  (that day is not over, it may still come)' : ''
+      return `${workspace} ${source}  ${day}  ${plain(id)}${why}`
+    }),
   )
   return lines.length === 0 ? '' : `Not known here, the first ones\n\n${lines.join('\n')}\n`
 }
@@ -101,10 +105,10 @@ const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
 
 function verdictOf(report: ReconcileReport): string {
   const { read, sinks, sources, balanced } = report
-  const fetched = sum(read, (row) => row.fetched)
-  if (balanced) return `BALANCED. ${balancedText(fetched, sinks)}`
-  const gaps = sum(sources, (source) => source.gaps)
   const judged = read.filter(({ result }) => result !== 'moving')
+  const fetched = (rows: readonly ReadRow[]) => sum(rows, (row) => row.fetched)
+  if (balanced) return `BALANCED. ${balancedText(fetched(judged), fetched(read) - fetched(judged), sinks)}`
+  const gaps = sum(sources, (source) => source.gaps)
   const lacking = sum(judged, ({ result, proven_by, unknown, known, kept }) =>
     result !== 'missing' ? 0 : proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept),
   )
@@ -146,7 +150,7 @@ function sinkClauses(sinks: readonly SinkRow[]): string[] {
   })
 }
 
-function balancedText(fetched: number, sinks: readonly SinkRow[]): string {
+function balancedText(judged: number, moving: number, sinks: readonly SinkRow[]): string {
   const open = (of: (row: SinkRow) => number, what: string) => {
     const count = sum(sinks, of)
     return count === 0 ? [] : [`${number(count)} ${what}`]
@@ -157,7 +161,9 @@ function balancedText(fetched: number, sinks: readonly SinkRow[]): string {
     ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
     ...open(({ before }) => before, 'from before the counting of a sink began'),
   ]
-  const all = `Each of the ${counted(fetched, 'element', 'elements')} that the API shows is known here, filtered by types, or malformed, and each sink accounts for every entry kept`
+  const days = moving === 0 ? '' : ' of days that are over'
+  const rest = moving === 0 ? '' : ` (the ${number(moving)} of the day that is not are shown, not judged)`
+  const all = `Each of the ${counted(judged, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
   return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
 }
 

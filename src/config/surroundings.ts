@@ -113,6 +113,14 @@ function lookAtSources({ loaded, warning }: Look): void {
     if (!sources.some((source) => on.has(source)))
       warning(path, 'none of its sources is switched on: this sink receives nothing')
   }
+  const taken = new Set<string>(loaded.config.sinks.flatMap(({ sources }) => sources))
+  for (const [index, workspace] of loaded.config.workspaces.entries())
+    for (const source of sourcesOf(workspace))
+      if (!taken.has(source))
+        warning(
+          ['workspaces', index, ...source.split('.')],
+          `${source} is read and kept, and no sink takes it: name it in a sink's sources`,
+        )
 }
 
 function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {

@@ -125,6 +125,12 @@ test('today is shown and not judged, and a span of nothing else proves nothing',
   const { code, report: found } = await report({ to })
   expect(found.read.at(-1)?.result).toBe('moving')
   expect(code).toBe(0)
+  expect(await reconcile(stand.world, options({ to }), clock)).toBe(0)
+  const shown = stand.heard().stdout
+  expect(shown).toMatch(
+    /BALANCED\. Each of the \d+ elements that the API shows of days that are over is known/,
+  )
+  expect(shown).toMatch(/\(the [\d,]+ of the day that is not are shown, not judged\)/)
   expect(await reconcile(stand.world, options({ from: dayText(0), to }), clock)).toBe(1)
   expect(stand.heard().stdout).toContain('NOT BALANCED: no day of the span is over yet')
 })

@@ -130,6 +130,20 @@ test('a source that nobody reads is a warning where somebody named it', () => {
   expect(around('  - { name: a, type: stdout, sources: [vault.projects] }\n').warnings).toEqual([
     '5 sinks.0.sources.0: no workspace has vault.projects switched on',
     '5 sinks.0.sources: none of its sources is switched on: this sink receives nothing',
+    "3 workspaces.0.audit: audit is read and kept, and no sink takes it: name it in a sink's sources",
+  ])
+})
+
+test('a source that is read for no sink is a warning', () => {
+  const text = `journal: { path: ${folder}/a.db }
+workspaces:
+  - { name: acme, base_url: "https://a.example.com", api_key: k, audit: {}, history: { usage: true, query: true } }
+sinks: [{ name: a, type: stdout }, { name: b, type: file, path: ${folder}/b, sources: [audit] }]
+`
+  writeFileSync(join(folder, 'a.yaml'), text)
+  const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
+  expect(says(lookAround(loaded ?? expect.fail(), realFiles).warnings)).toEqual([
+    "3 workspaces.0.history.query: history.query is read and kept, and no sink takes it: name it in a sink's sources",
   ])
 })
 
