@@ -747,6 +747,24 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'what a replay sent of an answer that broke off is forgotten',
+    law: '1: nothing is sent twice without need',
+    edits: [
+      {
+        file: 'src/collect.ts',
+        find: '...((part.void ?? part.fault) && {',
+        replace: '...(part.void && {',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/replaying.test.ts',
+        title: 'a page of which parts were sent and whose answer then breaks off is read again',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'a replay goes out to every sink',
     law: '2: a replay is for one sink alone',
     edits: [

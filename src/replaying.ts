@@ -87,8 +87,11 @@ export class ApiReplays implements Replays {
     await this.#load()
     let count = 0
     const { journal } = this.#options
-    for (const [name, { order, cancelled, pages }] of this.#running) {
+    for (const [name, running] of [...this.#running]) {
+      const { order, cancelled, pages } = running
       if (order.endedAt !== undefined || (sink ?? order.sink) !== order.sink) continue
+      // Begun since the word was given.
+      if (this.#running.get(name) !== running) continue
       this.#running.delete(name)
       cancelled.abort(new ConnectorError('aborted', 'The replay was cancelled'))
       await journal.changeNotes({ drop: [name, ...pages], put: [] })
