@@ -11,13 +11,14 @@ import { openLog } from '../ops/log.ts'
 import { journalSettings } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
-import { knownConfig } from './known-config.ts'
+import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
 import type { World } from './world.ts'
 
 export interface OpenAside {
   readonly aside: Aside
   /** what is put back goes out at once */
   readonly running: boolean
+  /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
   readonly sinks: readonly SinkConfig[]
   /** The daemon, as it answers now; undefined: none does. */
   readonly connect: () => Promise<ControlClient | undefined>
@@ -48,10 +49,22 @@ async function openHere(config: Config): Promise<OpenAside> {
 }
 
 async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
-  const known = knownConfig(configFile(world, config), world)
-  const client = await connectControl(known.journal.path)
+  const file = configFile(world, config)
+  const known = configOrPlace(file, world)
+  const { path } = isFaulty(known) ? known.place.journal : known.journal
+  const connect = () => connectControl(path)
+  const client = await connect()
+  if (isFaulty(known)) {
+    if (!client) throw known.faults
+    tellFaulty(file, world)
+    return {
+      ...{ aside: client, running: true, connect, close: () => Promise.resolve() },
+      get sinks(): never {
+        throw known.faults
+      },
+    }
+  }
   if (!client) return openHere(known)
-  const connect = () => connectControl(known.journal.path)
   return { aside: client, running: true, sinks: known.sinks, connect, close: () => Promise.resolve() }
 }
 

@@ -14,7 +14,7 @@ import { countText } from '../ops/status.ts'
 import { plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { spanOf } from './instants.ts'
-import { knownConfig } from './known-config.ts'
+import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface BackfillCommandOptions {
@@ -46,7 +46,13 @@ export async function backfill(
   clock: Clock = systemClock,
 ): Promise<number> {
   const file = configFile(world, options.config)
-  const config = knownConfig(file, world)
+  const config = configOrPlace(file, world)
+  if (isFaulty(config)) {
+    const client = options.status ? await connectControl(config.place.journal.path) : undefined
+    if (!client) throw config.faults
+    tellFaulty(file, world)
+    return tellAll(world, await client.backfills())
+  }
   const choice = choiceOf(world, config, options)
   if (!choice) return exitCodes.usage
   const connect = () => connectControl(config.journal.path)

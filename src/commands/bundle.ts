@@ -9,7 +9,7 @@ import { masker } from '../ops/mask.ts'
 import { columns } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { writeExport } from './export-file.ts'
-import { knownConfig } from './known-config.ts'
+import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
 interface Section {
@@ -23,15 +23,23 @@ export async function bundle(
   file: string,
 ): Promise<number> {
   const source = configFile(world, options.config)
-  const config = knownConfig(source, world)
-  const client = await connectControl(config.journal.path)
+  const config = configOrPlace(source, world)
+  const { journal } = isFaulty(config) ? config.place : config
+  const client = await connectControl(journal.path)
+  if (isFaulty(config)) {
+    if (!client) throw config.faults
+    tellFaulty(source, world)
+  }
   const sections: Section[] = [
     { title: 'Program and machine', text: machine(world) },
-    { title: `Configuration (${source}), secrets masked`, text: configText(config) },
-    { title: 'Journal', text: files(config.journal.path) },
+    // Which values of a faulty file are secrets is not known: only its faults are told, and those hold no values.
+    isFaulty(config)
+      ? { title: `Faults of the configuration (${source}), not shown`, text: config.faults.message }
+      : { title: `Configuration (${source}), secrets masked`, text: configText(config) },
+    { title: 'Journal', text: files(journal.path) },
     ...(client ? await running(client) : [{ title: 'Daemon', text: 'No daemon runs on this journal.\n' }]),
   ]
-  const secrets = secretsIn(config)
+  const secrets = isFaulty(config) ? [] : secretsIn(config)
   const mask = masker(() => secrets)
   await writeExport(world, file, pieces())
   if (file !== '-') world.stderr(`auditferry: ${file} holds the bundle: read it before you send it\n`)

@@ -1,9 +1,10 @@
 // A configuration for commands that only need its names and paths: a secret that this shell cannot read is no reason to stop.
+import { parseDocument } from 'yaml'
 import { examineConfig } from '../config/load.ts'
 import { ConfigFaults } from '../config/faults.ts'
 import { readTextFile } from '../config/files.ts'
-import type { References } from '../config/references.ts'
-import type { Config } from '../config/schema.ts'
+import { resolveText, type References } from '../config/references.ts'
+import { configSchema, type Config } from '../config/schema.ts'
 import { references } from './config-file.ts'
 import type { World } from './world.ts'
 
@@ -40,4 +41,53 @@ export function knownConfig(file: string, world: World): Config {
   const needed = [journal.path, server.listen.host, ...sinks.map(({ name }) => name)]
   if (needed.some((text) => text.includes(UNKNOWN))) throw faults
   return known.loaded.config
+}
+
+/** Where the daemon of a configuration is asked. */
+export type DaemonPlace = Pick<Config, 'journal' | 'server'>
+
+export interface FaultyConfig {
+  readonly faults: ConfigFaults
+  readonly place: DaemonPlace
+}
+
+/**
+ * For what only asks a running daemon: it goes on with the configuration it has while the file is at fault.
+ * Throws ConfigFaults where not even the place of its daemon can be read.
+ */
+export function configOrPlace(file: string, world: World): Config | FaultyConfig {
+  try {
+    return knownConfig(file, world)
+  } catch (error) {
+    if (!(error instanceof ConfigFaults)) throw error
+    const place = placeIn(file, world)
+    if (!place) throw error
+    return { faults: error, place }
+  }
+}
+
+export const isFaulty = (known: Config | FaultyConfig): known is FaultyConfig => 'faults' in known
+
+/** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
+function placeIn(file: string, world: World): DaemonPlace | undefined {
+  try {
+    const document = parseDocument(readTextFile(file), { prettyErrors: false, logLevel: 'silent' })
+    const textAt = (path: readonly string[]) => {
+      const found = document.getIn(path)
+      return typeof found === 'string' ? resolveText(found, references(world)) : found
+    }
+    const path = textAt(['journal', 'path'])
+    const listen = textAt(['server', 'listen']) ?? (world.env['AUDITFERRY_LISTEN'] || undefined)
+    const { journal, server } = configSchema.shape
+    return { journal: journal.parse({ path }), server: server.parse({ listen }) }
+  } catch {
+    return undefined
+  }
+}
+
+/** To be said before what the daemon answers. */
+export function tellFaulty(file: string, { stderr }: World): void {
+  stderr(
+    `auditferry: ${file} is at fault, a running daemon goes on with the configuration it has: this is what it tells; for the faults: auditferry validate --config ${file}\n`,
+  )
 }

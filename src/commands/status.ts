@@ -8,7 +8,7 @@ import { countText, noDelivery, sizeText, spanText } from '../ops/status.ts'
 import type { FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
-import { knownConfig } from './known-config.ts'
+import { configOrPlace, isFaulty, tellFaulty, type DaemonPlace } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface StatusOptions {
@@ -26,21 +26,29 @@ const HTTP_MS = 3_000
 /** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
 export async function status(world: World, options: StatusOptions): Promise<number> {
   const file = configFile(world, options.config)
-  const config = knownConfig(file, world)
-  for (;;) {
-    const report = await ask(config, world)
+  const known = configOrPlace(file, world)
+  const faults = isFaulty(known) ? known.faults : undefined
+  const place = isFaulty(known) ? known.place : known
+  const isOwn: IsOwn = isFaulty(known) ? isReport : (report): report is StatusReport => isOf(known, report)
+  for (let told = false; ;) {
+    const report = await ask(place, isOwn, world)
+    if (faults && !report) throw faults
+    if (faults && !told) tellFaulty(file, world)
+    told = true
     if (options.watch === true && world.colours === true) world.stdout(CLEAR)
     if (report) tell(report, world, options.json)
-    else tellNobody(file, config, world)
+    else tellNobody(file, place, world)
     if (options.watch === true) await systemClock.sleep(WATCH_MS, world.signal)
     if (options.watch !== true || world.signal.aborted)
       return report?.ok === true ? exitCodes.done : exitCodes.failed
   }
 }
 
-async function ask(config: Config, world: World): Promise<StatusReport | undefined> {
-  const client = await connectControl(config.journal.path)
-  return client ? await client.status() : await fromListener(config, world)
+type IsOwn = (report: Partial<StatusReport>) => report is StatusReport
+
+async function ask(place: DaemonPlace, isOwn: IsOwn, world: World): Promise<StatusReport | undefined> {
+  const client = await connectControl(place.journal.path)
+  return client ? await client.status() : await fromListener(place, isOwn, world)
 }
 
 function tell(report: StatusReport, world: World, json: boolean): void {
@@ -48,7 +56,7 @@ function tell(report: StatusReport, world: World, json: boolean): void {
   world.stdout(`${text.trimEnd()}\n`)
 }
 
-function tellNobody(file: string, config: Config, world: World): void {
+function tellNobody(file: string, config: DaemonPlace, world: World): void {
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const listener = config.server.listen.port === 0 ? '' : ` or ${listenerUrl(config)}`
   world.stderr(
@@ -57,26 +65,33 @@ function tellNobody(file: string, config: Config, world: World): void {
 }
 
 /** An address that means all of them is asked at this machine's own. */
-function listenerUrl({ server }: Config): string {
+function listenerUrl({ server }: DaemonPlace): string {
   const { host, port } = server.listen
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   return `http://${hostPort({ host: name, port })}`
 }
 
-async function fromListener(config: Config, world: World): Promise<StatusReport | undefined> {
-  const url = listenerUrl(config)
+async function fromListener(
+  place: DaemonPlace,
+  isOwn: IsOwn,
+  world: World,
+): Promise<StatusReport | undefined> {
+  const url = listenerUrl(place)
   // Any free port: the configuration does not tell which.
-  if (config.server.listen.port === 0) return undefined
+  if (place.server.listen.port === 0) return undefined
   try {
     const reply = await fetch(`${url}/status`, { signal: AbortSignal.timeout(HTTP_MS), redirect: 'error' })
     const report = (await reply.json()) as Partial<StatusReport>
-    if (!isOf(config, report)) return undefined
+    if (!isOwn(report)) return undefined
     world.stderr(`auditferry: there is no control socket, this is what ${url} tells\n`)
     return report
   } catch {
     return undefined
   }
 }
+
+const isReport: IsOwn = (report): report is StatusReport =>
+  Array.isArray(report.sinks) && Array.isArray(report.workspaces) && typeof report.sentence === 'string'
 
 /** Somebody else's page, or another daemon's, is not this daemon's word. */
 function isOf({ sinks, workspaces }: Config, report: Partial<StatusReport>): report is StatusReport {

@@ -1,7 +1,7 @@
 // `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
 import { connectControl } from '../ops/control-client.ts'
 import { configFile } from './config-file.ts'
-import { knownConfig } from './known-config.ts'
+import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface TapOptions {
@@ -16,8 +16,13 @@ const LF = Buffer.from('\n')
 /** Until so many lines were shown, or until the signal. */
 export async function tap(world: World, { config: given, sink, limit }: TapOptions): Promise<number> {
   const file = configFile(world, given)
-  const { journal } = knownConfig(file, world)
+  const known = configOrPlace(file, world)
+  const { journal } = isFaulty(known) ? known.place : known
   const client = await connectControl(journal.path)
+  if (isFaulty(known)) {
+    if (!client) throw known.faults
+    tellFaulty(file, world)
+  }
   if (!client) {
     world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed

@@ -181,3 +181,13 @@ test('letters by the thousand are put back in chunks, each once', async () => {
   expect(stand.heard().stdout).toContain('1,202 dead letters put back')
   expect(await journal.deadLetters({})).toEqual([])
 })
+
+test('through a daemon, a faulty configuration does not hide the dead letters', async () => {
+  writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}nonsense: true\n`)
+  await expect(listLetters(stand.world, options())).rejects.toThrow('nonsense')
+  await startDaemon()
+  expect(await listLetters(stand.world, options())).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout.split('\n')).toHaveLength(4)
+  expect(stderr).toContain('is at fault')
+})

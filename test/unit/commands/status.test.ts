@@ -157,3 +157,26 @@ test('a finding says which entry to look up in the SIEM, and that there are more
     '4 findings\n  possible gap: last in acme audit, found 2026-11-21 10:00:00 UTC\n  foreign fetch: entry id-4? of 2026-11-21 10:00:00 UTC in acme audit\n  foreign fetch: entry id-3? in acme audit\n  foreign fetch: entry id-2? in acme audit\n  more of them: --json\n',
   )
 })
+
+test.each([
+  ['a key that is none', (text: string) => `${text}nonsense: true\n`],
+  ['broken YAML', (text: string) => `${text}log: { level: [\n`],
+])(
+  'a faulty configuration (%s) does not hide the daemon that goes on with an older one',
+  async (_, spoil) => {
+    writeFileSync(stand.config, spoil(readFileSync(stand.config, 'utf8')))
+    await expect(ask()).rejects.toThrow(stand.config)
+    await startDaemon()
+    expect(await ask()).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout.startsWith('All caught up')).toBe(true)
+    expect(stderr).toContain(`${stand.config} is at fault, a running daemon goes on`)
+  },
+)
+
+test('a faulty configuration whose journal cannot be told tells its faults', async () => {
+  await startDaemon()
+  writeFileSync(stand.config, 'journal: { path: "${env:NOT_SET_HERE}" }\n')
+  await expect(ask()).rejects.toThrow('journal.path')
+  expect(stand.heard().stderr).toBe('')
+})

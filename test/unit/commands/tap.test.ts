@@ -110,4 +110,13 @@ describe('bundle', () => {
     expect(held).toContain('/***/a.db-wal')
     expect(held).not.toContain('planted')
   })
+
+  test('of a faulty configuration holds the faults and what the daemon tells, and none of its values', async () => {
+    const path = join(house.folder, 'bundle.md')
+    writeFileSync(file, `${text()}nonsense: planted\n`)
+    expect(await bundle(stand.world, { config: file }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    for (const part of ['nonsense: is no known key', '"sentence":']) expect(held).toContain(part)
+    expect(held).not.toContain('planted')
+  })
 })
