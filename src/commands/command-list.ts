@@ -138,7 +138,10 @@ export const specs: readonly CommandSpec[] = [
     options: (command) =>
       withConfig(command)
         .requiredOption('--from <time>', 'the first day: a time, a day, or a span back from now such as 7d')
-        .option('--to <time>', 'excluded (default: the last midnight, UTC)')
+        .option(
+          '--to <time>',
+          'excluded (default: the last midnight, UTC); now: today too, shown and not judged',
+        )
         .option('--workspace <name>', 'only this one')
         .option('--json', 'the report as data', false),
     run: reconcile,

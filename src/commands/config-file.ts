@@ -2,18 +2,21 @@
 import { existsSync } from 'node:fs'
 import { readTextFile } from '../config/files.ts'
 import type { References } from '../config/references.ts'
+import { ConnectorError } from '../model/errors.ts'
 import type { World } from './world.ts'
 
 const inCheckout = './config/auditferry.yaml'
 const installed = '/etc/auditferry/auditferry.yaml'
 
+/** Throws ConnectorError `config_invalid` where there is none. */
 export function configFile(world: World, given: string | undefined): string {
   const named = given ?? world.env['AUDITFERRY_CONFIG']
   if (named !== undefined && named !== '') return named
   if (existsSync(inCheckout)) return inCheckout
   if (!existsSync(installed))
-    world.stderr(
-      `auditferry: neither --config nor $AUDITFERRY_CONFIG names a configuration, and ${inCheckout} is not there either: auditferry init writes one to begin with\n`,
+    throw new ConnectorError(
+      'config_invalid',
+      `Neither --config nor $AUDITFERRY_CONFIG names a configuration, and neither ${inCheckout} nor ${installed} is there: begin with auditferry init > config/auditferry.yaml`,
     )
   return installed
 }

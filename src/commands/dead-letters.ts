@@ -181,7 +181,9 @@ export async function exportLetters(world: World, options: LetterOptions, file: 
   return withAside(world, options.config, async (opened) => {
     const seen: DeadLetter[] = []
     await writeExport(world, file, lines())
-    if (file !== '-') world.stderr(`auditferry: ${noun(seen.length)} in ${file}\n`)
+    if (seen.length === 0)
+      world.stderr(`auditferry: no dead letters to export${file === '-' ? '' : `: ${file} was not made`}\n`)
+    else if (file !== '-') world.stderr(`auditferry: ${noun(seen.length)} in ${file}\n`)
     return judged(world, options, seen)
 
     async function* lines() {

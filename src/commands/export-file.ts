@@ -14,7 +14,7 @@ function cannot(path: string, error: unknown): ConnectorError {
   return new ConnectorError('misconfigured', `Cannot write ${path}: ${why[code] ?? code}`, { cause: error })
 }
 
-/** Writes each piece in order. A file appears whole or not at all. */
+/** Writes each piece in order. A file appears whole or not at all; where there are no pieces, none does. */
 export async function writeExport(
   world: World,
   path: string,
@@ -24,12 +24,15 @@ export async function writeExport(
     for await (const piece of pieces) await world.print(piece)
     return
   }
+  const rest = pieces[Symbol.asyncIterator]()
+  let piece = await rest.next()
+  if (piece.done === true) return
   const file = await open(path, 'wx', 0o600).catch((error: unknown) => {
     throw cannot(path, error)
   })
   try {
-    for await (const piece of pieces)
-      await file.appendFile(piece).catch((error: unknown) => {
+    for (; piece.done !== true; piece = await rest.next())
+      await file.appendFile(piece.value).catch((error: unknown) => {
         throw cannot(path, error)
       })
     await file.sync()

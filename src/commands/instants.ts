@@ -3,8 +3,9 @@ import { parseInstantText } from '../model/time.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
 import type { World } from './world.ts'
 
-/** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`. */
+/** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`, `now` is that. */
 function instantUs(text: string, nowMs: number): number {
+  if (text === 'now') return nowMs * 1000
   if (durationPattern.test(text)) return (nowMs - durationMs(text)) * 1000
   return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
 }
@@ -30,7 +31,7 @@ export function spanOf(world: World, from: string, to: string | undefined, nowMs
     : Number.isNaN(toUs)
       ? `--to ${to ?? ''}: ${WANT}`
       : fromUs >= toUs
-        ? '--from must be earlier than --to'
+        ? `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
         : undefined
   if (fault === undefined) return { fromUs, toUs }
   world.stderr(`error: ${fault}\n`)

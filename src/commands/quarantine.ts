@@ -94,7 +94,12 @@ export function exportQuarantine(world: World, options: QuarantineOptions, file:
   return withAside(world, options.config, async (opened) => {
     const seen = new Set<number>()
     await writeExport(world, file, lines())
-    if (file !== '-') world.stderr(`auditferry: ${countText(seen.size, 'quarantined elements')} in ${file}\n`)
+    if (seen.size === 0)
+      world.stderr(
+        `auditferry: nothing quarantined to export${file === '-' ? '' : `: ${file} was not made`}\n`,
+      )
+    else if (file !== '-')
+      world.stderr(`auditferry: ${countText(seen.size, 'quarantined elements')} in ${file}\n`)
     const unknown = options.id.filter((id) => !seen.has(id))
     return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
 

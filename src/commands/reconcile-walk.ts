@@ -73,7 +73,14 @@ const isMove = (step: Surveyed | ConnectorError) => !(step instanceof ConnectorE
 
 /** What waiting may cure; the rest ends the walk with its own words. */
 function retryable(error: unknown): ConnectorError {
-  if (error instanceof ConnectorError && error.action === 'retry') return error
+  if (!(error instanceof ConnectorError)) throw error
+  if (error.code === 'aborted')
+    throw new ConnectorError(
+      'aborted',
+      'The daemon stopped, took a new configuration or was asked for another walk while it walked; nothing was changed, begin again',
+      { cause: error },
+    )
+  if (error.action === 'retry') return error
   throw error
 }
 

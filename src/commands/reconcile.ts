@@ -89,16 +89,23 @@ export async function reconcile(
 /** Whole UTC days, rounded outwards; up to the last midnight unless told. */
 function daysOf(world: World, { from, to }: ReconcileOptions, nowMs: number): DayRange | undefined {
   const today = epochDay(nowMs * 1000)
-  const span = spanOf(world, from, to ?? new Date(today * DAY_MS).toISOString(), nowMs)
+  const span = spanOf(world, from, to, nowMs)
   if (!span) return undefined
+  const text = (day: number) => dayText(day * DAY_MS)
+  if (to === undefined && span.fromUs >= today * DAY_US) {
+    world.stderr(
+      `error: --to is the last midnight (${text(today)}) unless told; to see today, not judged, add --to ${text(today + 1)}, or --to now\n`,
+    )
+    return undefined
+  }
   const fromDay = epochDay(span.fromUs)
-  const toDay = Math.min(Math.ceil(span.toUs / DAY_US), today + 1)
+  const toDay = to === undefined ? today : Math.min(Math.ceil(span.toUs / DAY_US), today + 1)
+  const isToWhole = to === undefined || to === 'now' || toDay * DAY_US === span.toUs
   if (fromDay >= toDay) {
     world.stderr('error: --from must be earlier than now\n')
     return undefined
   }
-  if (fromDay * DAY_US !== span.fromUs || toDay * DAY_US !== span.toUs) {
-    const text = (day: number) => dayText(day * DAY_MS)
+  if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
     world.stderr(
       `auditferry: whole UTC days are held against each other: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
     )

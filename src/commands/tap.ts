@@ -27,6 +27,7 @@ export async function tap(world: World, { config: given, sink, limit }: TapOptio
     world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed
   }
+  world.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
   for (let left = limit; left > 0 && !world.signal.aborted;) {
     const lines = await client.tap(sink, left, WAIT_MS)
     for (const line of lines) await world.print(line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))

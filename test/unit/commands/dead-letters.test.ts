@@ -191,3 +191,12 @@ test('through a daemon, a faulty configuration does not hide the dead letters', 
   expect(stdout.split('\n')).toHaveLength(4)
   expect(stderr).toContain('is at fault')
 })
+
+test('an export of none makes no file, and says so', async () => {
+  const file = join(stand.folder, 'none.ndjson')
+  expect(await exportLetters(stand.world, options({ sink: 'archive' }), file)).toBe(0)
+  expect(stand.heard().stderr).toBe(`auditferry: no dead letters to export: ${file} was not made\n`)
+  expect(await exportQuarantine(stand.world, options({ id: [99] }), file)).toBe(1)
+  expect(stand.heard().stderr).toContain(`nothing quarantined to export: ${file} was not made\n`)
+  expect(existsSync(file)).toBe(false)
+})

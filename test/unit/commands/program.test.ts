@@ -84,9 +84,11 @@ ok: 1 workspace, 3 sinks, 1 warning
   })
 
   test('without --config it is the variable’s, then the checkout’s, then the installed one', () => {
-    const { stderr } = run(['validate'])
-    expect(stderr).toMatch(/^auditferry: neither --config nor .* \.\/config\/auditferry\.yaml .* init .*\n/)
-    expect(stderr).toMatch(/^\/etc\/auditferry\/auditferry\.yaml:1:1: /m)
+    const { code, stderr } = run(['validate'])
+    expect(code).toBe(78)
+    expect(stderr).toMatch(
+      /^auditferry: Neither --config nor .* \.\/config\/auditferry\.yaml nor \/etc\/auditferry\/auditferry\.yaml is there: begin with auditferry init > config\/auditferry\.yaml\n$/,
+    )
     mkdirSync(join(folder, 'config'))
     write('config/auditferry.yaml', good())
     expect(run(['validate']).stdout).toMatch(/^\.\/config\/auditferry\.yaml\n/)

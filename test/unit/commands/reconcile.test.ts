@@ -1,9 +1,11 @@
 // `reconcile`: with the journal to itself, and through a real daemon, before the mock.
 import { afterEach, describe, expect, test } from 'vitest'
 import { reconcile } from '../../../src/commands/reconcile.ts'
+import { walkOver } from '../../../src/commands/reconcile-walk.ts'
 import type { ReconcileReport } from '../../../src/commands/reconcile-report.ts'
 import { reportText } from '../../../src/commands/reconcile-text.ts'
 import type { Clock } from '../../../src/model/clock.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { DAY, dayText, openPastStand, today } from './past-stand.ts'
 
@@ -159,4 +161,28 @@ test('a key that is refused ends it with the reason, and proves nothing', async 
   stand.heard()
   await expect(reconcile(stand.world, options(), clock)).rejects.toThrow('the API key was refused')
   expect(stand.heard().stdout).toBe('')
+})
+
+test('from today without an end is told what the end is, and `now` includes today', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.heard()
+  expect(await reconcile(stand.world, options({ from: dayText(0) }), clock)).toBe(2)
+  expect(stand.heard().stderr).toBe(
+    `error: --to is the last midnight (${dayText(0)}) unless told; to see today, not judged, add --to ${dayText(-1)}, or --to now\n`,
+  )
+  const { code, report: found } = await report({ to: 'now' })
+  expect(code).toBe(0)
+  expect(found.read.at(-1)).toMatchObject({ day: dayText(0), result: 'moving' })
+  expect(stand.heard().stderr).toBe('')
+})
+
+test('a daemon that stops under the walk ends it with what to do next', async () => {
+  stand = await openPastStand()
+  const survey = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const walking = { origin, past: { survey }, span: { fromUs: 0, toUs: 1 }, clock, world: stand.world }
+  await expect(walkOver(walking)).rejects.toThrow(
+    /took a new configuration .* while it walked; nothing was changed, begin again$/,
+  )
 })
