@@ -242,6 +242,8 @@ function told(
   const limits = `${kept}; what is owed to ${options.sink} still is not counted, it comes anyway`
   if (options.dryRun) return `${what} would be sent to ${options.sink} again; ${limits}\n`
   const when = opened.running ? 'they go out now' : 'they go out when the daemon runs'
+  const sink = opened.sinks.find(({ name }) => name === options.sink)
+  const marked = sink && isMarked(sink) ? ', marked as a replay' : ''
   const early = stopped ? 'Stopped early: ' : ''
-  return `${early}${what} put at the journal's end for ${options.sink}, marked as a replay; ${when}; ${limits}\n`
+  return `${early}${what} put at the journal's end for ${options.sink}${marked}; ${when}; ${limits}\n`
 }
