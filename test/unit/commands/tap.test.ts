@@ -2,6 +2,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { backfill } from '../../../src/commands/backfill.ts'
 import { bundle } from '../../../src/commands/bundle.ts'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { tap } from '../../../src/commands/tap.ts'
@@ -83,6 +84,16 @@ describe('tap', () => {
     )
     expect(stand.heard().stdout).toBe('')
   })
+})
+
+test('a faulty file does not keep tap and backfill --status from the daemon', async () => {
+  writeFileSync(file, `${text()}nonsense: true\n`)
+  await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
+  expect(stand.heard().stderr).toContain(`${file} is at fault, a running daemon goes on`)
+  expect(await backfill(stand.world, { config: file, status: true, cancel: false })).toBe(0)
+  expect(stand.heard().stdout).toContain('No backfill is under way')
+  const begin = { config: file, from: '24h', status: false, cancel: false }
+  await expect(backfill(stand.world, begin)).rejects.toThrow('nonsense: is no known key')
 })
 
 describe('bundle', () => {
