@@ -734,7 +734,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/replay-page.ts',
-        find: '    if (sent.has(mark)) continue\n',
+        find: '    if (!isNew(mark)) continue\n',
         replace: '',
       },
     ],

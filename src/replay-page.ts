@@ -30,7 +30,7 @@ export function pageNameOf({ order, pages }: Running): string {
   return `${pagePrefix(order.sink, order.origin)}${String(pages.length).padStart(6, '0')}`
 }
 
-/** What of a part lies in the span, and was not sent from this page before. */
+/** What of a part lies in the span, and was not sent from this page before: once, however often the part has it. */
 export function sift(
   sent: ReadonlySet<string>,
   { entries: all, quarantined }: Append,
@@ -39,13 +39,15 @@ export function sift(
   const entries = all.between(fromUs, toUs)
   const marks: string[] = []
   const fresh: number[] = []
+  const met = new Set<string>()
+  const isNew = (mark: string) => !sent.has(mark) && met.size < met.add(mark).size
   for (let i = 0; i < entries.count; i++) {
     const mark = markOf(entries, i)
-    if (sent.has(mark)) continue
+    if (!isNew(mark)) continue
     fresh.push(i)
     marks.push(mark)
   }
-  const bad = quarantined.map(({ sha256 }) => markOfHash(sha256)).filter((mark) => !sent.has(mark))
+  const bad = quarantined.map(({ sha256 }) => markOfHash(sha256)).filter(isNew)
   return { entries, fresh, marks: [...marks, ...bad], malformed: bad.length }
 }
 

@@ -391,6 +391,17 @@ test.each([
   expect(past.list()[0]?.error?.message).toContain('were read as v1')
 })
 
+test('what one answer shows twice is sent once by a replay', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 2 * DAY } } })
+  const events = around(2 * HOUR)
+  desk.server.events = events.flatMap((event) => [event, event])
+  const replays = replaysOf(desk)
+  await sentAgain(desk, replays)
+  const wanted = within(events).map(idOf)
+  expect((await desk.ids()).toSorted()).toEqual(wanted.toSorted())
+  expect(replays.list()[0]?.counts).toMatchObject({ read: wanted.length, sent: wanted.length })
+})
+
 test('live reading goes on at its interval while a backfill takes what it leaves', async () => {
   const desk = await openHistoryDesk({ limit: 5, source: { start: { kind: 'span', ms: DAY } } })
   await desk.once()
