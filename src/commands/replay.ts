@@ -8,7 +8,7 @@ import type { Replayed, ReplayQuery } from '../model/journal.ts'
 import type { ApiReplay } from '../model/replays.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin, SourceName } from '../model/source.ts'
-import { secondText } from '../model/time.ts'
+import { epochDay, secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import type { ControlClient } from '../ops/control-client.ts'
 import { countText, sizeText } from '../ops/status.ts'
@@ -19,7 +19,7 @@ import { spanOf } from './instants.ts'
 import { otherSpan } from '../replay-order.ts'
 import { follow, tellAll } from './replay-follow.ts'
 import { nothingPlanned, overtaken, planOf } from './replay-plan.ts'
-import type { Asked, Only, Plan } from './replay-plan.ts'
+import type { Asked, Only, Plan, PlannedDay } from './replay-plan.ts'
 import { daysText, shortText } from './replay-text.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -106,21 +106,49 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
     return exitCodes.failed
   }
   const begun = options.dryRun ? [] : await begin(client, sink.name, plan, nowMs)
-  // The same command before this one has sent the journal's part.
-  const isJoined = begun.some(({ runAt }) => runAt !== nowMs)
+  const joined = begun.filter(({ runAt }) => runAt !== nowMs).map(({ origin }) => origin)
+  const rest = withoutJoined(asked, plan, joined)
   const done =
-    only === 'api' || isJoined
-      ? nothingDone()
-      : await walk(opened, queryOf(asked, plan, options, nowMs), world)
-  world.stdout(isJoined ? joined(options) : told(done, options, opened))
+    only === 'api' ? nothingDone() : await walk(opened, queryOf(asked, rest, options, nowMs), world)
+  const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
+  if (!isSilent) world.stdout(told(done, options, opened))
   if (options.dryRun) world.stdout(daysText(done.days, plan))
-  const lost = options.dryRun || isJoined ? [] : await overtaken(opened.aside, asked, plan, done.days)
+  const isUnsure = only !== 'api' && plan.days.some((day) => isJournals(day, joined))
+  if (only !== 'api') world.stdout(joinedText(joined))
+  if (isUnsure) world.stderr(unsureText)
+  const lost = options.dryRun ? [] : await overtaken(opened.aside, asked, rest, done.days)
   const short = [...plan.short, ...lost]
   world.stderr(shortText(short, howText(options, client !== undefined)))
   const followed = begun.length === 0 ? exitCodes.done : await follow(world, begun, opened.connect, clock)
-  const whole = !done.stopped && short.length === 0
+  const whole = !done.stopped && !isUnsure && short.length === 0
   return whole ? followed : exitCodes.failed
 }
+
+const isOneOf = (origins: readonly Origin[], origin: Origin) =>
+  origins.some((one) => isSameOrigin(one, origin))
+
+/** A day of a joined source that the journal is to give: whether the command before this one sent it, nobody knows. */
+const isJournals = ({ origin, via }: PlannedDay, joined: readonly Origin[]) =>
+  via === 'journal' && isOneOf(joined, origin)
+
+/** What the journal gives of a joined source was the command's that began it: all of it is left out. */
+function withoutJoined({ span }: Asked, plan: Plan, joined: readonly Origin[]): Plan {
+  const range = { fromDay: epochDay(span.fromUs), toDay: epochDay(span.toUs - 1) + 1 }
+  return {
+    ...plan,
+    days: plan.days.filter(({ origin }) => !isOneOf(joined, origin)),
+    leave: [...plan.leave, ...joined.map((origin) => ({ origin, ...range }))],
+  }
+}
+
+function joinedText(joined: readonly Origin[]): string {
+  if (joined.length === 0) return ''
+  const names = joined.map(({ workspace, source }) => `${workspace} ${source}`).join(', ')
+  return `Joined the same replay, which is under way, of ${names}: what the journal keeps of that was left to the command that began it; --only journal sends it again\n`
+}
+
+const unsureText =
+  'auditferry: some of the days meant are kept in the journal, and this command cannot tell whether the one that began the replay meant them too, and sent them: where it did not, send them with --only journal\n'
 
 /** Before the journal's part: what cannot be begun is refused while nothing is sent yet, and nothing of it is begun. */
 async function begin(
@@ -221,11 +249,6 @@ function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[
     sums.set(key, { ...each, count: each.count + (sums.get(key)?.count ?? 0) })
   }
   return [...sums.values()]
-}
-
-function joined({ only }: ReplayOptions): string {
-  if (only === 'api') return ''
-  return 'Joined the same replay, which is under way: what the journal keeps was put there by the command that began it; --only journal sends it again\n'
 }
 
 function told(

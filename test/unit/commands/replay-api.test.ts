@@ -168,12 +168,28 @@ test('of several sources none is begun where one is refused', async () => {
 test('the same command once more joins the replay, and does not send what the journal keeps a second time', async () => {
   const replays = await running()
   replays.joins = 77
-  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(await replay(stand.world, options({ to: '2026-02-01' }), clock)).toBe(0)
+  expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(await journal.take('siem', plenty)).toBeUndefined()
-  const { stdout } = stand.heard()
+  const { stdout, stderr } = stand.heard()
+  // The journal has the second day, and the command before may have meant the first alone.
+  expect(stderr.match(/cannot tell whether the one that began the replay meant them too/g)).toHaveLength(1)
   expect(stdout).toContain('Joined the same replay')
   expect(stdout).toContain('--only journal sends it again')
   expect(stdout).toContain('from the API: done: 3 read')
+})
+
+test('a wider command beside a narrower one sends what the journal keeps of the other sources', async () => {
+  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+  await journal.append(part([second(7)], { origin: usage }))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+  const replays = await running([audit, usage])
+  replays.joins = 77
+  await replay(stand.world, options(), clock)
+  const again = await journal.take('siem', plenty)
+  expect(again?.runs.map(({ origin }) => origin)).toEqual([usage])
+  expect(idsOf(again)).toEqual([uuid(7)])
+  expect(stand.heard().stdout).toContain('which is under way, of acme audit: ')
 })
 
 test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
