@@ -81,10 +81,23 @@ export class Loader {
   }
 
   /** All of a stretch, whatever the limits are now: the batch of an intent. */
-  async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
+  async reload(stretch: Stretch, signal: AbortSignal): Promise<Loaded> {
     const { journal, room } = this.#options
-    const batch = await journal.range(first, last)
-    return this.#frame(batch, Infinity, await room.enter(roomBytes(batch), signal))
+    const batch = await journal.range(stretch.first, stretch.last)
+    const leave = room.tryEnter(roomBytes(batch))
+    return leave ? this.#frame(batch, Infinity, leave) : this.#reloadInTurn(stretch, roomBytes(batch), signal)
+  }
+
+  /** As `#loadInTurn`; an intent's entries stay as they are until it is settled. */
+  async #reloadInTurn({ first, last }: Stretch, wantedBytes: number, signal: AbortSignal): Promise<Loaded> {
+    const { journal, room } = this.#options
+    const leave = await room.enter(wantedBytes, signal)
+    try {
+      return this.#frame(await journal.range(first, last), Infinity, leave)
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
 
   free({ leave, writer }: Loaded): void {

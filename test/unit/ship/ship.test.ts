@@ -483,6 +483,34 @@ describe('room', () => {
     expect(berth.room.heldBytes).toBe(0)
   })
 
+  it('after a crash a batch that waits for room is not held meanwhile, and it is the same when its turn has come', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive')
+    await quay.append(3)
+    berth.sink.answer = failing('unreachable')
+    await expect(berth.step()).rejects.toThrow('unreachable')
+    for (const fails of [true, false]) {
+      let reads = 0
+      const range = async (first: number, last: number) => {
+        if (++reads === 2 && fails) throw new ConnectorError('disk_failed', 'as told')
+        return quay.journal.range(first, last)
+      }
+      berth.sink.answer = taken
+      const room = new Room(1_000)
+      berth.restart({ journal: withMethods(quay.journal, { range }), room })
+      const leave = await room.enter(1_000, never)
+      const step = berth.step()
+      await settled()
+      expect(reads).toBe(1)
+      leave()
+      if (fails) await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
+      else expect(await step).toBe('sent')
+      expect(reads).toBe(2)
+      expect(room.heldBytes).toBe(0)
+    }
+    expect(berth.sink.seqs.at(-1)).toEqual([1, 2, 3])
+  })
+
   it('after all is delivered nothing is held', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
