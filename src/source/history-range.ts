@@ -152,7 +152,7 @@ export class HistoryRange implements Source {
       beginAgain()
       yield lastPart(step, undefined)
     } else {
-      if (task.kind === 'trouble') overcome(step, task)
+      if (task.kind === 'trouble') overcome(step, task, window)
       else advance(step, task, window, reading)
       yield lastPart(step, pending)
     }

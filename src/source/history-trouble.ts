@@ -106,15 +106,16 @@ export async function* prove(step: Step, task: Task, window: Window): Steps {
   yield lastPart(step, pending, { gaps: pass(step, task, window) })
 }
 
-/** A trouble, or its first day, is read after all. */
-export function overcome({ cursor, options }: Step, { walk }: Task): void {
+/** A trouble is read after all, as far as `window` goes: a UTC day may end before the trouble does. */
+export function overcome({ cursor, options }: Step, { walk }: Task, window: Window): void {
   const trouble = cursor.troubles.find(({ from }) => from === walk.from)
   if (!trouble) return
+  const to = Math.min(walk.to, window.to)
   options.log.info('A window of the history that was unreadable is read after all', {
     from: secondText(walk.from),
-    to: secondText(walk.to),
+    to: secondText(to),
   })
-  if (walk.to < trouble.to) trouble.from = walk.to
+  if (to < trouble.to) trouble.from = to
   else cursor.troubles = cursor.troubles.filter((other) => other !== trouble)
 }
 

@@ -156,7 +156,7 @@ async function* readTask(step: Step, task: Task): Steps {
   else if (reading.leftOut > 0) yield readInDays(step, pending)
   else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
   else {
-    if (kind === 'trouble') overcome(step, task)
+    if (kind === 'trouble') overcome(step, task, window)
     else advance(step, task, window, reading)
     yield lastPart(step, pending, { headAt })
   }

@@ -49,9 +49,21 @@ async function partsOf(steps: Steps): Promise<number> {
 
 test('of a trouble whose first day is read the rest stays one', () => {
   const { step, cursor } = openStep([trouble(TODAY - 3 * DAY, TODAY - DAY)])
-  overcome(step, taskOn('trouble', walkOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)))
+  const first = walkOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)
+  overcome(step, taskOn('trouble', first), windowOn(first))
   expect(cursor.troubles).toMatchObject([{ from: TODAY - 2 * DAY, to: TODAY - DAY }])
-  overcome(step, taskOn('trouble', walkOver(TODAY - 2 * DAY, TODAY - DAY, START)))
+  const second = walkOver(TODAY - 2 * DAY, TODAY - DAY, START)
+  overcome(step, taskOn('trouble', second), windowOn(second))
+  expect(cursor.troubles).toEqual([])
+})
+
+test('of a trouble that is read as a UTC day, what lies behind the day’s end stays one', () => {
+  const [from, to] = [TODAY - DAY - 2 * MINUTE, TODAY - DAY + 3 * MINUTE]
+  const { step, cursor } = openStep([trouble(from, to)])
+  const overDay = (at: number) => ({ ...windowOn(walkOver(at, at + DAY, START)), isDay: true })
+  overcome(step, taskOn('trouble', walkOver(from, to, START)), overDay(TODAY - 2 * DAY))
+  expect(cursor.troubles).toMatchObject([{ from: TODAY - DAY, to }])
+  overcome(step, taskOn('trouble', walkOver(TODAY - DAY, to, START)), overDay(TODAY - DAY))
   expect(cursor.troubles).toEqual([])
 })
 
@@ -94,6 +106,32 @@ test('an API that failed everywhere and is back is no proof against the window t
   broken = false
   await desk.live(desk.clock.now() + HOUR)
   expect([desk.watch.gaps, desk.state().troubles]).toEqual([0, []])
+})
+
+test('rows on both sides of a midnight that was unreadable are read once rows without a time were met', async () => {
+  const midnight = TODAY - 3 * DAY
+  let broken = true
+  const isStruck = (from: number, to: number) => from < midnight + 3 * MINUTE && to > midnight - 2 * MINUTE
+  const desk = await openHistoryDesk({
+    source: { version: 'v1', start: { kind: 'span', ms: 5 * DAY }, rereadMs: 0 },
+    fault: ({ from, to }) => (broken && isStruck(from, to) ? { status: 500 } : undefined),
+  })
+  const struck = eventsFrom(historyEvent, midnight - 90_000, 8, 30_000)
+  desk.server.events = [...eventsFrom(historyEvent, START - 5 * DAY, 40, HOUR), ...struck]
+  await desk.once()
+  const [only, ...others] = desk.state().troubles
+  expect(others).toEqual([])
+  expect(only && only.from < midnight && only.to > midnight).toBe(true)
+  desk.server.events.push(historyEvent(desk.clock.now(), { timeless: true }))
+  // Live reading comes before the trouble where both are due.
+  desk.clock.advance(desk.clock.now() + HOUR)
+  await desk.step()
+  expect(desk.state().timeless).toBe(true)
+  broken = false
+  await desk.live(desk.clock.now() + DAY)
+  const raws = new Set(await desk.raws())
+  expect(struck.filter(({ v1 }) => !raws.has(v1))).toEqual([])
+  expect(desk.state().troubles).toEqual([])
 })
 
 test.each([
