@@ -116,6 +116,7 @@ export function readToOf(
 ): number | undefined {
   const reading = workspaces.find(({ name }) => name === workspace)
   const told = reading?.sources.find(({ name }) => name === source)
-  const at = told?.cursor_at ?? told?.last_success_at
-  return at ? parseInstantText(at) : undefined
+  // It is told in whole ms: the newest entry may lie anywhere in the last of them.
+  if (told?.cursor_at) return parseInstantText(told.cursor_at) + 999
+  return told?.last_success_at ? parseInstantText(told.last_success_at) : undefined
 }

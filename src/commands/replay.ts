@@ -36,7 +36,7 @@ export interface ReplayOptions {
   readonly cancel?: boolean
 }
 
-/** The journal is full of what is owed: its sinks make room, and the replay goes on. */
+/** Half of the journal's bound is owed: its sinks make room, and the replay goes on. */
 const WAIT_MS = 2_000
 /** So long without room, and the replay ends with what it has done. */
 const PATIENCE_MS = 60_000
@@ -234,7 +234,10 @@ async function walk(
       if (!step.more) return done
       at = { after: step.through, until: step.until }
     } else {
-      if (waitedMs === 0) stderr('auditferry: the journal is full, waiting for its sinks to take some\n')
+      if (waitedMs === 0)
+        stderr(
+          "auditferry: half of journal.max_bytes is in use, and the other half is live reading's: waiting for the sinks to take some\n",
+        )
       waitedMs += WAIT_MS
       await systemClock.sleep(WAIT_MS, signal)
     }

@@ -38,7 +38,7 @@ interface Found {
 
 /**
  * One bounded step. What the sink has not settled is left out: it is on its way already. What it settled out of order is not.
- * Throws ConnectorError `journal_full`; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
+ * Throws ConnectorError `journal_full` where half of the bound is owed; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
   const { ledger, transactions } = core
@@ -50,12 +50,21 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
   const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
   if (!query.dryRun && entries > 0) {
-    refuseWhenFull(core)
+    leaveHalf(core)
     transactions.writeNew(() => put(core, query, found))
     ledger.applyAppended(entries, bytes)
   }
   const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
   return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
+}
+
+/** As what reads the past leaves it: a replay that took all of the bound would stop live reading. */
+function leaveHalf({ ledger, maxBytes, path }: Core): void {
+  if (ledger.owedBytes < maxBytes / 2) return
+  throw new ConnectorError(
+    'journal_full',
+    `The journal ${path} holds ${ledger.owedBytes} bytes that are not delivered yet, half of its bound of ${maxBytes} (journal.max_bytes) or more, and the other half is live reading's: a replay goes on when the sinks have taken some`,
+  )
 }
 
 function settledOf({ ledger }: Core, sink: string): Progress {
