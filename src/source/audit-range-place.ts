@@ -15,6 +15,8 @@ export interface RangePlace {
   untilUs: number
   /** the server's clock was heard */
   untilTold: boolean
+  /** when the walk began, by our clock or by a server's that is behind it; 0: not known */
+  begunAtUs: number
   /** null: its place is to be found by time, at `probe` or at `anchorUs` */
   walk: Walk | null
   anchorUs: number
@@ -45,7 +47,7 @@ export function freshPlace(fromUs: number, untilUs: number, now: number): RangeP
   return {
     ...{ v: 1, untilUs, untilTold: false, walk: null, anchorUs: fromUs, probe: null, tries: 0, newestUs: 0 },
     ...{ dead: null, deadPassed: false, rewound: false, checking: false, doubted: false, tail: [], gaps: 0 },
-    ...{ done: fromUs >= untilUs, fetches: freshFetches(now) },
+    ...{ begunAtUs: now * 1000, done: fromUs >= untilUs, fetches: freshFetches(now) },
   }
 }
 
@@ -53,7 +55,7 @@ export function freshPlace(fromUs: number, untilUs: number, now: number): RangeP
 export function openPlace(text: Cursor | undefined): RangePlace | undefined {
   if (text === undefined) return undefined
   const place = storedFields(text)
-  return place?.['v'] === 1 ? (place as typeof place & RangePlace) : undefined
+  return place?.['v'] === 1 ? ({ begunAtUs: 0, ...place } as unknown as RangePlace) : undefined
 }
 
 export function closePlace(place: RangePlace): Cursor {
@@ -73,14 +75,15 @@ export function within(entries: Entries, place: RangePlace, page: Set<string>): 
     const at = entries.at(i)
     if (at >= place.untilUs) continue
     const key = hash('sha256', `${at} ${entries.id(i)}`, 'base64url').slice(0, KEY_LENGTH)
-    if (before.has(key) || page.has(key)) continue
+    const known = before.has(key) || page.has(key)
     page.add(key)
-    kept.push(i)
+    if (!known) kept.push(i)
   }
   return kept.length === entries.count ? entries : entries.pick(kept)
 }
 
-/** After a whole page: what it showed is known to the next one. A page that showed nothing new changes nothing. */
+/** After a whole page: what it held is known to the next one. A page that showed nothing new changes nothing. */
 export function noteTail(place: RangePlace, page: ReadonlySet<string>): void {
-  if (page.size > 0) place.tail = [...page].slice(-TAIL_LENGTH)
+  const before = new Set(place.tail)
+  if ([...page].some((key) => !before.has(key))) place.tail = [...page].slice(-TAIL_LENGTH)
 }

@@ -99,7 +99,11 @@ async function* nothing(step: RangeStep): Steps {
 
 function noteClock({ place, options }: RangeStep, serverAt: number | undefined): void {
   if (place.untilTold || serverAt === undefined) return
-  if (Math.abs(serverAt - options.clock.now()) > CLOCKS_APART_MS) return
+  if (Math.abs(serverAt - options.clock.now()) > CLOCKS_APART_MS) {
+    // Not believed as an end; but its entries are dated by it, those that the walk makes too.
+    place.begunAtUs = Math.min(place.begunAtUs, serverAt * 1000)
+    return
+  }
   // What is dated after the first answer's second came after the walk had begun (law 7).
   place.untilTold = true
   place.untilUs = Math.min(place.untilUs, (Math.floor(serverAt / 1000) + 1) * SECOND_US)
@@ -202,7 +206,8 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
   }
   if (last) {
     place.newestUs = Math.max(place.newestUs, last.at)
-    const mayBeOurs = !place.untilTold || last.at >= place.untilUs - SECOND_US
+    const oursFrom = place.untilTold ? place.untilUs - SECOND_US : place.begunAtUs - CLOCKS_APART_MS * 1000
+    const mayBeOurs = last.at >= oursFrom
     const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE
     if (last.at >= place.untilUs || ownAlone) place.done = true
     walk.from = last
@@ -217,14 +222,22 @@ function endOrDoubt(place: RangePlace, walk: Walk): void {
   else place.checking = true
 }
 
-/** Held against `search`: is there something later, the page is read once more. */
+/** Held against `search`: is there something later, the page is read once more. What cannot be read is no end. */
 async function* checkEnd(step: RangeStep, walk: Walk): Steps {
   const { place } = step
-  const { position } = await anchorAt(step, nextSecond(Math.max(walk.from.at, place.newestUs)), 'backfill')
+  const afterUs = Math.max(walk.from.at, place.newestUs)
+  const { position, unreadable, unreadableUs } = await anchorAt(step, nextSecond(afterUs), 'backfill')
+  const atUs = position ? position.at : unreadableUs
+  if (unreadable && atUs === undefined && ++place.tries < UNREADABLE_TRIES) {
+    const message = 'The API answered an entry that cannot be read where the end of the log was to be proven'
+    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  place.tries = 0
   place.checking = false
   // Behind the reach of `search` it is the earliest entry that answers: no witness for anything later.
-  const later = position && position.at > Math.max(walk.from.at, place.newestUs)
-  if (later && position.at < place.untilUs) place.doubted = true
+  const isLater = atUs === undefined ? unreadable : atUs > afterUs && atUs < place.untilUs
+  if (isLater) place.doubted = true
   else place.done = true
   yield lastPart(step, undefined)
 }

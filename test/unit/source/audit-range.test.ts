@@ -1,6 +1,6 @@
 // A span of the audit log's past: whole, nothing twice, and an end, whatever the server does. The real reader, client and budget before the mock.
 import { expect, test } from 'vitest'
-import type { Transport } from '../../../src/model/http.ts'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { AuditRange } from '../../../src/source/audit-range.ts'
@@ -110,6 +110,10 @@ test.each([
   { name: 'as it is', bench: {} },
   { name: 'where from is answered too', bench: { switches: { from: 'inclusive' } } },
   { name: 'where pages are sent again', bench: { faults: { repeated_page: { nth: [3, 4] } } } },
+  {
+    name: 'where from is answered too and pages are sent again',
+    bench: { switches: { from: 'inclusive' }, faults: { repeated_page: { nth: [3, 4] } } },
+  },
   { name: 'where elements come twice', bench: { faults: { duplicated: 1 } } },
   { name: 'where pages are empty by mistake', bench: { faults: { empty_page: { nth: [3, 6] } } } },
   { name: 'where every fetch is an entry', bench: { switches: { self_audit: 'all' } } },
@@ -132,11 +136,15 @@ test('a year ago and more is read from the earliest entry on, and only the span 
   expect(at.expected()).toHaveLength(10)
 })
 
-test.each(['on', 'off'] as const)(
-  'what the walk itself writes into the log does not keep it going, with the server’s clock behind ours (Date: %s)',
-  async (date_header) => {
+test.each([
+  ['on', HOUR / 2],
+  ['off', HOUR / 2],
+  ['on', 2 * HOUR],
+] as const)(
+  'what the walk itself writes into the log does not keep it going, with the server’s clock behind ours (Date: %s, by %d ms)',
+  async (date_header, ahead) => {
     const switches = { self_audit: 'all', date_header } as const
-    const at = openBench({ switches, to: START + HOUR, ahead: HOUR / 2 })
+    const at = openBench({ switches, to: START + HOUR, ahead })
     for (let i = 50; i > 0; i--) at.mock.add({ at: START - i * MINUTE, visibleAt: 0 })
     const { steps } = await at.walk(20)
     expect(steps).toBeLessThan(6)
@@ -188,3 +196,72 @@ test('a walk goes on where it stood: its place is all that it needs', async () =
   const { ids } = await at.walk()
   expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
 })
+
+const jsonReply = (text: string): HttpReply => ({
+  ...{ status: 200, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from(text)
+  })(),
+})
+
+test('a page that is empty by mistake is no end where the entry behind it is malformed', async () => {
+  let pages = 0
+  const at = openBench({
+    wrap: (send) => async (request, signal) =>
+      request.url.includes('from=') && ++pages === 2 ? jsonReply('[]') : send(request, signal),
+  })
+  for (let i = 0; i < 3_000; i++) {
+    const malformed = i >= 1001 && i <= 1003 ? { defect: 'no_id' as const } : {}
+    at.mock.add({ at: START - DAY + i * 20 * SECOND, visibleAt: 0, ...malformed })
+  }
+  const { ids, gaps, malformed } = await at.walk()
+  const readable = at.mock.entries().filter(({ raw }) => Buffer.from(raw).includes('"id"'))
+  const wanted = readable.map(({ id }) => id)
+  expect({ ...compared(ids, wanted), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  expect(malformed).toBe(3)
+})
+
+test.each([1, 3, Infinity])(
+  'a page that is empty by mistake is no end where `search` breaks off %d times in proving it',
+  async (most) => {
+    let pages = 0
+    let searches = 0
+    const at = openBench({
+      wrap: (send) => async (request, signal) => {
+        if (request.url.includes('from=') && ++pages === 2) return jsonReply('[]')
+        if (request.url.includes('search') && ++searches > 1 && searches <= 1 + most)
+          return jsonReply('{"log":{"id":"abc","timest')
+        return send(request, signal)
+      },
+    })
+    for (let i = 0; i < 3_000; i++) at.mock.add({ at: START - DAY + i * 20 * SECOND, visibleAt: 0 })
+    const { ids, gaps } = await at.walk()
+    expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+    // An end that cannot be proven is told.
+    expect(gaps > 0).toBe(most === Infinity)
+  },
+)
+
+test.each([
+  ['on', 0],
+  ['off', 0],
+  ['on', 2 * HOUR],
+] as const)(
+  'fetches of an earlier walk are no end, however few a page shows (Date: %s, our clock ahead by %d ms)',
+  async (date_header, ahead) => {
+    const at = openBench({ switches: { date_header }, ahead })
+    for (let i = 0; i < 900; i++) {
+      const own = i % 3 > 0 ? { type: 'api:audit_log_fetch', userAgent: AGENT } : {}
+      at.mock.add({ at: START - DAY + i * MINUTE, visibleAt: 0, ...own })
+    }
+    const poison = {
+      at: START - 20 * HOUR + 4 * MINUTE + 5 * SECOND,
+      visibleAt: 0,
+      defect: 'poison',
+    } as const
+    const { id: unreadable } = at.mock.add(poison)
+    const { ids, gaps } = await at.walk(800)
+    const readable = at.expected().filter((id) => id !== unreadable)
+    expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
+  },
+)
