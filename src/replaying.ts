@@ -233,8 +233,10 @@ export class ApiReplays implements Replays {
         gaps: part.gaps,
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
-      // Of an answer of which nothing was told nothing can come again.
-      ...(part.void && running.sent.size + seen.marks.length > 0 ? { voided: true as const } : {}),
+      // Of an answer of which nothing was told nothing can come again; of a walk, what comes behind it can.
+      ...(part.void === 'walk' || (part.void && running.sent.size + seen.marks.length > 0)
+        ? { voided: true as const }
+        : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
     const marks = !isWhole && running.sent.size < MOST_MARKS ? seen.marks : []

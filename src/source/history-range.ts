@@ -158,6 +158,12 @@ export class HistoryRange implements Source {
     }
   }
 
+  /** Parts of a day that fails as a whole may be sent, and then all of the day: a row without a time asks for it. */
+  #comesInDays(): boolean {
+    const { use, version, v1Until } = this.#options
+    return use === 'send' && (version === 'v1' || v1Until !== undefined)
+  }
+
   #cut(part: Part, window: Window | undefined): Part {
     const { use, toUs } = this.#options
     const entries = part.entries.between(-Infinity, toUs)
@@ -168,7 +174,7 @@ export class HistoryRange implements Source {
     return {
       ...told,
       entries: withoutEdges(entries, window),
-      ...(part.fault && { void: 'answer' as const }),
+      ...(part.fault && { void: this.#comesInDays() ? ('walk' as const) : ('answer' as const) }),
     }
   }
 }

@@ -430,6 +430,24 @@ test('rows without times that come late in a replay do not send the days before 
   expect(await desk.journal.note('versions:acme:history.usage')).toBeUndefined()
 })
 
+test('parts of a day that failed as a whole do not come again with the day, when a row without a time asks for it', async () => {
+  const v1 = { version: 'v1' } as const
+  let inDays = false
+  const desk = await openHistoryDesk({
+    source: { ...v1, start: { kind: 'span', ms: 2 * DAY } },
+    fault: ({ from, to }) => {
+      inDays ||= from >= TO - 2 * DAY && from % DAY === 0 && to % DAY === 0
+      return !inDays && to > TO - 2 * DAY && to - from > 7 * HOUR ? { status: 500 } : undefined
+    },
+  })
+  desk.server.events = [...around(HOUR), historyEvent(TO - 3 * HOUR, { timeless: true })]
+  const replays = replaysOf(desk, v1)
+  await sentAgain(desk, replays)
+  const rows = within(desk.server.events).length
+  expect(replays.list()[0]?.counts).toMatchObject({ read: rows, sent: rows })
+  expect(await desk.ids()).toHaveLength(rows)
+})
+
 test('a replay counts what has changed since it was read as not known: other sinks have it as it was', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, rereadMs: 0 } })
   desk.server.events = around(6 * HOUR)
