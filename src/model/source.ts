@@ -54,7 +54,10 @@ export interface Part {
   readonly underWay?: true
   /** The page could not be read although the other side answered: kept in the cursor, told, tried again. */
   readonly fault: ConnectorError | undefined
-  /** Only of a walk that keeps nothing: what this answer, or all of the walk, has told so far is told again from here on. */
+  /**
+   * Of a walk over the past: what this answer, or all of the walk, has told so far is told again from here on. Where it is kept
+   * in the journal that says nothing: there an entry is known.
+   */
   readonly void?: 'answer' | 'walk'
 }
 
