@@ -3,6 +3,7 @@ import { ConnectorError } from './model/errors.ts'
 import type { Journal, Note } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { PastSpan, PastUse, Unread } from './model/past.ts'
+import { isSameOrigin } from './model/source.ts'
 import type { Origin, Source } from './model/source.ts'
 import { silentWatch } from './model/watch.ts'
 import type { SourceWatch } from './model/watch.ts'
@@ -19,6 +20,16 @@ export interface RangeReader {
   open(span: PastSpan, watch: SourceWatch, use: PastUse): Source
   /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */
   readonly unread: (place: string | undefined) => readonly Unread[] | undefined
+}
+
+/** Throws ConnectorError `misconfigured` where there is none. */
+export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeReader {
+  const range = ranges.find(({ origin }) => isSameOrigin(origin, wanted))
+  if (range) return range
+  throw new ConnectorError(
+    'misconfigured',
+    `${wanted.workspace} ${wanted.source} is not switched on, or its past cannot be read again`,
+  )
 }
 
 /** Counts requests and entries under the source, and says nothing of where its live reading is. */

@@ -3,13 +3,14 @@ import { collect } from './collect.ts'
 import type { Collector } from './collect.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Append, Appended, Journal } from './model/journal.ts'
+import { nothingAppended } from './model/journal.ts'
+import type { Append, Journal } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
 import type { ApiReplay, ReplayOrder, Replays } from './model/replays.ts'
 import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { DAY_MS } from './model/time.ts'
-import { assertRoom, quietly, statsForPast } from './ranges.ts'
+import { assertRoom, quietly, rangeOf, statsForPast } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { nameOf, none, NOTE, otherSpan, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
@@ -33,10 +34,6 @@ const MOST_NOTES = 10_000
 const MOST_MARKS = 500_000
 /** A note holds one mark at least. */
 const MOST_PAGES = MOST_MARKS + 1_000
-
-const nothing: Appended = {
-  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
-}
 
 /** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
 export class ApiReplays implements Replays {
@@ -120,11 +117,7 @@ export class ApiReplays implements Replays {
     const { ranges, sinks } = this.#options
     if (!sinks.includes(sink))
       throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
-    if (!ranges.some((range) => isSameOrigin(range.origin, origin)))
-      throw new ConnectorError(
-        'misconfigured',
-        `${origin.workspace} ${origin.source} is not switched on, or its past cannot be read again`,
-      )
+    rangeOf(ranges, origin)
   }
 
   /** As far as live reading is: what comes behind is new to every sink, and not this replay's. */
@@ -251,7 +244,7 @@ export class ApiReplays implements Replays {
       running.sent.clear()
     } else if (page !== undefined) running.pages.push(page)
     for (const mark of marks) running.sent.add(mark)
-    return nothing
+    return nothingAppended
   }
 
   /** One that was cancelled meanwhile must not come back. */

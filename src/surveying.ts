@@ -2,12 +2,12 @@
 import type { Clock } from './model/clock.ts'
 import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Appended, Journal } from './model/journal.ts'
+import { nothingAppended } from './model/journal.ts'
+import type { Journal } from './model/journal.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
-import { isSameOrigin } from './model/source.ts'
 import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
-import { quietly } from './ranges.ts'
+import { quietly, rangeOf } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { userOf } from './source/audit-range-place.ts'
 import { EntriesOnce } from './source/entries-once.ts'
@@ -25,10 +25,6 @@ const WAIT_MS = 5_000
 const KEPT_MS = 2 * STEP_MS
 /** So many of the unknown are told by name, a step. */
 const NAMED = 20
-
-const nothing: Appended = {
-  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
-}
 
 interface Step {
   readonly asked: string
@@ -49,13 +45,8 @@ export class Surveys {
 
   async step(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
-    const range = ranges.find(({ origin }) => isSameOrigin(origin, query.origin))
-    if (!range)
-      throw new ConnectorError(
-        'misconfigured',
-        `${query.origin.workspace} ${query.origin.source} is not switched on, or its past cannot be read again`,
-      )
-    const source = range.open(query, quietly(range.watch), false)
+    const range = rangeOf(ranges, query.origin)
+    const source = range.open(query, quietly(range.watch), 'tell')
     const { caughtUp, dueAt } = source.plan(query.place)
     if (caughtUp) return { ...untouched(range, query), done: true }
     const asked = JSON.stringify(query)
@@ -125,7 +116,7 @@ async function survey(
   let anew = false
   let fault: ConnectorError | undefined
   try {
-    for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+    for (let next = await parts.next(); !next.done; next = await parts.next(nothingAppended)) {
       const part = next.value
       fault ??= part.fault
       gaps += part.gaps

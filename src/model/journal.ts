@@ -38,6 +38,11 @@ export interface Appended {
   readonly last?: Seq | undefined
 }
 
+/** Of a part that is not taken in. */
+export const nothingAppended: Appended = {
+  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
+}
+
 /** A stretch of one chunk: entries of one origin with consecutive sequence numbers. */
 export interface Run {
   readonly origin: Origin

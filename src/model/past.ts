@@ -3,7 +3,7 @@ import type { ErrorCode } from './errors.ts'
 import type { Origin, SourceName } from './source.ts'
 
 /** What the past is read for: what it shows goes into the journal, to one sink again, or nowhere: it is only told. */
-export type PastUse = 'keep' | 'send' | false
+export type PastUse = 'keep' | 'send' | 'tell'
 
 /** By the entries' own time, µs: included, excluded. */
 export interface PastSpan {

@@ -146,7 +146,7 @@ export class HistoryRange implements Source {
     if (reading.error) yield* failed(step, task, window, reading)
     else if (reading.leftOut > 0) {
       // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
-      if (this.#options.use === false) beginAgain()
+      if (this.#options.use === 'tell') beginAgain()
       yield { ...readInDays(step, pending), void: 'walk' }
     } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
       beginAgain()
