@@ -1,9 +1,10 @@
 // How a backfill stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
+import { ConnectorError } from './model/errors.ts'
 import type { Appended } from './model/journal.ts'
 import type { Backfill } from './model/past.ts'
 import { sourceNames } from './model/source.ts'
-import type { Part } from './model/source.ts'
+import type { Origin, Part } from './model/source.ts'
 import { isoFromUs } from './model/time.ts'
 import type { BackfillStatus } from './ops/status.ts'
 
@@ -34,6 +35,9 @@ const order = z.object({
 })
 export type Order = z.output<typeof order>
 
+export const NOTE = 'backfill:'
+export const nameOf = ({ origin: { workspace, source } }: Order) => `${NOTE}${workspace}:${source}`
+
 export const none: Backfill['counts'] = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
 
 /** What a note holds; one that is not ours, or of another version, is as good as none. */
@@ -58,6 +62,22 @@ export function added(
     quarantined: counts.quarantined + appended.quarantined,
     gaps: counts.gaps + gaps,
   }
+}
+
+/** Of a source one is read at a time. */
+export function otherSpan({ workspace, source }: Origin): ConnectorError {
+  return new ConnectorError(
+    'misconfigured',
+    `A backfill of ${workspace} ${source} over another span is under way: wait for it (backfill --status) or end it (backfill --cancel)`,
+  )
+}
+
+export function toldOf(
+  { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] }: Order,
+  { error, waiting }: Pick<Backfill, 'error' | 'waiting'>,
+): Backfill {
+  const why = error && { code: error.code, message: error.message }
+  return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waiting }
 }
 
 /** As the status page has it. A trouble that passes is told while it lasts. */

@@ -44,6 +44,30 @@ export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): So
   }
 }
 
+/** How a walk over the past is. */
+export interface Walking {
+  /** why it does not come on just now; it is tried again */
+  error: ConnectorError | undefined
+  /** for a place in the budget, or for room in the journal */
+  waiting: boolean
+}
+
+/** The same, and `walking` is told how it is: to wait for room is no failure. */
+export function watching(
+  watch: SourceWatch,
+  walking: Walking,
+  told: Partial<SourceWatch> & Pick<SourceWatch, 'cursor'>,
+): SourceWatch {
+  return quietly(watch, {
+    state(state, error) {
+      walking.waiting = state === 'waiting' || state === 'idle' || state === 'paused'
+      if (error?.code !== 'journal_full') walking.error = error ?? walking.error
+    },
+    success: () => (walking.error = undefined),
+    ...told,
+  })
+}
+
 /** What of the journal's bound the past leaves to live reading, which stops when it is full. */
 const FULL_SHARE = 0.5
 

@@ -37,10 +37,11 @@ export type Order = z.output<typeof order>
 
 export const NOTE = 'replay:'
 const PAGE_NOTE = 'replay-page:'
-export const nameOf = (sink: string, { workspace, source }: Origin) => `${NOTE}${sink}:${workspace}:${source}`
+const nameIn = ({ sink, origin }: Pick<Order, 'sink' | 'origin'>) =>
+  `${sink}:${origin.workspace}:${origin.source}`
+export const nameOf = (order: Order) => `${NOTE}${nameIn(order)}`
 /** Notes of the page under way begin like this. */
-export const pagePrefix = (sink: string, { workspace, source }: Origin) =>
-  `${PAGE_NOTE}${sink}:${workspace}:${source}:`
+export const pagePrefix = (order: Pick<Order, 'sink' | 'origin'>) => `${PAGE_NOTE}${nameIn(order)}:`
 
 export const none: ReplayCounts = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
 
@@ -82,7 +83,7 @@ export function otherSpan({ sink, origin }: Pick<Order, 'sink' | 'origin'>): Con
 
 export function toldOf(
   { sink, origin, asked, spans, runAt, endedAt, atUs, counts }: Order,
-  { error, waiting }: Pick<ApiReplay, 'waiting'> & { readonly error: ApiReplay['error'] },
+  { error, waiting }: Pick<ApiReplay, 'error' | 'waiting'>,
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
   return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waiting }

@@ -1,33 +1,30 @@
 // One part of a page that is sent again: what of it was not sent before, what is counted of it, and what must be remembered until the page is whole.
-import type { ConnectorError } from './model/errors.ts'
 import type { Append, NoteChange } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
 import type { ReplayCounts } from './model/replays.ts'
+import { walkOf } from './past-orders.ts'
+import type { PastWalk } from './past-orders.ts'
 import { markOf, markOfHash, nameOf, pageNote, pagePrefix } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
 
 /** A replay under way. */
-export interface Running {
-  order: Order
-  readonly cancelled: AbortController
+export interface Running extends PastWalk<Order> {
   /** what of the page under way was sent already, by this process or the one before */
   readonly sent: Set<string>
   /** names of the notes that say so */
   pages: string[]
   /** both are here: of one that a restart found they are read when its turn comes */
   isLoaded: boolean
-  error: ConnectorError | undefined
-  waiting: boolean
 }
 
 export const begun = (order: Order): Running => ({
-  ...{ order, cancelled: new AbortController(), sent: new Set<string>(), pages: [], error: undefined },
-  ...{ waiting: true, isLoaded: false },
+  ...walkOf(order),
+  ...{ sent: new Set<string>(), pages: [], isLoaded: false },
 })
 
 /** Of the next note. */
 export function pageNameOf({ order, pages }: Running): string {
-  return `${pagePrefix(order.sink, order.origin)}${String(pages.length).padStart(6, '0')}`
+  return `${pagePrefix(order)}${String(pages.length).padStart(6, '0')}`
 }
 
 /** What of a part lies in the span, and was not sent from this page before: once, however often the part has it. */
@@ -69,6 +66,6 @@ export function notesOf(
   page: string | undefined,
   marks: readonly string[],
 ): NoteChange {
-  const told = { name: nameOf(order.sink, order.origin), value: JSON.stringify(order) }
+  const told = { name: nameOf(order), value: JSON.stringify(order) }
   return { drop: dropped, put: page === undefined ? [told] : [told, { name: page, value: pageNote(marks) }] }
 }

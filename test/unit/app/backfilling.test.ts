@@ -102,6 +102,21 @@ test('a page that lands after the cancel does not bring the backfill back', asyn
   expect(await pastOf(desk).backfills()).toEqual([])
 })
 
+test('a backfill that is begun while those before it are cancelled stays', async () => {
+  const desk = await openLateDesk({}, 10)
+  let again = 0
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      await desk.journal.changeNotes(change)
+      if (change.drop.length > 0 && again++ < 3) await past.backfill({}, SPAN)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  await past.backfill({}, SPAN)
+  expect(await past.cancelBackfill({})).toBe(1)
+  expect(past.list()).toHaveLength(1)
+})
+
 test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
   'a note of a backfill that is damaged or of another version is as good as none: %s',
   async (note) => {
@@ -231,9 +246,9 @@ test('a backfill that could not be kept was not begun', async () => {
   const desk = await openLateDesk({}, 10)
   let failing = true
   const journal = withMethods(desk.journal, {
-    putNote: async (name, value) => {
+    changeNotes: async (change) => {
       if (failing) throw new Error('no room')
-      await desk.journal.putNote(name, value)
+      await desk.journal.changeNotes(change)
     },
   })
   const past = pastOf(desk, ['*'], journal)

@@ -1,0 +1,147 @@
+// Orders to read the past again, each kept in a note of the journal: what is under way over restarts, what ended lately, and who waits for the next one.
+import type { Clock } from './model/clock.ts'
+import { ConnectorError } from './model/errors.ts'
+import type { Journal } from './model/journal.ts'
+import { DAY_MS } from './model/time.ts'
+import type { Walking } from './ranges.ts'
+
+/** One that ended is told so long. */
+const TOLD_MS = DAY_MS
+const MOST_NOTES = 10_000
+
+/** An order and how its walk is. */
+export interface PastWalk<Order> extends Walking {
+  order: Order
+  readonly cancelled: AbortController
+}
+
+export const walkOf = <Order>(order: Order): PastWalk<Order> => ({
+  ...{ order, cancelled: new AbortController(), error: undefined, waiting: true },
+})
+
+interface Ending {
+  /** epoch ms; absent: it is under way */
+  readonly endedAt?: number
+}
+
+export interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
+  readonly what: 'backfill' | 'replay'
+  /** of all notes, and of no others */
+  readonly prefix: string
+  readonly nameOf: (order: Order) => string
+  /** What a note holds; undefined: nothing of ours, or of a source that is switched off just now, and then it waits in the journal. */
+  readonly read: (note: string) => One | undefined
+  readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
+  readonly #options: PastOrdersOptions<Order, One>
+  readonly #running = new Map<string, One>()
+  #loaded: Promise<void> | undefined
+  #wake: (() => void)[] = []
+
+  constructor(options: PastOrdersOptions<Order, One>) {
+    this.#options = options
+  }
+
+  /** Before anything else. */
+  load(): Promise<void> {
+    this.#loaded ??= this.#read()
+    return this.#loaded
+  }
+
+  /** Under way, as it is now: what is begun later is not among them. */
+  open(): readonly One[] {
+    return [...this.#running.values()].filter(({ order }) => order.endedAt === undefined)
+  }
+
+  /** Under way, and lately ended. */
+  told(): readonly One[] {
+    const now = this.#options.clock.now()
+    return [...this.#running.values()].filter(({ order }) => now - (order.endedAt ?? now) <= TOLD_MS)
+  }
+
+  /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
+  async next(
+    choose: (open: readonly One[]) => One | undefined,
+    signal: AbortSignal,
+  ): Promise<One | undefined> {
+    const stopped = () => signal.aborted
+    while (!stopped()) {
+      const one = choose(this.open())
+      if (one) return one
+      await this.#woken(signal)
+    }
+    return undefined
+  }
+
+  /** In the place of one that has ended. Where it cannot be kept it was not begun. `dropped`: notes that go with that. */
+  async begin(one: One, dropped: readonly string[] = []): Promise<void> {
+    const { journal, nameOf, what } = this.#options
+    const name = nameOf(one.order)
+    const before = this.#running.get(name)
+    this.#running.set(name, one)
+    try {
+      await journal.changeNotes({ drop: dropped, put: [{ name, value: JSON.stringify(one.order) }] })
+    } catch (error) {
+      one.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
+      if (this.isCurrent(one)) {
+        if (before) this.#running.set(name, before)
+        else this.#running.delete(name)
+      }
+      throw error
+    }
+    for (const wake of this.#wake.splice(0)) wake()
+  }
+
+  /** False: it was under way no longer. `dropped`: notes that go with its own. */
+  async cancel(one: One, dropped: readonly string[] = []): Promise<boolean> {
+    if (one.order.endedAt !== undefined || !this.isCurrent(one)) return false
+    const { journal, nameOf } = this.#options
+    const name = nameOf(one.order)
+    this.#running.delete(name)
+    one.cancelled.abort(this.#cancelled())
+    await journal.changeNotes({ drop: [name, ...dropped], put: [] })
+    return true
+  }
+
+  /** How far it is. One that was cancelled meanwhile must not come back. */
+  async save(one: One): Promise<void> {
+    if (!this.isCurrent(one)) return
+    const { journal, nameOf } = this.#options
+    await journal.putNote(nameOf(one.order), JSON.stringify(one.order))
+  }
+
+  isCurrent(one: One): boolean {
+    return this.#running.get(this.#options.nameOf(one.order)) === one
+  }
+
+  /** Throws ConnectorError `aborted` for one that was cancelled meanwhile. */
+  assertCurrent(one: One): void {
+    if (!this.isCurrent(one)) throw this.#cancelled()
+  }
+
+  #cancelled(): ConnectorError {
+    return new ConnectorError('aborted', `The ${this.#options.what} was cancelled`)
+  }
+
+  async #read(): Promise<void> {
+    const { journal, prefix, nameOf, read } = this.#options
+    for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
+      const one = read(value)
+      if (one) this.#running.set(nameOf(one.order), one)
+    }
+  }
+
+  #woken(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const over = () => {
+        signal.removeEventListener('abort', over)
+        resolve()
+      }
+      signal.addEventListener('abort', over, { once: true })
+      this.#wake.push(over)
+    })
+  }
+}

@@ -1,0 +1,89 @@
+// Orders in notes of the journal: kept before they count, found by whoever waits, told for a day.
+import { expect, test } from 'vitest'
+import type { Note, NoteChange } from '../../../src/model/journal.ts'
+import { DAY_MS } from '../../../src/model/time.ts'
+import { PastOrders, walkOf } from '../../../src/past-orders.ts'
+
+interface Order {
+  readonly name: string
+  endedAt?: number
+}
+
+/** `refuses`: notes that the journal has no room for. */
+function openOrders({ refuses = '' } = {}) {
+  const notes = new Map<string, string>()
+  const state = { now: 1_000, refuses }
+  const journal = {
+    notes: async (): Promise<Note[]> => [...notes].map(([name, value]) => ({ name, value })),
+    putNote: async (name: string, value: string) => void notes.set(name, value),
+    async changeNotes({ drop, put }: NoteChange) {
+      if (put.some(({ name }) => name === state.refuses)) throw new Error('no room')
+      for (const name of drop) notes.delete(name)
+      for (const { name, value } of put) notes.set(name, value)
+    },
+  }
+  const again = () =>
+    new PastOrders({
+      ...{ what: 'backfill' as const, prefix: '', journal, clock: { now: () => state.now } },
+      nameOf: ({ name }: Order) => name,
+      read: (note) => walkOf(JSON.parse(note) as Order),
+    })
+  return { orders: again(), again, notes, state }
+}
+
+const never = new AbortController().signal
+
+test('what was begun is found by whoever waits, also where the next order cannot be kept', async () => {
+  const { orders } = openOrders({ refuses: 'b' })
+  const found = orders.next(([first]) => first, never)
+  const [a, b] = [walkOf<Order>({ name: 'a' }), walkOf<Order>({ name: 'b' })]
+  await orders.begin(a)
+  await expect(orders.begin(b)).rejects.toThrow('no room')
+  expect(await found).toBe(a)
+  expect(orders.open()).toEqual([a])
+  expect(b.cancelled.signal.aborted).toBe(true)
+})
+
+test('one that cannot be kept leaves the one that ended before it where it was', async () => {
+  const { orders, state } = openOrders()
+  const ended = walkOf<Order>({ name: 'a', endedAt: 900 })
+  await orders.begin(ended)
+  state.refuses = 'a'
+  await expect(orders.begin(walkOf<Order>({ name: 'a' }))).rejects.toThrow('no room')
+  expect(orders.told()).toEqual([ended])
+})
+
+test('one that was cancelled is not saved again, nor cancelled twice; its notes are gone', async () => {
+  const { orders, notes } = openOrders()
+  const one = walkOf<Order>({ name: 'a' })
+  await orders.begin(one)
+  notes.set('a page', '')
+  expect(await orders.cancel(one, ['a page'])).toBe(true)
+  expect(await orders.cancel(one)).toBe(false)
+  await orders.save(one)
+  expect(notes.size).toBe(0)
+  expect(() => orders.assertCurrent(one)).toThrow('The backfill was cancelled')
+})
+
+test('after a restart all are there again; one that ended is told for a day', async () => {
+  const { orders, again, state } = openOrders()
+  const one = walkOf<Order>({ name: 'a' })
+  await orders.begin(one)
+  one.order.endedAt = state.now
+  await orders.save(one)
+  await orders.begin(walkOf<Order>({ name: 'b' }))
+  const next = again()
+  await next.load()
+  expect(next.told().map(({ order }) => order.name)).toEqual(['a', 'b'])
+  expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
+  state.now += DAY_MS + 1
+  expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+})
+
+test('who waits for an order waits no longer than for the stop', async () => {
+  const { orders } = openOrders()
+  const stop = new AbortController()
+  const found = orders.next(([first]) => first, stop.signal)
+  stop.abort()
+  expect(await found).toBeUndefined()
+})
