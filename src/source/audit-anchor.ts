@@ -139,6 +139,11 @@ export async function* anchor(step: Step): Steps {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
+    if (!latest && (await isContradicted(step))) {
+      const message = 'The API shows no entry to begin at although `latest` tells of one'
+      yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+      return
+    }
     // Nothing there yet. Of `latest`, whatever comes from now on is new.
     if (latest) cursor.startUs = Math.floor((found.serverAt ?? now) / 1000) * 1_000_000
     cursor.dueAt = now + currentPace(step).intervalMs
@@ -160,6 +165,13 @@ export async function* anchor(step: Step): Steps {
       group && { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) },
     )
   }
+}
+
+/** Whether there is an entry all the same where none was found. */
+async function isContradicted(step: Step): Promise<boolean> {
+  const { startUs, probe } = step.cursor
+  const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  return position !== undefined && position.at >= (probe?.atUs ?? startUs ?? -Infinity)
 }
 
 function firstEntry(step: Step, latest: boolean): Promise<Found> {

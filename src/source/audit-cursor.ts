@@ -41,7 +41,9 @@ export interface Drain extends Walk {
   /** pages were full: take all that one page can give */
   backlog: boolean
   /** the empty head is being held against `latest` */
-  doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
+  doubt: 'none' | 'ask_latest' | 'unproven' | 'read_again' | 'cursor_gone'
+  /** answers in a row that showed nothing at all, no malformed element either, and that nothing confirmed; absent: none */
+  emptyAnswers?: number
   /** re-anchored once in this drain already */
   reanchored: boolean
   entries: number

@@ -5,7 +5,8 @@ import type { Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { SECOND_US } from './audit-probe.ts'
-import { askLatest, lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
+import { askLatest } from './audit-end.ts'
+import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, isGone, lastPart } from './audit-step.ts'
@@ -24,7 +25,9 @@ const STUCK_PAGES = 3
  *
  *   none         reads a page           → none (more may come), at rest (a stop rule), ask_latest (an empty page, or one of
  *                                         malformed elements alone); cursor_gone when the API does not know the head
- *   ask_latest   asks `latest`          → at rest (nothing newer), read_again (there is)
+ *   ask_latest   asks `latest`          → at rest (nothing newer), read_again (there is), unproven (of an empty page, where
+ *                                         `latest` is no witness), at last at rest or cursor_gone by `search`
+ *   unproven     reads the page again   → as none
  *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more), or passed by time
  *                                         (still nothing but malformed elements)
  *   cursor_gone  finds a place by time  → none, at rest (nothing there)
@@ -115,6 +118,7 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Ste
 function advance(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
   const { cursor } = step
   const gaps = settleLost(step, view)
+  if (!isEmpty(drain, view, cursor.head) || view.malformed > 0) drain.emptyAnswers = 0
   if (isEmpty(drain, view, cursor.head)) {
     // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
     if (view.malformed > 0) passMalformed(step, drain, view.count >= take)
@@ -191,6 +195,7 @@ function emptyPage(step: Step, drain: Drain): void {
     )
     drain.doubt = 'cursor_gone'
   } else {
+    drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
     drain.doubt = 'ask_latest'
   }
 }

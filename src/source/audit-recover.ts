@@ -6,7 +6,8 @@ import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
-import { giveUp, rest } from './audit-rest.ts'
+import { endByTime } from './audit-end.ts'
+import { giveUp } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { horizonUs, lastPart } from './audit-step.ts'
 
@@ -15,16 +16,6 @@ export async function* lookAhead(step: Step, drain: Drain): Steps {
   const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
   if (position) step.cursor.latestUs = Math.max(step.cursor.latestUs, Math.min(position.at, horizonUs(step)))
   drain.pages++
-  yield lastPart(step, undefined)
-}
-
-export async function* askLatest(step: Step, drain: Drain): Steps {
-  const { cursor } = step
-  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  const latest = found.position
-  if (latest) cursor.latestUs = Math.max(cursor.latestUs, Math.min(latest.at, horizonUs(step)))
-  if (!latest || latest.id === cursor.head?.id || latest.at <= cursor.headUs) rest(step, drain)
-  else drain.doubt = 'read_again'
   yield lastPart(step, undefined)
 }
 
@@ -39,16 +30,19 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
     return
   }
-  drain.reanchored = true
   const atUs = Math.min(head.at, cursor.headUs)
   let found = await anchorAt(step, atUs, 'live')
   // The same dead entry again leads nowhere: on to the next second.
   if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
   cursor.trail = []
   cursor.lost ??= head
+  if (!found.position && !found.unreadable) {
+    yield* endByTime(step, drain, cursor.headUs + 1)
+    return
+  }
+  drain.reanchored = true
   if (found.position) stepOver(step, drain, found.position)
-  else if (found.unreadable) passByTime(step, drain)
-  else rest(step, drain)
+  else passByTime(step, drain)
   yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
 }
 
@@ -92,8 +86,7 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
   if (found.unreadable) {
     yield* passFurther(step, drain, probe, found)
   } else if (!found.position) {
-    rest(step, drain)
-    yield lastPart(step, undefined)
+    yield* endByTime(step, drain, probe.atUs)
   } else {
     drain.probe = readableAt(probe) ?? null
     if (!drain.probe) stepOver(step, drain, found.position)

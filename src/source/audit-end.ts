@@ -1,0 +1,97 @@
+// The end of the log, proven: an empty page is held against `latest`, against itself, and at last against `search`. No single answer ends a drain where another speaks against it.
+import { ConnectorError } from '../model/errors.ts'
+import { anchorAt, readEntry } from './audit-anchor.ts'
+import type { Found } from './audit-anchor.ts'
+import type { Drain } from './audit-cursor.ts'
+import { SECOND_US } from './audit-probe.ts'
+import { giveUp, rest } from './audit-rest.ts'
+import type { Step, Steps } from './audit-step.ts'
+import { horizonUs, lastPart } from './audit-step.ts'
+
+/** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
+const EMPTY_ANSWERS = 3
+
+export async function* askLatest(step: Step, drain: Drain): Steps {
+  const { cursor } = step
+  const found = await readLatest(step)
+  const { position } = found
+  const empty = drain.emptyAnswers ?? 0
+  if (
+    position
+      ? position.id !== cursor.head?.id && position.at > cursor.headUs
+      : empty > 0 && isLater(step, found)
+  )
+    drain.doubt = 'read_again'
+  else if (empty === 0 || (position && cursor.latestUs <= cursor.headUs)) rest(step, drain)
+  else if (empty >= EMPTY_ANSWERS) {
+    yield* askSearch(step, drain)
+    return
+  } else {
+    drain.doubt = 'unproven'
+    yield lastPart(step, undefined, found.unreadable ? { fault: unreadable() } : {})
+    return
+  }
+  yield lastPart(step, undefined)
+}
+
+/** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
+async function* askSearch(step: Step, drain: Drain): Steps {
+  const { cursor, options } = step
+  const found = await anchorAt(step, cursor.headUs + SECOND_US, 'live')
+  if (isLater(step, found)) {
+    options.log.warn(
+      'The page behind the cursor stays empty although there are newer entries, finding the place by time',
+    )
+    drain.doubt = 'cursor_gone'
+  } else if (found.unreadable && found.unreadableUs === undefined) {
+    giveUp(step, drain)
+    yield lastPart(step, undefined, { fault: unreadable() })
+    return
+  } else {
+    cursor.latestUs = cursor.headUs
+    rest(step, drain)
+  }
+  yield lastPart(step, undefined)
+}
+
+/** Nothing was found by time. Where `latest` speaks against it, it is asked for again some times, and then told as a gap. */
+export async function* endByTime(step: Step, drain: Drain, fromUs: number): Steps {
+  const { cursor, options } = step
+  const { position } = await readLatest(step)
+  if (!position || position.at < fromUs) {
+    rest(step, drain)
+    yield lastPart(step, undefined)
+    return
+  }
+  drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
+  if (drain.emptyAnswers <= EMPTY_ANSWERS) {
+    const message = 'The API finds no entry by time although `latest` tells of one'
+    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  options.log.error(
+    'Possible gap: there are newer entries than the last, but the API finds none of them by time',
+  )
+  cursor.lost = null
+  rest(step, drain)
+  yield lastPart(step, undefined, { gaps: 1 })
+}
+
+/** What it tells is known from now on. */
+async function readLatest(step: Step): Promise<Found> {
+  const { cursor } = step
+  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  if (found.position)
+    cursor.latestUs = Math.max(cursor.latestUs, Math.min(found.position.at, horizonUs(step)))
+  return found
+}
+
+function isLater({ cursor }: Step, { position, unreadableUs }: Found): boolean {
+  return (position?.at ?? unreadableUs ?? 0) > cursor.headUs
+}
+
+const unreadable = () =>
+  new ConnectorError(
+    'bad_reply',
+    'The API answered an entry that cannot be read where the end of the log was to be proven',
+  )

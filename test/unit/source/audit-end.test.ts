@@ -1,0 +1,159 @@
+// The end of the log as the head takes it: what one answer says of it by mistake is held against others, and what stays unread is told.
+import { expect, test } from 'vitest'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import { MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
+import type { Desk } from './desk.ts'
+
+const reply = (text: string, status = 200): HttpReply => ({
+  ...{ status, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from(text)
+  })(),
+})
+
+type Mistake = (url: string, nth: number) => HttpReply | undefined
+
+/** `mistake` sees each request with how often its endpoint was asked before it. */
+const mistaken =
+  (mistake: Mistake) =>
+  (send: Transport): Transport => {
+    const asked = new Map<string, number>()
+    return (request, signal) => {
+      const kind = request.url.includes('from=') ? 'page' : (/audit\/(\w+)/.exec(request.url)?.[1] ?? '')
+      const nth = (asked.get(kind) ?? 0) + 1
+      asked.set(kind, nth)
+      const wrong = mistake(kind, nth)
+      return wrong ? Promise.resolve(wrong) : send(request, signal)
+    }
+  }
+
+const openOnce = (mistake: Mistake) =>
+  openDesk({ source: { once: true, start: { kind: 'earliest' } }, wrap: mistaken(mistake) })
+
+/** As `run --once` does: until the source says that it has read all. */
+async function readOnce(desk: Desk, most = 100) {
+  let steps = 0
+  for (; steps < most && !desk.source.plan(desk.cursor).caughtUp; steps++) await desk.try()
+  return { caughtUp: desk.source.plan(desk.cursor).caughtUp, unread: unreadOf(desk, await desk.ids()) }
+}
+
+const unreadOf = (desk: Desk, ids: readonly string[]) => {
+  const met = new Set(ids)
+  return desk.mock.entries().filter(({ id }) => !met.has(id)).length
+}
+
+const whole = { caughtUp: true, unread: 0 }
+
+const mistakes: [string, () => HttpReply][] = [
+  ['breaks off', () => reply('{"log":{"id":"abc","timest')],
+  ['shows an empty object', () => reply('{}')],
+  ['shows null', () => reply('null')],
+  ['is a 404', () => reply('{"error":"none"}', 404)],
+]
+
+test.each(
+  mistakes.flatMap(([name, answer]) => [1, 2, Infinity].map((most) => [name, most, answer] as const)),
+)('a page that is empty by mistake is no end where `latest` %s, %d times', async (_name, most, answer) => {
+  const desk = await openOnce((kind, nth) => {
+    if (kind === 'page' && nth === 2) return reply('[]')
+    return kind === 'latest' && nth <= most ? answer() : undefined
+  })
+  desk.add(3_000)
+  expect(await readOnce(desk)).toEqual(whole)
+  expect(desk.watch.gaps).toBe(0)
+})
+
+test.each(mistakes)(
+  'pages that stay empty by mistake are no end where `latest` %s each time: `search` tells better',
+  async (_name, answer) => {
+    const desk = await openOnce((kind, nth) => {
+      if (kind === 'page' && nth >= 2 && nth <= 4) return reply('[]')
+      return kind === 'latest' ? answer() : undefined
+    })
+    desk.add(3_000)
+    expect((await readOnce(desk)).unread === 0 || desk.watch.gaps > 0).toBe(true)
+  },
+)
+
+test.each(mistakes)(
+  'a log whose `latest` %s for ever has an end all the same, by `search`, and no gap',
+  async (_name, answer) => {
+    const desk = await openOnce((kind) => (kind === 'latest' ? answer() : undefined))
+    desk.add(30)
+    expect(await readOnce(desk)).toEqual(whole)
+    expect(endpoints(desk.asked()).length).toBeLessThan(15)
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test('where neither `latest` nor `search` can be read, nobody says that all is read', async () => {
+  const broken = () => reply('{"log":{"id":"abc","timest')
+  const desk = await openOnce((kind, nth) => {
+    if (kind === 'page' && nth >= 2) return reply('[]')
+    return kind === 'latest' || kind === 'search' ? broken() : undefined
+  })
+  desk.add(3_000)
+  expect((await readOnce(desk)).caughtUp).toBe(false)
+  expect(desk.watch.gaps).toBe(0)
+})
+
+test('a page that is empty by mistake is no end where `latest` lags behind what it told before', async () => {
+  const desk = await openOnce((kind, nth) => {
+    if (kind === 'page' && nth === 6) return reply('[]')
+    return kind === 'latest' && nth === 2 ? reply(JSON.stringify({ log: oldest })) : undefined
+  })
+  desk.add(8_000)
+  const oldest = JSON.parse(Buffer.from(desk.mock.entries()[0]?.raw ?? '{}').toString()) as unknown
+  expect(await readOnce(desk)).toEqual(whole)
+})
+
+test.each([1, Infinity])(
+  'a place that `search` does not find by mistake, %d times, is no end where `latest` told of more',
+  async (most) => {
+    const desk = await openOnce((kind, nth) => {
+      if (kind === 'page' && nth >= 2) return reply('[]')
+      return kind === 'search' && nth <= most ? reply('{}') : undefined
+    })
+    desk.add(3_000)
+    const { caughtUp } = await readOnce(desk)
+    // Pages never lead on: what there is behind them can only be told.
+    expect(!caughtUp || desk.watch.gaps > 0).toBe(true)
+  },
+)
+
+test('behind an entry that stays unreadable `search` alone does not say that nothing follows', async () => {
+  const desk = await openOnce((kind, nth) => (kind === 'search' && nth === 1 ? reply('{}') : undefined))
+  desk.add(20, START - 20 * MINUTE)
+  desk.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'poison' })
+  desk.add(20, START - 5 * MINUTE + SECOND)
+  const { unread } = await readOnce(desk)
+  expect(unread).toBe(1)
+})
+
+test('an entry of the head’s own second that no page shows is told', async () => {
+  const desk = await openOnce((kind, nth) => (kind === 'page' && nth >= 2 ? reply('[]') : undefined))
+  desk.mock.add({ at: START - MINUTE, visibleAt: 0 })
+  desk.mock.add({ at: START - SECOND, visibleAt: 0 })
+  await desk.step()
+  await desk.step()
+  desk.mock.add({ at: START - SECOND + 500, visibleAt: 0 })
+  const { caughtUp, unread } = await readOnce(desk)
+  expect({ unread, told: !caughtUp || desk.watch.gaps > 0 }).toEqual({ unread: 1, told: true })
+})
+
+test.each(mistakes)(
+  'a log whose beginning %s once by mistake is not taken for empty',
+  async (_name, answer) => {
+    for (const start of [
+      { kind: 'earliest' },
+      { kind: 'time', atUs: (START - 60 * MINUTE) * 1000 },
+    ] as const) {
+      const wrap = mistaken((kind, nth) =>
+        (kind === 'earliest' || kind === 'search') && nth === 1 ? answer() : undefined,
+      )
+      const desk = await openDesk({ source: { once: true, start }, wrap })
+      desk.add(30)
+      expect(await readOnce(desk)).toEqual(whole)
+    }
+  },
+)
