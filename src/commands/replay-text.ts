@@ -1,5 +1,6 @@
 // What `replay` says of where its entries come from, before and after.
 import type { DayCount } from '../model/balance.ts'
+import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { dayText, DAY_MS } from '../model/time.ts'
 import { countText } from '../ops/status.ts'
@@ -11,7 +12,6 @@ const PAGE = 1000
 
 const number = (count: number) => count.toLocaleString('en-US')
 const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
-const isSame = (one: Origin, other: Origin) => nameOf(one) === nameOf(other)
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
 export function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan): string {
@@ -30,7 +30,7 @@ export function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan
 }
 
 function readText({ origin, spans }: Plan['reads'][number], days: readonly PlannedDay[]): string {
-  const read = days.filter((day) => day.via === 'api' && isSame(day.origin, origin))
+  const read = days.filter((day) => day.via === 'api' && isSameOrigin(day.origin, origin))
   const entries = read.reduce((sum, { kept }) => sum + kept, 0)
   // Of the history a day is a request at least; of the audit log a page, and one to find each span.
   const requests = origin.source === 'audit' ? Math.ceil(entries / PAGE) + spans.length : read.length

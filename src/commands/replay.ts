@@ -17,7 +17,8 @@ import { withAside } from './aside.ts'
 import { configFile } from './config-file.ts'
 import { spanOf } from './instants.ts'
 import { otherSpan } from '../replay-order.ts'
-import { follow, tellAll } from './replay-follow.ts'
+import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
+import { replaysFollowed } from './replay-follow.ts'
 import { nothingPlanned, overtaken, planOf } from './replay-plan.ts'
 import type { Asked, Only, Plan, PlannedDay } from './replay-plan.ts'
 import { daysText, shortText } from './replay-text.ts'
@@ -60,21 +61,14 @@ export async function replay(
 function look(world: World, options: ReplayOptions): Promise<number> {
   return withAside(world, options.config, async (opened) => {
     const client = await opened.connect()
-    if (!client) return withoutDaemon(world, options)
-    if (options.cancel !== true) return tellAll(world, await client.replays())
-    const count = await client.cancelReplays(options.sink)
-    world.stdout(`${countText(count, 'replays')} ended; what they put into the journal goes out\n`)
-    return exitCodes.done
+    if (!client) return needsDaemon(world, options)
+    if (options.cancel !== true) return tellAll(world, replaysFollowed, client)
+    return tellCancelled(world, replaysFollowed, await client.cancelReplays(options.sink))
   })
 }
 
-function withoutDaemon(world: World, options: ReplayOptions): number {
-  const file = configFile(world, options.config)
-  world.stderr(
-    `auditferry: no daemon runs on ${file}, and what comes from the API needs one, since the daemon keeps the rate limit: start it with: auditferry run --config ${file}\n`,
-  )
-  return exitCodes.failed
-}
+const needsDaemon = (world: World, options: ReplayOptions): number =>
+  withoutDaemon(world, configFile(world, options.config), 'what comes from the API')
 
 type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
 
@@ -90,7 +84,7 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   }
   const { workspace, source, only } = options
   const client = await opened.connect()
-  if (only === 'api' && !client) return withoutDaemon(world, options)
+  if (only === 'api' && !client) return needsDaemon(world, options)
   if (!options.dryRun && !isMarked(sink))
     world.stderr(
       `auditferry: lines of ${sink.name} cannot tell that they are sent again (format raw, and ${sink.type} has no field of its own for it): its receiver sees these entries twice\n`,
@@ -119,7 +113,8 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   const lost = options.dryRun ? [] : await overtaken(opened.aside, asked, rest, done.days)
   const short = [...plan.short, ...lost]
   world.stderr(shortText(short, howText(options, client !== undefined)))
-  const followed = begun.length === 0 ? exitCodes.done : await follow(world, begun, opened.connect, clock)
+  const followed =
+    begun.length === 0 ? exitCodes.done : await follow(world, replaysFollowed, begun, opened.connect, clock)
   const whole = !done.stopped && !isUnsure && short.length === 0
   return whole ? followed : exitCodes.failed
 }

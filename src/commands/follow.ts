@@ -1,0 +1,167 @@
+// Follows what the running daemon reads again on somebody's word: how far it is, and what came of it. It goes on without the command, and over restarts.
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { ErrorCode } from '../model/errors.ts'
+import { isSameOrigin } from '../model/source.ts'
+import type { Origin } from '../model/source.ts'
+import type { ControlClient } from '../ops/control-client.ts'
+import { countText } from '../ops/status.ts'
+import { plain } from './columns.ts'
+import { exitCodes, type World } from './world.ts'
+
+/** A part of the past that is read again. */
+export interface Followed {
+  readonly origin: Origin
+  /** absent: it is for every sink */
+  readonly sink?: string
+  readonly endedAt: number | undefined
+  readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
+  readonly waiting: boolean
+}
+
+/** In what those of one command differ from those of the other. */
+export interface Following<One extends Followed> {
+  /** what it is called, and its command */
+  readonly what: 'backfill' | 'replay'
+  /** what it is called where none is there */
+  readonly title: string
+  /** of one that was cancelled */
+  readonly stays: (whose: 'it' | 'they') => string
+  readonly heard: (client: ControlClient) => Promise<readonly One[]>
+  /** epoch ms: with its origin and its sink it tells one from the others */
+  readonly begunAt: (one: One) => number
+  readonly nameText: (one: One) => string
+  /** 0 to 1 */
+  readonly part: (one: One) => number
+  readonly countsText: (one: One) => string
+  readonly isWhole: (one: One) => boolean
+  readonly endText: (one: One, ended: string) => string
+  /** on a screen, of all together */
+  readonly barText?: (all: readonly One[]) => string
+  /** behind the last lines */
+  readonly adviceText?: (one: One) => string
+}
+
+const LOOK_MS = 1_000
+const LINE_MS = 10_000
+/** A daemon that restarts is back within this, or the command leaves it. */
+const PATIENCE_MS = 30_000
+/** To the line's beginning, and everything off it. */
+const AGAIN = '\r\u001b[K'
+
+/** Until all that were begun have ended, or are no longer there, or the signal. */
+export async function follow<One extends Followed>(
+  world: World,
+  following: Following<One>,
+  begun: readonly One[],
+  connect: () => Promise<ControlClient | undefined>,
+  clock: Clock,
+): Promise<number> {
+  const barText = world.colours === true ? following.barText : undefined
+  let now = begun
+  let toldAt = clock.elapsed()
+  let heardAt = clock.elapsed()
+  for (;;) {
+    const open = now.filter(({ endedAt }) => endedAt === undefined)
+    if (barText) world.stdout(`${AGAIN}${barText(now)}`)
+    else if (clock.elapsed() - toldAt >= LINE_MS) {
+      toldAt = clock.elapsed()
+      for (const one of open) world.stdout(lineText(following, one))
+    }
+    if (open.length === 0) break
+    await clock.sleep(LOOK_MS, world.signal)
+    if (world.signal.aborted) return left(world, following)
+    const heard = await connect()
+      .then((client) => client && following.heard(client))
+      .catch(orUndefined)
+    if (heard) {
+      heardAt = clock.elapsed()
+      now = now.map((one) => (one.endedAt === undefined ? asHeard(following, heard, one) : one))
+    } else if (clock.elapsed() - heardAt >= PATIENCE_MS) return lost(world, following)
+  }
+  if (barText) world.stdout(AGAIN)
+  for (const one of now) world.stdout(lineText(following, one))
+  for (const one of now) world.stderr(following.adviceText?.(one) ?? '')
+  const isWhole = now.every((one) => one.error === undefined && following.isWhole(one))
+  return isWhole ? exitCodes.done : exitCodes.failed
+}
+
+function orUndefined(error: unknown): undefined {
+  if (error instanceof ConnectorError && (error.code === 'unreachable' || error.code === 'timeout'))
+    return undefined
+  throw error
+}
+
+/** The same one as it stands now; one that is no longer there was cancelled. */
+function asHeard<One extends Followed>(
+  { begunAt, stays }: Following<One>,
+  heard: readonly One[],
+  one: One,
+): One {
+  const same = heard.find(
+    (other) =>
+      begunAt(other) === begunAt(one) && other.sink === one.sink && isSameOrigin(other.origin, one.origin),
+  )
+  const error = { code: 'aborted', message: `it was cancelled; ${stays('it')}` } as const
+  return same ?? { ...one, endedAt: begunAt(one), error }
+}
+
+const howText = ({ what }: { readonly what: string }) =>
+  `auditferry ${what} --status tells how far it is, --cancel ends it`
+
+function left({ stdout }: World, following: { readonly what: string }): number {
+  stdout(`\nThe daemon goes on with it: ${howText(following)}\n`)
+  return exitCodes.done
+}
+
+function lost({ stderr }: World, following: { readonly what: string }): number {
+  stderr(
+    `auditferry: the daemon does not answer any more; the ${following.what} goes on when it runs again: ${howText(following)}\n`,
+  )
+  return exitCodes.failed
+}
+
+/** `--status` */
+export async function tellAll<One extends Followed>(
+  { stdout }: World,
+  following: Following<One>,
+  client: ControlClient,
+): Promise<number> {
+  const all = await following.heard(client)
+  if (all.length === 0) stdout(`No ${following.title} is under way, and none ended within the last day\n`)
+  for (const one of all) stdout(lineText(following, one))
+  return exitCodes.done
+}
+
+/** `--cancel` */
+export function tellCancelled<One extends Followed>(
+  { stdout }: World,
+  { what, stays }: Following<One>,
+  count: number,
+): number {
+  stdout(`${countText(count, `${what}s`)} ended; ${stays('they')}\n`)
+  return exitCodes.done
+}
+
+/** `what` needs one. */
+export function withoutDaemon({ stderr }: World, file: string, what: string): number {
+  stderr(
+    `auditferry: no daemon runs on ${file}, and ${what} needs one, since the daemon keeps the rate limit: start it with: auditferry run --config ${file}\n`,
+  )
+  return exitCodes.failed
+}
+
+function lineText<One extends Followed>(following: Following<One>, one: One): string {
+  const { nameText, part, countsText, isWhole, endText } = following
+  const why = one.error && plain(one.error.message)
+  if (one.endedAt !== undefined)
+    return `${endText(one, why ?? (isWhole(one) ? 'done' : 'ended, not whole'))}\n`
+  const trouble = why !== undefined ? `; trying again: ${why}` : one.waiting ? '; waiting' : ''
+  return `${nameText(one)}: ${percentText(part(one))}, ${countsText(one)}${trouble}\n`
+}
+
+export const percentText = (part: number) => `${Math.floor(part * 100)} %`
+
+/** What every reading of the past may have to say of its counts. */
+export const gapsText = (gaps: number) =>
+  gaps === 0 ? '' : `; ${countText(gaps, 'possible gaps')}: entries there may be missing`
