@@ -117,7 +117,7 @@ export default defineConfig(
               'collect.ts',
               'ship',
             ]),
-            ...floor('commands', [...rooms, 'config', 'connections.ts', 'app.ts', 'replay-order.ts']),
+            ...floor('commands', [...rooms, 'config', 'connections.ts', 'app.ts']),
           ],
         },
       ],

@@ -789,8 +789,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/commands/replay-plan.ts',
-        find: 'const isWhole = (day: (typeof days)[number]) => day.still >= day.kept',
-        replace: 'const isWhole = (day: (typeof days)[number]) => day.still > 0',
+        find: '=> day.still >= day.kept',
+        replace: '=> day.still > 0',
       },
     ],
     tests: [

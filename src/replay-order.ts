@@ -1,7 +1,6 @@
 // How a replay from the API stands in the journal's notes: how far it is, and what of the page under way was sent already.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { ConnectorError } from './model/errors.ts'
 import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
@@ -70,14 +69,6 @@ export const pageNote = (marks: readonly string[]): string => marks.join('')
 export function readPageNote(note: string): string[] {
   return Array.from({ length: note.length / MARK_LENGTH }, (_, i) =>
     note.slice(i * MARK_LENGTH, (i + 1) * MARK_LENGTH),
-  )
-}
-
-/** Of a sink and a source one is read at a time. */
-export function otherSpan({ sink, origin }: Pick<Order, 'sink' | 'origin'>): ConnectorError {
-  return new ConnectorError(
-    'misconfigured',
-    `A replay of ${origin.workspace} ${origin.source} to ${sink} over another span is under way: wait for it (replay --status) or end it (replay --cancel)`,
   )
 }
 

@@ -6,13 +6,14 @@ import { ConnectorError } from './model/errors.ts'
 import { nothingAppended } from './model/journal.ts'
 import type { Append, Journal, Note } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
+import { underWay } from './model/replays.ts'
 import type { ApiReplay, ReplayOrder, Replays } from './model/replays.ts'
 import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { PastOrders } from './past-orders.ts'
 import { assertRoom, rangeOf, statsForPast, watching } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
-import { nameOf, none, NOTE, otherSpan, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
+import { nameOf, none, NOTE, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
 import { added, begun, notesOf, pageNameOf, sift } from './replay-page.ts'
 import type { Running } from './replay-page.ts'
@@ -54,11 +55,8 @@ export class ApiReplays implements Replays {
     this.#assertKnown(order)
     const asked = JSON.stringify(order.spans)
     const stale = await this.#pageNotes(order)
-    const active = this.#active(order)
-    if (active) {
-      if (active.order.asked === asked) return toldOf(active.order, active)
-      throw otherSpan(order)
-    }
+    const joined = underWay(this.list(), order)
+    if (joined) return joined
     const running = begun({
       ...{ v: 1, sink, origin, asked, spans: this.#read(order), span: 0, runAt: order.runAt, counts: none },
     })

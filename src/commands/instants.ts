@@ -1,5 +1,7 @@
 // Points in time as a person writes them on the command line: a time, a day, or a span back from now.
-import { parseInstantText } from '../model/time.ts'
+import type { DayRange } from '../model/balance.ts'
+import type { PastSpan } from '../model/past.ts'
+import { epochDay, parseInstantText } from '../model/time.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
 import type { World } from './world.ts'
 
@@ -13,17 +15,15 @@ function instantUs(text: string, nowMs: number): number {
 /** As a column has it, in UTC: `2026-01-31 12:00:00`. */
 export const instantText = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ')
 
-export interface Span {
-  /** µs, included */
-  readonly fromUs: number
-  /** µs, excluded */
-  readonly toUs: number
-}
-
 const WANT = 'want a time such as 2026-01-31T00:00:00Z, a day such as 2026-01-31, or a span such as 24h'
 
 /** Undefined, and said, when the two name no span. `to` is now unless given. */
-export function spanOf(world: World, from: string, to: string | undefined, nowMs: number): Span | undefined {
+export function spanOf(
+  world: World,
+  from: string,
+  to: string | undefined,
+  nowMs: number,
+): PastSpan | undefined {
   const fromUs = instantUs(from, nowMs)
   const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
   const fault = Number.isNaN(fromUs)
@@ -37,3 +37,9 @@ export function spanOf(world: World, from: string, to: string | undefined, nowMs
   world.stderr(`error: ${fault}\n`)
   return undefined
 }
+
+/** The UTC days that some of it lies in. */
+export const daysOf = ({ fromUs, toUs }: PastSpan): DayRange => ({
+  fromDay: epochDay(fromUs),
+  toDay: epochDay(toUs - 1) + 1,
+})

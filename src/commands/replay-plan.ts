@@ -3,9 +3,11 @@ import type { SinkConfig } from '../config/schema.ts'
 import type { DayCount } from '../model/balance.ts'
 import type { DaysOf } from '../model/journal.ts'
 import type { PastSpan } from '../model/past.ts'
+import { isSameOrigin } from '../model/source.ts'
 import type { Origin, SourceName } from '../model/source.ts'
-import { DAY_US, epochDay } from '../model/time.ts'
+import { DAY_US } from '../model/time.ts'
 import type { Aside } from '../ops/control-questions.ts'
+import { daysOf } from './instants.ts'
 
 export type Only = 'journal' | 'api'
 
@@ -40,12 +42,16 @@ export interface Plan {
 
 export const nothingPlanned: Plan = { days: [], reads: [], leave: [], short: [] }
 
-const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`
+/** Of a source, or of a day of it. */
+export const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`
 
 const isMeant = ({ sink, workspace, source }: Asked, origin: Origin): boolean =>
   sink.sources.some((name) => name === origin.source) &&
   (workspace ?? origin.workspace) === origin.workspace &&
   (source ?? origin.source) === origin.source
+
+/** The journal keeps all that it took in. */
+const isWhole = (day: Pick<PlannedDay, 'kept' | 'still'>) => day.still >= day.kept
 
 /** `readable` tells whose past the daemon can read again; it is asked only where that matters. */
 export async function planOf(
@@ -54,15 +60,13 @@ export async function planOf(
   readable: () => Promise<readonly Origin[]>,
 ): Promise<Plan> {
   const { span, only } = asked
-  const range = { fromDay: epochDay(span.fromUs), toDay: epochDay(span.toUs - 1) + 1 }
-  const { kept } = await aside.counts(range)
+  const { kept } = await aside.counts(daysOf(span))
   const still = await shelf(aside)
   const days = kept
     .filter((row) => row.kept > 0 && isMeant(asked, row.origin))
     .map(({ origin, day, kept: count }) => ({
       ...{ origin, day, kept: count, still: still.get(keyOf(origin, day)) ?? 0 },
     }))
-  const isWhole = (day: (typeof days)[number]) => day.still >= day.kept
   if (only !== 'api' && days.every(isWhole)) return { ...nothingPlanned, days: days.map(fromJournal) }
   const origins = (await readable()).filter((origin) => isMeant(asked, origin))
   const canRead = new Set(origins.map((origin) => keyOf(origin)))
@@ -85,7 +89,7 @@ export async function overtaken(
   plan: Plan,
   sent: readonly DayCount[],
 ): Promise<readonly PlannedDay[]> {
-  const before = plan.days.filter((day) => day.via === 'journal' && day.still >= day.kept)
+  const before = plan.days.filter((day) => day.via === 'journal' && isWhole(day))
   if (before.length === 0) return []
   const { short } = await planOf(aside, { ...asked, only: undefined }, async () => [])
   const now = new Map(short.map((day) => [keyOf(day.origin, day.day), day]))
@@ -97,6 +101,22 @@ export async function overtaken(
     return isSent ? [] : (now.get(key) ?? [])
   })
 }
+
+/** What the journal gives of a joined source was the command's that began it: all of it is left out. */
+export function withoutJoined({ span }: Asked, plan: Plan, joined: readonly Origin[]): Plan {
+  return {
+    ...plan,
+    days: plan.days.filter(({ origin }) => !isOneOf(joined, origin)),
+    leave: [...plan.leave, ...joined.map((origin) => ({ origin, ...daysOf(span) }))],
+  }
+}
+
+/** Whether it has a day of a joined source that the journal is to give: whether the command before this one sent it, nobody knows. */
+export const isUnsure = ({ days }: Plan, joined: readonly Origin[]): boolean =>
+  days.some(({ origin, via }) => via === 'journal' && isOneOf(joined, origin))
+
+const isOneOf = (origins: readonly Origin[], origin: Origin) =>
+  origins.some((one) => isSameOrigin(one, origin))
 
 const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })
 
@@ -115,7 +135,7 @@ async function shelf(aside: Pick<Aside, 'shelved'>): Promise<ReadonlyMap<string,
 
 /** Days that are read from the API, with those between them of which nothing was ever taken in. */
 function stretches(origin: Origin, planned: readonly PlannedDay[]): DaysOf[] {
-  const own = planned.filter((day) => keyOf(day.origin) === keyOf(origin)).sort((a, b) => a.day - b.day)
+  const own = planned.filter((day) => isSameOrigin(day.origin, origin)).sort((a, b) => a.day - b.day)
   const found: DaysOf[] = []
   let isOpen = false
   for (const { day, via } of own) {
@@ -129,7 +149,7 @@ function stretches(origin: Origin, planned: readonly PlannedDay[]): DaysOf[] {
 
 function spansOf(origin: Origin, leave: readonly DaysOf[], { fromUs, toUs }: PastSpan): PastSpan[] {
   return leave
-    .filter((days) => keyOf(days.origin) === keyOf(origin))
+    .filter((days) => isSameOrigin(days.origin, origin))
     .map(({ fromDay, toDay }) => ({
       fromUs: Math.max(fromUs, fromDay * DAY_US),
       toUs: Math.min(toUs, toDay * DAY_US),

@@ -1,11 +1,14 @@
 // What `replay` says of where its entries come from, before and after.
+import type { SinkConfig } from '../config/schema.ts'
 import type { DayCount } from '../model/balance.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
-import { dayText, DAY_MS } from '../model/time.ts'
-import { countText } from '../ops/status.ts'
+import { dayText, DAY_MS, secondText } from '../model/time.ts'
+import { countText, sizeText } from '../ops/status.ts'
+import { kindOf } from '../sinks/index.ts'
 import { columns, plain } from './columns.ts'
-import type { Plan, PlannedDay } from './replay-plan.ts'
+import type { Asked, Only, Plan, PlannedDay } from './replay-plan.ts'
+import type { Done } from './replay-walk.ts'
 
 /** What a page of the audit log holds at most (spec §8). */
 const PAGE = 1000
@@ -55,4 +58,57 @@ function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): s
   const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
   const span = `${dayText(first.day * DAY_MS)} to ${dayText((last.day + 1) * DAY_MS)}`
   return `auditferry: of ${plain(nameOf(first.origin))}, ${span}, the journal keeps ${number(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
+}
+
+/** Every format but raw has a field for it. */
+export function isMarked(sink: SinkConfig): boolean {
+  return sink.format !== 'raw' || kindOf(sink.type).marksReplay?.(sink) === true
+}
+
+export const unmarkedText = ({ name, type }: SinkConfig): string =>
+  `auditferry: lines of ${name} cannot tell that they are sent again (format raw, and ${type} has no field of its own for it): its receiver sees these entries twice\n`
+
+/** `--only api`, and there is nothing of it. */
+export function unreadableText({ sink, source }: Asked): string {
+  const names = sink.sources.filter((name) => (source ?? name) === name).join(', ')
+  return `auditferry: none of the sources meant (${names || 'none that the sink takes'}) can be read from the API again: they are switched off, or an inventory without a past\n`
+}
+
+/** What the journal gave. */
+export function doneText(
+  { entries, bytes, keptSince, stopped }: Done,
+  { sink }: Asked,
+  dryRun: boolean,
+  isRunning: boolean,
+): string {
+  const what = `${countText(entries, 'entries')} (${sizeText(bytes)})`
+  const kept =
+    keptSince === undefined
+      ? 'the journal keeps nothing'
+      : `the journal keeps what it took in since ${secondText(keptSince)}`
+  const limits = `${kept}; what is owed to ${sink.name} still is not counted, it comes anyway`
+  if (dryRun) return `${what} would be sent to ${sink.name} again; ${limits}\n`
+  const when = isRunning ? 'they go out now' : 'they go out when the daemon runs'
+  const marked = isMarked(sink) ? ', marked as a replay' : ''
+  const early = stopped ? 'Stopped early: ' : ''
+  return `${early}${what} put at the journal's end for ${sink.name}${marked}; ${when}; ${limits}\n`
+}
+
+export function joinedText(joined: readonly Origin[]): string {
+  if (joined.length === 0) return ''
+  return `Joined the same replay, which is under way, of ${joined.map(nameOf).join(', ')}: what the journal keeps of that was left to the command that began it; --only journal sends it again\n`
+}
+
+export const unsureText =
+  'auditferry: some of the days meant are kept in the journal, and this command cannot tell whether the one that began the replay meant them too, and sent them: where it did not, send them with --only journal\n'
+
+/** How a day that the journal does not keep whole is sent. */
+export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRunning: boolean) {
+  const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
+  return ({ source }: Origin): string => {
+    if (source === 'vault.projects') return `${sent}; an inventory has no past that the API could show again`
+    return isRunning
+      ? `${sent}; the past of ${source} cannot be read from the API again`
+      : `${sent}; with the daemon running the same command would have them read from the API again`
+  }
 }

@@ -1,6 +1,8 @@
 // What can be asked about replays that are read from the API again: for one sink alone, beside all that it is sent anyway.
+import { ConnectorError } from './errors.ts'
 import type { ErrorCode } from './errors.ts'
 import type { PastSpan } from './past.ts'
+import { isSameOrigin } from './source.ts'
 import type { Origin } from './source.ts'
 
 export interface ReplayOrder {
@@ -39,6 +41,21 @@ export interface ApiReplay extends ReplayOrder {
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
   /** for a place in the budget, or for room in the journal */
   readonly waiting: boolean
+}
+
+/** Of a sink and a source one is read at a time: the one under way, which the order joins. Throws ConnectorError `misconfigured` where it is another. */
+export function underWay(
+  all: readonly ApiReplay[],
+  { sink, origin, spans }: Omit<ReplayOrder, 'runAt'>,
+): ApiReplay | undefined {
+  const one = all.find(
+    (each) => each.endedAt === undefined && each.sink === sink && isSameOrigin(each.origin, origin),
+  )
+  if (one === undefined || one.asked === JSON.stringify(spans)) return one
+  throw new ConnectorError(
+    'misconfigured',
+    `A replay of ${origin.workspace} ${origin.source} to ${sink} over another span is under way: wait for it (replay --status) or end it (replay --cancel)`,
+  )
 }
 
 export interface Replays {
