@@ -108,10 +108,12 @@ function readMalformed(bytes: Uint8Array): { position: Position | undefined; atU
   }
 }
 
+/** From here on `search` may be asked, µs. */
+export const reachUs = ({ options }: Step): number => (options.clock.now() - SEARCH_REACH_MS) * 1000
+
 /** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
 export function anchorAt(step: Step, atUs: number, lane: Lane): Promise<Found> {
-  const seconds = Math.floor(atUs / 1_000_000)
-  if (seconds * 1000 < step.options.clock.now() - SEARCH_REACH_MS)
+  if (Math.floor(atUs / 1_000_000) * 1_000_000 < reachUs(step))
     return readEntry(step, '/api/v1/logs/audit/earliest', lane)
   return readEntry(step, searchPath(atUs), lane)
 }
@@ -197,8 +199,7 @@ async function passUnreadable(step: Step, found: Found): Promise<Part> {
       return lastPart(step, undefined, { fault })
     }
   }
-  const reachUs = (options.clock.now() - SEARCH_REACH_MS) * 1000
-  const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs))
+  const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs(step)))
   cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from
   return lastPart(step, found.group, { gaps: probe ? 0 : 1 })
 }

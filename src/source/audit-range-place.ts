@@ -25,9 +25,14 @@ export interface RangePlace {
   newestUs: number
   /** an entry from which no page led on */
   dead: string | null
+  /** how often it was found again by time and tried once more */
+  deadTries: number
   deadPassed: boolean
-  /** it went back to the earliest entry once */
-  rewound: boolean
+  /** the walk went back before what it had sent: what is older than this is left out; null: it did not, or is past it */
+  sentUs: number | null
+  /** how often it went back, with nothing read behind `rewoundUs` meanwhile */
+  rewinds: number
+  rewoundUs: number
   /** an empty page is being held against `search`; was held, and there is something later */
   checking: boolean
   doubted: boolean
@@ -43,10 +48,13 @@ export interface RangePlace {
 const TAIL_LENGTH = 1_600
 const KEY_LENGTH = 22
 
+/** Places of an earlier build lack these. */
+const wayBack = { deadTries: 0, sentUs: null, rewinds: 0, rewoundUs: -1 } as const
+
 export function freshPlace(fromUs: number, untilUs: number, now: number): RangePlace {
   return {
     ...{ v: 1, untilUs, untilTold: false, walk: null, anchorUs: fromUs, probe: null, tries: 0, newestUs: 0 },
-    ...{ dead: null, deadPassed: false, rewound: false, checking: false, doubted: false, tail: [], gaps: 0 },
+    ...{ ...wayBack, dead: null, deadPassed: false, checking: false, doubted: false, tail: [], gaps: 0 },
     ...{ begunAtUs: now * 1000, done: fromUs >= untilUs, fetches: freshFetches(now) },
   }
 }
@@ -55,7 +63,7 @@ export function freshPlace(fromUs: number, untilUs: number, now: number): RangeP
 export function openPlace(text: Cursor | undefined): RangePlace | undefined {
   if (text === undefined) return undefined
   const place = storedFields(text)
-  return place?.['v'] === 1 ? ({ begunAtUs: 0, ...place } as unknown as RangePlace) : undefined
+  return place?.['v'] === 1 ? ({ begunAtUs: 0, ...wayBack, ...place } as unknown as RangePlace) : undefined
 }
 
 export function closePlace(place: RangePlace): Cursor {
@@ -73,7 +81,7 @@ export function within(entries: Entries, place: RangePlace, page: Set<string>): 
   const kept: number[] = []
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
-    if (at >= place.untilUs) continue
+    if (at >= place.untilUs || at < (place.sentUs ?? -Infinity)) continue
     const key = hash('sha256', `${at} ${entries.id(i)}`, 'base64url').slice(0, KEY_LENGTH)
     const known = before.has(key) || page.has(key)
     page.add(key)

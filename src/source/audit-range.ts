@@ -2,24 +2,28 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
-import { anchorAt } from './audit-anchor.ts'
-import type { Found } from './audit-anchor.ts'
-import { freshCursor, walkFrom } from './audit-cursor.ts'
-import type { Position, Walk } from './audit-cursor.ts'
+import { freshCursor } from './audit-cursor.ts'
+import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { probeAfter, readableAt, SECOND_US, unreadableAt } from './audit-probe.ts'
+import { SECOND_US } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import { closePlace, freshPlace, noteTail, openPlace, within } from './audit-range-place.ts'
-import type { AuditOptions, Step, Steps } from './audit-step.ts'
+import {
+  checkEnd,
+  CLOCKS_APART_MS,
+  endOrDoubt,
+  findPlace,
+  lose,
+  noteClock,
+  passFrom,
+} from './audit-range-way.ts'
+import type { RangeStep } from './audit-range-way.ts'
+import type { AuditOptions, Steps } from './audit-step.ts'
 import { isGone, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
-/** What stays unreadable at a place found by time is asked for so often before it is passed: it may be an outage. */
-const UNREADABLE_TRIES = 10
 const STUCK_PAGES = 3
-/** A server's clock that is further off than this from ours is not believed. */
-const CLOCKS_APART_MS = 3_600_000
 /** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
 const OWN_ALONE = 3
 
@@ -31,11 +35,6 @@ export interface RangeOptions extends Omit<
   readonly fromUs: number
   /** µs, excluded; what comes while the walk lasts is not of it */
   readonly toUs: number
-}
-
-/** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the place that is kept. */
-interface RangeStep extends Step {
-  readonly place: RangePlace
 }
 
 /** `read` makes one request, in the lane `backfill`; the parts' cursor is the place of this walk and of no other. */
@@ -97,75 +96,6 @@ async function* nothing(step: RangeStep): Steps {
   yield lastPart(step, undefined)
 }
 
-function noteClock({ place, options }: RangeStep, serverAt: number | undefined): void {
-  if (place.untilTold || serverAt === undefined) return
-  if (Math.abs(serverAt - options.clock.now()) > CLOCKS_APART_MS) {
-    // Not believed as an end; but its entries are dated by it, those that the walk makes too.
-    place.begunAtUs = Math.min(place.begunAtUs, serverAt * 1000)
-    return
-  }
-  // What is dated after the first answer's second came after the walk had begun (law 7).
-  place.untilTold = true
-  place.untilUs = Math.min(place.untilUs, (Math.floor(serverAt / 1000) + 1) * SECOND_US)
-}
-
-/** By time: at the start, behind what cannot be read, and where the walk's entry is gone. */
-async function* findPlace(step: RangeStep): Steps {
-  const { place } = step
-  const atUs = place.probe?.atUs ?? place.anchorUs
-  const found = await anchorAt(step, atUs, 'backfill')
-  noteClock(step, found.serverAt)
-  const { position } = found
-  if (found.unreadable) {
-    yield passUnreadable(step, found, atUs)
-    return
-  }
-  place.tries = 0
-  if (!position || position.at >= place.untilUs) place.done = true
-  else if (position.id === place.dead) pastDead(place)
-  else if (position.at < place.newestUs) rewind(place, position)
-  else if (place.probe && (place.probe = readableAt(place.probe) ?? null)) {
-    // Readable, but perhaps not the first that is.
-  } else place.walk = walkFrom(position)
-  yield lastPart(step, place.walk ? found.group : undefined)
-}
-
-function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
-  const { place } = step
-  const { probe } = place
-  if (found.unreadableUs === undefined && !probe && ++place.tries < UNREADABLE_TRIES) {
-    const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
-    return lastPart(step, undefined, { fault })
-  }
-  place.tries = 0
-  if (!probe) place.gaps++
-  place.probe = probe ? unreadableAt(probe, found.unreadableUs) : probeAfter(found.unreadableUs ?? atUs)
-  if (place.probe.atUs >= place.untilUs) place.done = true
-  return lastPart(step, found.group)
-}
-
-/** The entry that led nowhere is what stands at this time: on to the next second. Where `earliest` answers, no time gets past it. */
-function pastDead(place: RangePlace): void {
-  if (place.deadPassed) place.done = true
-  place.gaps++
-  place.deadPassed = true
-  place.anchorUs = nextSecond(place.anchorUs)
-}
-
-/** Behind the reach of `search` the way on by time begins at the earliest entry again: once, and not for ever. */
-function rewind(place: RangePlace, position: Position): void {
-  if (place.rewound) {
-    place.gaps++
-    place.done = true
-    return
-  }
-  place.rewound = true
-  place.probe = null
-  place.walk = walkFrom(position)
-}
-
-const nextSecond = (us: number) => (Math.floor(us / SECOND_US) + 1) * SECOND_US
-
 async function* turnPage(step: RangeStep, walk: Walk): Steps {
   const { place } = step
   const take = walk.narrowTake ?? MAX_TAKE
@@ -206,6 +136,8 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
   }
   if (last) {
     place.newestUs = Math.max(place.newestUs, last.at)
+    // Back where it was: what comes from here on is told apart by the last page alone, as ever.
+    if (place.sentUs !== null && last.at > place.sentUs) place.sentUs = null
     const oursFrom = place.untilTold ? place.untilUs - SECOND_US : place.begunAtUs - CLOCKS_APART_MS * 1000
     const mayBeOurs = last.at >= oursFrom
     const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE
@@ -214,46 +146,4 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
   } else if (lastOfAll) walk.from = lastOfAll
   else passFrom(place, walk)
   return {}
-}
-
-/** Nothing follows: the end of the log, or an entry from which no page leads on any more (law 6). */
-function endOrDoubt(place: RangePlace, walk: Walk): void {
-  if (place.doubted) lose(place, walk)
-  else place.checking = true
-}
-
-/** Held against `search`: is there something later, the page is read once more. What cannot be read is no end. */
-async function* checkEnd(step: RangeStep, walk: Walk): Steps {
-  const { place } = step
-  const afterUs = Math.max(walk.from.at, place.newestUs)
-  const { position, unreadable, unreadableUs } = await anchorAt(step, nextSecond(afterUs), 'backfill')
-  const atUs = position ? position.at : unreadableUs
-  if (unreadable && atUs === undefined && ++place.tries < UNREADABLE_TRIES) {
-    const message = 'The API answered an entry that cannot be read where the end of the log was to be proven'
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
-    return
-  }
-  place.tries = 0
-  place.checking = false
-  // Behind the reach of `search` it is the earliest entry that answers: no witness for anything later.
-  const isLater = atUs === undefined ? unreadable : atUs > afterUs && atUs < place.untilUs
-  if (isLater) place.doubted = true
-  else place.done = true
-  yield lastPart(step, undefined)
-}
-
-/** The walk's entry leads nowhere: its place is found again by time, its own second first. */
-function lose(place: RangePlace, walk: Walk): void {
-  place.dead = walk.from.id
-  place.deadPassed = false
-  place.anchorUs = Math.max(walk.from.at, place.newestUs)
-  place.doubted = false
-  place.walk = null
-}
-
-/** Past what stays unreadable right behind the walk's entry. */
-function passFrom(place: RangePlace, walk: Walk): void {
-  place.gaps++
-  place.probe = probeAfter(Math.max(walk.from.at, place.newestUs))
-  place.walk = null
 }

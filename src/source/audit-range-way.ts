@@ -1,0 +1,192 @@
+// The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
+import { ConnectorError } from '../model/errors.ts'
+import type { Part } from '../model/source.ts'
+import { anchorAt, readEntry, reachUs } from './audit-anchor.ts'
+import type { Found } from './audit-anchor.ts'
+import { walkFrom } from './audit-cursor.ts'
+import type { Position, Walk } from './audit-cursor.ts'
+import { probeAfter, readableAt, SECOND_US, unreadableAt } from './audit-probe.ts'
+import type { RangePlace } from './audit-range-place.ts'
+import type { Step, Steps } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
+
+/** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
+const TRIES = 10
+/** The same entry again, or back to an earlier one, so often with nothing new read meanwhile. */
+const MOST_AGAIN = 3
+/** The reach of `search` moves on while one asks. */
+const REACH_MARGIN_US = 60 * SECOND_US
+/** A server's clock that is further off than this from ours is not believed. */
+export const CLOCKS_APART_MS = 3_600_000
+
+/** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the place that is kept. */
+export interface RangeStep extends Step {
+  readonly place: RangePlace
+}
+
+export function noteClock({ place, options }: RangeStep, serverAt: number | undefined): void {
+  if (place.untilTold || serverAt === undefined) return
+  if (Math.abs(serverAt - options.clock.now()) > CLOCKS_APART_MS) {
+    // Not believed as an end; but its entries are dated by it, those that the walk makes too.
+    place.begunAtUs = Math.min(place.begunAtUs, serverAt * 1000)
+    return
+  }
+  // What is dated after the first answer's second came after the walk had begun (law 7).
+  place.untilTold = true
+  place.untilUs = Math.min(place.untilUs, (Math.floor(serverAt / 1000) + 1) * SECOND_US)
+}
+
+/** By time: at the start, behind what cannot be read, and where the walk's entry is gone. */
+export async function* findPlace(step: RangeStep): Steps {
+  const { place } = step
+  const atUs = place.probe?.atUs ?? place.anchorUs
+  const found = await anchorAt(step, atUs, 'backfill')
+  noteClock(step, found.serverAt)
+  const { position } = found
+  if (found.unreadable) {
+    yield passUnreadable(step, found, atUs)
+    return
+  }
+  if (!position) {
+    yield await endByTime(step, atUs)
+    return
+  }
+  place.tries = 0
+  if (position.at >= place.untilUs) place.done = true
+  else if (position.id === place.dead) meetDead(step, position)
+  else if (position.at < place.newestUs) rewind(step, position)
+  else if (place.probe && (place.probe = readableAt(place.probe) ?? null)) {
+    // Readable, but perhaps not the first that is.
+  } else place.walk = walkFrom(position)
+  yield lastPart(step, place.walk ? found.group : undefined)
+}
+
+/** There is nothing at this time or later, unless `latest` tells of it: then it is asked for again, and at last told as a gap. */
+async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
+  const { place } = step
+  const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'backfill')
+  const isContradicted = position !== undefined && position.at >= atUs
+  if (isContradicted && ++place.tries < TRIES) {
+    const message = 'The API finds no entry by time although `latest` tells of one'
+    return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+  }
+  if (isContradicted) place.gaps++
+  place.done = true
+  return lastPart(step, undefined)
+}
+
+function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
+  const { place } = step
+  const { probe } = place
+  if (found.unreadableUs === undefined && !probe && ++place.tries < TRIES) {
+    const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
+    return lastPart(step, undefined, { fault })
+  }
+  place.tries = 0
+  if (!probe) place.gaps++
+  place.probe = probe ? unreadableAt(probe, found.unreadableUs) : probeAfter(found.unreadableUs ?? atUs)
+  if (place.probe.atUs >= place.untilUs) place.done = true
+  return lastPart(step, found.group)
+}
+
+/** The entry that led nowhere is what stands at this time: it is tried some times more, and then it is on to the next second. */
+function meetDead(step: RangeStep, position: Position): void {
+  const { place } = step
+  if (place.deadTries < MOST_AGAIN) {
+    place.deadTries++
+    walkAgain(place, position)
+    return
+  }
+  place.gaps++
+  // Where `earliest` answers, no time gets past it.
+  if (place.deadPassed) leap(step)
+  else place.anchorUs = nextSecond(place.anchorUs)
+  place.deadPassed = true
+}
+
+/** By time one comes out before what was read: at the first of the same second, or, behind the reach of `search`, at the earliest entry of all. */
+function rewind(step: RangeStep, position: Position): void {
+  const { place } = step
+  if (place.newestUs > place.rewoundUs) place.rewinds = 0
+  place.rewoundUs = place.newestUs
+  if (++place.rewinds > MOST_AGAIN) {
+    place.gaps++
+    leap(step)
+    return
+  }
+  place.probe = null
+  walkAgain(place, position)
+}
+
+/** What was sent up to here is left out until the walk is past it. */
+function walkAgain(place: RangePlace, position: Position): void {
+  place.sentUs = Math.max(place.sentUs ?? 0, place.newestUs)
+  place.walk = walkFrom(position)
+}
+
+/** Nothing leads on from here: what `search` reaches of the span is read all the same. */
+function leap(step: RangeStep): void {
+  const { place } = step
+  const toUs = reachUs(step) + REACH_MARGIN_US
+  if (toUs <= place.anchorUs || toUs >= place.untilUs) place.done = true
+  place.anchorUs = toUs
+  place.probe = null
+}
+
+const nextSecond = (us: number) => (Math.floor(us / SECOND_US) + 1) * SECOND_US
+
+/** Nothing follows: the end of the log, or an entry from which no page leads on any more (law 6). */
+export function endOrDoubt(place: RangePlace, walk: Walk): void {
+  if (place.doubted) lose(place, walk)
+  else place.checking = true
+}
+
+/** Held against `search`: is there something later, the page is read once more. What cannot be read is no end. */
+export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
+  const { place } = step
+  const afterUs = Math.max(walk.from.at, place.newestUs)
+  const { position, unreadable, unreadableUs } = await laterThan(step, afterUs)
+  const atUs = position ? position.at : unreadableUs
+  if (unreadable && atUs === undefined && ++place.tries < TRIES) {
+    const message = 'The API answered an entry that cannot be read where the end of the log was to be proven'
+    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  place.tries = 0
+  place.checking = false
+  const isLater = atUs === undefined ? unreadable : atUs > afterUs
+  if (isLater) place.doubted = true
+  else place.done = true
+  yield lastPart(step, undefined)
+}
+
+/** Behind the reach of `search`, and where that finds nothing, `latest` is the witness: pages lead on to the log's end, not the span's. */
+async function laterThan(step: RangeStep, afterUs: number): Promise<Found> {
+  const { place } = step
+  if (nextSecond(afterUs) >= reachUs(step)) {
+    const found = await anchorAt(step, nextSecond(afterUs), 'backfill')
+    const atUs = found.position?.at ?? found.unreadableUs
+    // The span's end is proven, if not the log's.
+    if (atUs !== undefined && atUs >= place.untilUs)
+      return { ...found, position: undefined, unreadable: false, unreadableUs: undefined }
+    if (found.position || found.unreadable) return found
+  }
+  return readEntry(step, '/api/v1/logs/audit/latest', 'backfill')
+}
+
+/** The walk's entry leads nowhere: its place is found again by time, its own second first. */
+export function lose(place: RangePlace, walk: Walk): void {
+  if (place.dead !== walk.from.id) place.deadTries = 0
+  place.dead = walk.from.id
+  place.deadPassed = false
+  place.anchorUs = Math.max(walk.from.at, place.newestUs)
+  place.doubted = false
+  place.walk = null
+}
+
+/** Past what stays unreadable right behind the walk's entry. */
+export function passFrom(place: RangePlace, walk: Walk): void {
+  place.gaps++
+  place.probe = probeAfter(Math.max(walk.from.at, place.newestUs))
+  place.walk = null
+}

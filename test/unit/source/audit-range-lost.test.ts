@@ -1,0 +1,146 @@
+// A walk over the past that loses its place: nothing of it is sent twice, and it ends early nowhere without saying so, behind the reach of `search` too.
+import { expect, test } from 'vitest'
+import { compared, jsonReply, openBench } from './audit-range-bench.ts'
+import type { Bench } from './audit-range-bench.ts'
+import { DAY, MINUTE, SECOND, START } from './desk.ts'
+
+const gone = () => jsonReply('{"error":"not found"}', 404)
+const kindOf = (url: string) => (url.includes('from=') ? 'page' : (/audit\/(\w+)/.exec(url)?.[1] ?? ''))
+
+/** `wrong` sees each request with how often its endpoint was asked before it. */
+const mistaken = (
+  wrong: (kind: string, nth: number, url: string) => ReturnType<typeof jsonReply> | undefined,
+) => {
+  const asked = new Map<string, number>()
+  const wrap: NonNullable<Bench['wrap']> = (send) => (request, signal) => {
+    const kind = kindOf(request.url)
+    const nth = (asked.get(kind) ?? 0) + 1
+    asked.set(kind, nth)
+    const reply = wrong(kind, nth, request.url)
+    return reply ? Promise.resolve(reply) : send(request, signal)
+  }
+  return wrap
+}
+
+const whole = { missing: 0, strange: 0, twice: 0, gaps: 0 }
+const old = { from: START - 400 * DAY, to: START - 390 * DAY }
+const young = { from: START - 20 * DAY, to: START - 10 * DAY }
+
+/** In the span and around it, several a second. */
+function fill(bench: ReturnType<typeof openBench>, from: number, count: number) {
+  for (let i = 0; i < count; i++) bench.mock.add({ at: from + DAY + i * 300, visibleAt: 0 })
+  bench.mock.add({ at: START - MINUTE, visibleAt: 0 })
+}
+
+const spans = [
+  ['behind the reach of search', old],
+  ['within the reach of search', young],
+] as const
+
+test.each(
+  spans.flatMap(([name, span]) =>
+    [[3], [2, 4], [2, 3, 4], [2, 4, 7, 9]].map((nth) => [nth, name, span] as const),
+  ),
+)(
+  'a place that is gone for page %j is found again, and nothing is sent twice, %s',
+  async (nths, _name, span) => {
+    const at = openBench({
+      ...span,
+      wrap: mistaken((kind, nth) => (kind === 'page' && nths.includes(nth) ? gone() : undefined)),
+    })
+    fill(at, span.from, 4_500)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+  },
+)
+
+test('an older entry that the log shows out of order, past the place that was lost, is none that was sent', async () => {
+  const id = '11111111-1111-4111-8111-111111111111'
+  const strange = mistaken((kind, nth) => (kind === 'page' && nth === 3 ? gone() : undefined))
+  let pages = 0
+  const wrap: NonNullable<Bench['wrap']> = (send) => async (request, signal) => {
+    const reply = await strange(send)(request, signal)
+    if (kindOf(request.url) !== 'page' || ++pages !== 7) return reply
+    const chunks: Uint8Array[] = []
+    for await (const chunk of reply.body) chunks.push(chunk)
+    const [first, ...rest] = JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>[]
+    const timestamp = new Date(old.from + DAY).toISOString().replace('Z', '000')
+    return jsonReply(JSON.stringify([first, { ...first, id, timestamp }, ...rest]))
+  }
+  const at = openBench({ ...old, wrap })
+  fill(at, old.from, 4_500)
+  const { ids } = await at.walk()
+  expect(ids).toContain(id)
+})
+
+test.each(spans)('a page that is empty by mistake is no end, %s', async (_name, span) => {
+  const at = openBench({
+    ...span,
+    wrap: mistaken((kind, nth) => (kind === 'page' && nth === 3 ? jsonReply('[]') : undefined)),
+  })
+  fill(at, span.from, 4_500)
+  const { ids, gaps } = await at.walk()
+  expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+})
+
+test.each(spans)(
+  'an empty page and a search that finds nothing, by mistake both, are no end, %s',
+  async (_name, span) => {
+    const at = openBench({
+      ...span,
+      wrap: mistaken((kind, nth) => {
+        if (kind === 'page' && nth === 3) return jsonReply('[]')
+        return kind === 'search' && nth === (span === old ? 1 : 2) ? jsonReply('{}') : undefined
+      }),
+    })
+    fill(at, span.from, 4_500)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+  },
+)
+
+test.each(spans)('a first place that is not found by mistake is no end, %s', async (_name, span) => {
+  const at = openBench({
+    ...span,
+    wrap: mistaken((kind, nth) =>
+      ['search', 'earliest'].includes(kind) && nth === 1 ? jsonReply('{}') : undefined,
+    ),
+  })
+  fill(at, span.from, 30)
+  const { ids, gaps } = await at.walk()
+  expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+})
+
+test('from where no page leads on, behind the reach of search, the walk goes on where search reaches, and tells the gap', async () => {
+  const span = { from: START - 370 * DAY, to: START - 300 * DAY }
+  let dead = ''
+  const at = openBench({
+    ...span,
+    wrap: mistaken((_kind, _nth, url) => (dead !== '' && url.includes(dead) ? gone() : undefined)),
+  })
+  for (let i = 0; i < 3_000; i++) at.mock.add({ at: span.from + i * MINUTE, visibleAt: 0 })
+  // From where the first page ends there is no way on.
+  dead = at.mock.entries()[1_000]?.id ?? ''
+  const later = at.mock.add({ at: START - 350 * DAY + SECOND, visibleAt: 0 })
+  const { ids, gaps } = await at.walk()
+  const { twice, strange } = compared(ids, at.expected())
+  expect({ twice, strange, told: gaps > 0, later: ids.includes(later.id) }).toEqual({
+    twice: 0,
+    strange: 0,
+    told: true,
+    later: true,
+  })
+})
+
+test('of a span that search does not reach at all, a dead place is told as a gap', async () => {
+  let dead = ''
+  const at = openBench({
+    ...old,
+    wrap: mistaken((_kind, _nth, url) => (dead !== '' && url.includes(dead) ? gone() : undefined)),
+  })
+  fill(at, old.from, 3_000)
+  dead = at.mock.entries()[1_000]?.id ?? ''
+  const { ids, gaps } = await at.walk()
+  const { twice } = compared(ids, at.expected())
+  expect({ twice, told: gaps > 0 }).toEqual({ twice: 0, told: true })
+})
