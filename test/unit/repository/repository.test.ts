@@ -51,3 +51,19 @@ test.runIf(existsSync('.git'))(
     expect(found).toEqual([])
   },
 )
+
+const git = (...args: string[]) =>
+  spawnSync('git', args, { encoding: 'utf8' }).stdout.split('\n').filter(Boolean)
+
+test.runIf(existsSync('.git'))(
+  'what the documents have a person make in a checkout stays out of the repository, and nothing that belongs there does',
+  () => {
+    const made = [
+      ...['config/auditferry.yaml', 'data/auditferry.db', 'out/entries.ndjson', 'values.yaml', 'api-key'],
+      ...['bundle.md', 'letters.ndjson', 'malformed.ndjson', 'manifest.ndjson', 'object.ndjson.gz'],
+      ...['signing-key.pem', 'public.pem'],
+    ]
+    expect(git('check-ignore', '--no-index', ...made)).toEqual(made)
+    expect(git('ls-files', '--cached', '--ignored', '--exclude-standard')).toEqual([])
+  },
+)
