@@ -27,7 +27,7 @@ import { progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import type { Reader, Reading } from './reading.ts'
 import { openReading } from './reading.ts'
-import { readToOf, statusOf as replayStatusOf } from './replay-order.ts'
+import { statusOf as replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
 import type { Shipping } from './shipping.ts'
 import { openShipping } from './shipping.ts'
@@ -103,7 +103,7 @@ export async function openApp(
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
   const backfills = new Backfills({ ranges, journal, clock, random: outside.random })
-  const readTo = (origin: Origin) => readToOf(board.status(), origin)
+  const readTo = (origin: Origin) => board.readTo(origin)
   const names = config.sinks.map(({ name }) => name)
   const replays = new ApiReplays({ ranges, sinks: names, journal, clock, random: outside.random, readTo })
   const over = () => mode.once && readers.every((reader) => reader.finished)

@@ -4,9 +4,8 @@ import { z } from 'zod'
 import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
-import type { Origin } from './model/source.ts'
-import { isoFromUs, parseInstantText } from './model/time.ts'
-import type { ReplayStatus, StatusReport } from './ops/status.ts'
+import { isoFromUs } from './model/time.ts'
+import type { ReplayStatus } from './ops/status.ts'
 
 const count = z.number()
 const order = z.object({
@@ -99,16 +98,4 @@ export function statusOf(replay: ApiReplay): ReplayStatus | undefined {
     progress: done ? 1 : part && Math.min(1, Math.max(0, part)),
     sent_entries: counts.sent,
   }
-}
-
-/** How far live reading is by its own account, µs. Before its first read since a start: not behind where it last succeeded. */
-export function readToOf(
-  { workspaces }: Pick<StatusReport, 'workspaces'>,
-  { workspace, source }: Origin,
-): number | undefined {
-  const reading = workspaces.find(({ name }) => name === workspace)
-  const told = reading?.sources.find(({ name }) => name === source)
-  // It is told in whole ms: the newest entry may lie anywhere in the last of them.
-  if (told?.cursor_at) return parseInstantText(told.cursor_at) + 999
-  return told?.last_success_at ? parseInstantText(told.last_success_at) : undefined
 }

@@ -17,6 +17,8 @@ export interface BoardSource {
   readonly origin: Origin
   readonly watch: SourceWatch
   status(): SourceStatus
+  /** How far it is read by its own account, µs; before that is told: not behind where it last succeeded. Undefined: never was. */
+  readTo(): number | undefined
   /** Brings the gauges that follow from the clock up to date. */
   refresh(): void
 }
@@ -203,6 +205,7 @@ export function openBoardSource(
       const { state: now } = look()
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
+    readTo: () => memory.cursorUs || memory.lastSuccessAt * 1000 || undefined,
     status() {
       const { state, error } = look()
       return {

@@ -3,6 +3,7 @@ import type { Clock } from '../model/clock.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import type { FindingRecord, JournalStats } from '../model/journal.ts'
 import type { Assurance } from '../model/sink.ts'
+import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../model/watch.ts'
 import type { Secret } from '../model/secret.ts'
@@ -24,6 +25,7 @@ import type {
   FindingStatus,
   JournalStatus,
   ReplayStatus,
+  SinkStatus,
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
@@ -52,6 +54,8 @@ export interface Board {
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   /** A changed configuration cannot be taken: told until another one is. */
   refused(error: ConnectorError): void
+  /** How far live reading of it is, µs; undefined: nothing is known of it. */
+  readTo(origin: Origin): number | undefined
   status(): StatusReport
 }
 
@@ -79,6 +83,11 @@ function workspacesOf(sources: readonly BoardSource[], budget: BoardOptions['bud
 
 function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): boolean {
   return stats.full || workspaces.some(({ sources }) => sources.some(({ state }) => state === 'paused'))
+}
+
+function isWell(workspaces: readonly WorkspaceStatus[], sinks: readonly SinkStatus[]): boolean {
+  const states = [...workspaces.flatMap(({ sources }) => sources), ...sinks]
+  return states.every(({ state }) => state !== 'failing' && state !== 'held')
 }
 
 /** The journal's own word; its last one once it is closed. */
@@ -156,14 +165,14 @@ export function openBoard(options: BoardOptions): Board {
       memory.errors.tell('configuration', error, refusedAt)
       metrics.configReloaded(false)
     },
+    readTo: (origin) => sources.find((source) => isSameOrigin(source.origin, origin))?.readTo(),
     status() {
       const { stats, workspaces, journal, sinks: sinkStatuses } = look()
-      const states = [...workspaces.flatMap((workspace) => workspace.sources), ...sinkStatuses]
       const head = {
         version,
         started_at: new Date(startedAt).toISOString(),
         reported_at: new Date(clock.now()).toISOString(),
-        ok: !journal.paused && states.every(({ state }) => state !== 'failing' && state !== 'held'),
+        ok: !journal.paused && isWell(workspaces, sinkStatuses),
       }
       const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
       const sentence = sentenceOf({ ...head, ...parts })

@@ -2,8 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
-import { markOf, readToOf, statusOf } from '../../../src/replay-order.ts'
-import type { StatusReport } from '../../../src/ops/status.ts'
+import { markOf, statusOf } from '../../../src/replay-order.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
 import { fillPast, idsIn, SPAN, TODAY } from './backfill-stand.ts'
@@ -157,19 +156,6 @@ test('what live reading has not come to is not sent: it comes anyway', async () 
   await replays.begin(ORDER)
   await runUntil(desk, replays, isDone)
   expect((await desk.ids()).sort()).toEqual(idsIn(desk, { fromUs: SPAN.fromUs, toUs: readTo + 1 }))
-})
-
-test('after a start live reading counts as far as it last succeeded, until it tells itself, in whole ms', () => {
-  const at = '2026-01-02T03:04:05.000Z'
-  const told = (more: object) => {
-    const sources = [{ name: 'audit', cursor_at: null, last_success_at: null, ...more }]
-    return { workspaces: [{ name: 'acme', sources }] } as unknown as StatusReport
-  }
-  const atUs = Date.parse(at) * 1000
-  expect(readToOf(told({}), origin)).toBeUndefined()
-  expect(readToOf(told({ last_success_at: at }), origin)).toBe(atUs)
-  const later = '2026-01-02T03:05:05.000Z'
-  expect(readToOf(told({ cursor_at: at, last_success_at: later }), origin)).toBe(atUs + 999)
 })
 
 test('several spans are read one after the other, and nothing between them', async () => {
