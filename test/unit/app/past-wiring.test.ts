@@ -1,0 +1,122 @@
+// What the whole daemon hands to those who read the past again: each wire by what is missing without it.
+import { afterEach, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import type { HttpRequest } from '../../../src/model/http.ts'
+import { openHouse, reply, until } from './house.ts'
+
+const DAY = 86_400_000
+const usage = { workspace: 'acme', source: 'history.usage' } as const
+const audit = { workspace: 'acme', source: 'audit' } as const
+
+let house: ReturnType<typeof openHouse> | undefined
+let app: App | undefined
+afterEach(async () => {
+  await app?.stop()
+  house?.remove()
+})
+
+/** Live reading is caught up. `wrong` answers in the API's stead. */
+async function start(
+  wrong: (request: HttpRequest) => ReturnType<typeof reply> | undefined = () => undefined,
+) {
+  const place = openHouse({
+    workspace: {
+      history: { version: 'v2', usage: true, interval: '1s', start: '1d' },
+      rate_limits: { audit: 60_000, history: 60_000 },
+    },
+    api: async (request, signal) => wrong(request) ?? place.mock.transport(request, signal),
+  })
+  house = place
+  app = await place.open(false)
+  app.run().catch(() => undefined)
+  const daemon = app
+  const sources = () => daemon.board.status().workspaces[0]?.sources ?? []
+  await until(() => sources().length > 1 && sources().every((one) => one.caught_up_at !== null), 'caught up')
+  return { place, app: daemon }
+}
+
+/** Whole days before live reading. */
+function past(place: ReturnType<typeof openHouse>) {
+  const today = Math.floor(place.clock.now() / DAY)
+  return { fromUs: (today - 5) * DAY * 1000, toUs: (today - 3) * DAY * 1000 }
+}
+
+const begin = (daemon: App, origin: typeof usage | typeof audit, span: ReturnType<typeof past>) =>
+  daemon.replays.begin({ sink: 'archive', origin, spans: [span], runAt: 1 })
+
+async function ended(list: () => Promise<readonly { readonly endedAt: number | undefined }[]>) {
+  for (let tries = 0; tries < 500; tries++) {
+    const all = await list()
+    if (all.length > 0 && all.every(({ endedAt }) => endedAt !== undefined)) return
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw new Error('no end')
+}
+
+const versionsRead = (daemon: App) => daemon.journal.note('versions:acme:history.usage')
+
+test('a replay ends where the daemon’s own live reading is', async () => {
+  const { place, app: daemon } = await start()
+  const headUs = Math.max(...place.mock.entries().map(({ atUs }) => atUs))
+  const toUs = (place.clock.now() + DAY) * 1000
+  const { spans } = await begin(daemon, audit, { fromUs: headUs - 10_000_000, toUs })
+  expect(spans).toHaveLength(1)
+  // Told in whole ms.
+  expect(Math.abs((spans[0]?.toUs ?? 0) - headUs)).toBeLessThanOrEqual(1_000)
+})
+
+test('a backfill of the history notes which days it kept as which version, a replay keeps none', async () => {
+  const { place, app: daemon } = await start(({ url }) => {
+    if (!url.includes('/history/')) return undefined
+    const at = Math.floor(Date.now() / DAY) * DAY - 4 * DAY
+    const [from, to] = ['start_time', 'end_time'].map(
+      (name) => Number(new URL(url).searchParams.get(name)) * 1000,
+    )
+    const utc_time = new Date(at).toISOString().slice(0, 19).replace('T', ' ')
+    const event = { unique_usage_id: '11111111-1111-4111-8111-111111111111', utc_time, user: 'a@example.com' }
+    return reply(200, { events: (from ?? 0) <= at && at <= (to ?? 0) ? [event] : [] })
+  })
+  await begin(daemon, usage, past(place))
+  await ended(() => daemon.replays.replays())
+  const [replay] = await daemon.replays.replays()
+  expect(replay?.counts.sent).toBeGreaterThan(0)
+  expect(await versionsRead(daemon)).toBeUndefined()
+  await daemon.past.backfill(usage, past(place))
+  await ended(() => daemon.past.backfills())
+  expect(await versionsRead(daemon)).toBeDefined()
+})
+
+test('days that the API refuses are told as unread by a backfill and counted by a replay; when that was is kept', async () => {
+  const { place, app: daemon } = await start(({ url }) => {
+    const from = Number(new URL(url).searchParams.get('start_time') ?? Infinity)
+    return from * 1000 < Date.now() - 2 * DAY ? reply(400, { error: 'too old' }) : undefined
+  })
+  expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
+  await begin(daemon, usage, past(place))
+  await ended(() => daemon.replays.replays())
+  const [replay] = await daemon.replays.replays()
+  expect(replay?.counts.gaps).toBe(1)
+  // It is no gap of live reading.
+  expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
+  await daemon.past.backfill(usage, past(place))
+  await ended(() => daemon.past.backfills())
+  const [backfill] = await daemon.past.backfills()
+  expect(backfill?.unread).toEqual([{ ...past(place), why: 'refused' }])
+  expect(await daemon.journal.note('gap:acme:history.usage')).toBeDefined()
+})
+
+test('when a backfill of the audit log last met a gap is kept', async () => {
+  const dead = { id: '' }
+  const { place, app: daemon } = await start(({ url }) =>
+    dead.id !== '' && url.includes(dead.id) ? reply(404, { error: 'not found' }) : undefined,
+  )
+  dead.id = place.mock.entries()[0]?.id ?? ''
+  expect(await daemon.journal.note('gap:acme:audit')).toBeUndefined()
+  await daemon.past.backfill(audit, {
+    fromUs: (place.clock.now() - DAY) * 1000,
+    toUs: place.clock.now() * 1000,
+  })
+  await ended(() => daemon.past.backfills())
+  expect((await daemon.past.backfills())[0]?.counts.gaps).toBe(1)
+  expect(await daemon.journal.note('gap:acme:audit')).toBeDefined()
+})
