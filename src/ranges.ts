@@ -32,14 +32,15 @@ export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeRe
   )
 }
 
-/** Counts requests and entries under the source, and says nothing of where its live reading is. */
+/** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. */
 export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWatch {
+  const { aside = watch } = watch
   return {
     ...silentWatch,
-    request: (code, durationMs) => watch.request(code, durationMs),
-    waited: (durationMs) => watch.waited(durationMs),
-    appended: (appended) => watch.appended(appended),
-    gap: (count) => watch.gap(count),
+    request: (code, durationMs) => aside.request(code, durationMs),
+    waited: (durationMs) => aside.waited(durationMs),
+    appended: (appended) => aside.appended(appended),
+    gap: (count) => aside.gap(count),
     ...told,
   }
 }

@@ -36,6 +36,8 @@ export interface SourceWatch {
   gap(count: number): void
   /** an entry of our own making, seen again: how long after its own time, by the server's clock */
   ownFetch(latenessMs: number): void
+  /** Counts the same for what reads beside the source's own loop, and takes it for no sign that this one lives. */
+  readonly aside?: Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap'>
 }
 
 const nobody = () => undefined

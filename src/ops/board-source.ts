@@ -79,17 +79,17 @@ type Own = Readonly<Record<string, string>>
 type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
 type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
-/** How much. */
-function counting(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => number): Counting {
+/** How much. `now`: the instant, noted as a sign of life or not. */
+function counting(memory: Memory, metrics: SourceMetrics, own: Own, now: () => number): Counting {
   return {
     request(code, durationMs) {
-      alive()
+      now()
       metrics.requests.inc({ ...own, code: codeLabel(code) })
       metrics.requestDuration.observe(own, durationMs / 1000)
     },
     waited: (durationMs) => metrics.waited.inc(own, Math.max(0, durationMs) / 1000),
     appended({ added, known, late, quarantined, filtered, findings }) {
-      alive()
+      now()
       const counts = { new: added, known, late, quarantined, filtered }
       for (const outcome of sourceOutcomes)
         if (counts[outcome] > 0) metrics.entries.inc({ ...own, outcome }, counts[outcome])
@@ -99,7 +99,7 @@ function counting(memory: Memory, metrics: SourceMetrics, own: Own, alive: () =>
     },
     gap(count) {
       memory.gaps += count
-      memory.lastGapAt = alive()
+      memory.lastGapAt = now()
       metrics.gaps.inc(own, count)
     },
     ownFetch(latenessMs) {
@@ -160,6 +160,7 @@ function watchOver(
   const places = placing(memory, metrics, own, alive)
   return {
     ...counting(memory, metrics, own, alive),
+    aside: counting(memory, metrics, own, () => clock.now()),
     ...places,
     state: (state, error) => condition.become(state, error, alive()),
     success() {

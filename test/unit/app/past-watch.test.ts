@@ -1,0 +1,34 @@
+// What a walk over the past tells of itself under its source's name, and what it keeps silent about.
+import { expect, test } from 'vitest'
+import { keptReads } from '../../../src/kept-reads.ts'
+import { nothingAppended } from '../../../src/model/journal.ts'
+import { quietly } from '../../../src/ranges.ts'
+import { openHouse, settle } from '../ops/board-fixture.ts'
+
+const HOUR = 3_600_000
+
+test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
+  const house = openHouse()
+  settle(house)
+  const kept = keptReads({ workspace: 'acme', source: 'audit' }, house.source, {
+    journal: { note: async () => undefined },
+    clock: house.clock,
+  })
+  const watch = quietly(kept.watch)
+  const sourceOf = () => house.board.status().workspaces[0]?.sources[0]
+  expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
+  for (let i = 0; i < 60; i++) {
+    house.clock.pass(HOUR / 60)
+    watch.state('reading')
+    watch.request('200', 5)
+    watch.waited(5)
+    watch.appended({ ...nothingAppended, added: 1 })
+    watch.gap(1)
+    watch.success()
+  }
+  expect(sourceOf()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
+  const text = await house.metrics.render()
+  expect(text).toMatch(/requests_total\{[^}]*code="200"[^}]*\} 60/)
+  expect(text).toMatch(/entries_total\{[^}]*source="audit"[^}]*outcome="new"[^}]*\} 60/)
+  expect(text).toMatch(/gaps_total\{[^}]*\} 60/)
+})
