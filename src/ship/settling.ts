@@ -15,24 +15,33 @@ export interface Settled {
 }
 
 /** How far the receiver of this sink answered: the settled lines, and what was filtered around them. */
-export function settledOf(
-  sink: string,
-  { first, last, lines, batch }: Loaded,
-  { settled, refused }: Outcome,
-): Settled {
-  const whole = settled === lines.count
-  const through = whole ? last : (lines.seqs[settled] ?? first) - 1
+export function settledOf(sink: string, loaded: Loaded, outcome: Outcome): Settled {
+  const answered = answeredOf(loaded, outcome)
+  const settlement = counted(sink, loaded, { first: loaded.first, ...answered })
+  return {
+    settlement,
+    accepted: outcome.settled - answered.parked.length,
+    filtered: filteredOf(settlement.tally),
+  }
+}
+
+function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcome) {
+  const through = settled === lines.count ? last : (lines.seqs[settled] ?? first) - 1
   const parked = refused.map(({ index, code, reason }): Parked => ({
     seq: lines.seqs[index] ?? 0,
     code,
     reason,
   }))
-  const tally = tallyOf(sink, batch, { seqs: lines.seqs, first, through, parked })
-  return {
-    settlement: { first, through, parked, tally },
-    accepted: settled - parked.length,
-    filtered: filteredOf(tally),
-  }
+  return { through, parked }
+}
+
+/** With what became of the others. */
+function counted(
+  sink: string,
+  { lines: { seqs }, batch }: Loaded,
+  part: Pick<Settlement, 'first' | 'through' | 'parked'>,
+) {
+  return { ...part, tally: tallyOf(sink, batch, { ...part, seqs }) }
 }
 
 /** What another sink alone was to have is nobody's here. */
@@ -46,21 +55,24 @@ export interface Taken extends TakenBatch {
 
 /** The batch as far as it was taken, which keeps its intent until it is confirmed. */
 export function takenOf(sink: string, intent: Intent, loaded: Loaded, outcome: Outcome, later: Later): Taken {
-  const { lines, times, batch } = loaded
-  const { seqs } = lines
+  const { first, lines, times } = loaded
   const refusedAt = outcome.refused[0]?.index
   const end = refusedAt ?? outcome.settled
   const last = end === lines.count ? loaded.last : (lines.seqs[end] ?? 0) - 1
-  const taken = { ...intent, first: loaded.first, last, detail: later.detail }
-  const tally = tallyOf(sink, batch, { seqs, first: loaded.first, through: last, parked: [] })
-  const { settlement } = settledOf(sink, loaded, outcome)
-  const { through, parked } = settlement
-  const behind = { seqs, first: last + 1, through, parked }
-  const rest =
-    refusedAt === undefined
-      ? undefined
-      : { ...settlement, first: last + 1, tally: tallyOf(sink, batch, behind) }
-  return { intent: taken, times: times.slice(0, end), tally, rest }
+  const behind = { ...answeredOf(loaded, outcome), first: last + 1 }
+  return {
+    intent: { ...intent, first, last, detail: later.detail },
+    times: times.slice(0, end),
+    tally: counted(sink, loaded, { first, through: last, parked: [] }).tally,
+    rest: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
+  }
+}
+
+/** The whole batch of an intent that a crash left: it was taken before that. */
+export function takenBefore(sink: string, intent: Intent, loaded: Loaded): TakenBatch {
+  const { first, last: through } = intent
+  const { tally } = counted(sink, loaded, { first, through, parked: [] })
+  return { intent, times: loaded.times.slice(), tally }
 }
 
 export function tellParked(

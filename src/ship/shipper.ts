@@ -6,8 +6,7 @@ import type { Loaded } from './lines.ts'
 import { tellDelays } from './lines.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
-import { tallyOf } from './tally.ts'
-import { filteredOf, settledOf, type Taken, takenOf, tellParked } from './settling.ts'
+import { filteredOf, settledOf, type Taken, takenBefore, takenOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
 export interface ShipperOptions extends LoaderOptions {
@@ -71,10 +70,7 @@ export class Shipper implements Stepper {
       const later = sink.resume?.(intent.detail)
       if (later) {
         const loaded = await this.#loader.reload(intent, signal)
-        const { lines, times, batch } = loaded
-        const whole = { seqs: lines.seqs, first: intent.first, through: intent.last, parked: [] }
-        const tally = tallyOf(sink.name, batch, whole)
-        this.#unconfirmed.add({ intent, times: times.slice(), tally }, later, signal)
+        this.#unconfirmed.add(takenBefore(sink.name, intent, loaded), later, signal)
         this.#loader.free(loaded)
         continue
       }
