@@ -6,6 +6,7 @@ import type { Backfill } from './model/past.ts'
 import { sourceNames } from './model/source.ts'
 import type { Origin, Part } from './model/source.ts'
 import { isoFromUs } from './model/time.ts'
+import { rereadState } from './ops/status.ts'
 import type { BackfillStatus } from './ops/status.ts'
 
 const count = z.number()
@@ -74,24 +75,25 @@ export function otherSpan({ workspace, source }: Origin): ConnectorError {
 
 export function toldOf(
   { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] }: Order,
-  { error, waiting }: Pick<Backfill, 'error' | 'waiting'>,
+  { error, waitsFor }: Pick<Backfill, 'error' | 'waitsFor'>,
 ): Backfill {
   const why = error && { code: error.code, message: error.message }
-  return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waiting }
+  return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waitsFor }
 }
 
-/** As the status page has it. A trouble that passes is told while it lasts. */
+/** As the status page has it. */
 export function statusOf(backfill: Backfill): BackfillStatus {
-  const { origin, fromUs, toUs, atUs, counts, endedAt, error, waiting } = backfill
+  const { origin, fromUs, toUs, atUs, counts, endedAt } = backfill
   const part = atUs === undefined ? null : (atUs - fromUs) / (toUs - fromUs)
-  const going = waiting ? 'waiting' : 'running'
   return {
     workspace: origin.workspace,
     source: origin.source,
     from: isoFromUs(fromUs),
     to: isoFromUs(toUs),
-    state: endedAt !== undefined ? 'done' : error ? 'failed' : going,
+    ...rereadState(backfill),
     progress: endedAt !== undefined ? 1 : part && Math.min(1, Math.max(0, part)),
+    read_entries: counts.read,
     new_entries: counts.new,
+    gaps: counts.gaps,
   }
 }

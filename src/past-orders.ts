@@ -16,7 +16,7 @@ export interface PastWalk<Order> extends Walking {
 }
 
 export const walkOf = <Order>(order: Order): PastWalk<Order> => ({
-  ...{ order, cancelled: new AbortController(), error: undefined, waiting: true },
+  ...{ order, cancelled: new AbortController(), error: undefined, waitsFor: 'turn' },
 })
 
 interface Ending {

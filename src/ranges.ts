@@ -2,11 +2,11 @@
 import { ConnectorError } from './model/errors.ts'
 import type { Journal, Note } from './model/journal.ts'
 import type { Log } from './model/log.ts'
-import type { PastSpan, PastUse, Unread } from './model/past.ts'
+import type { PastSpan, PastUse, Unread, WaitsFor } from './model/past.ts'
 import { isSameOrigin } from './model/source.ts'
 import type { Origin, Source } from './model/source.ts'
 import { silentWatch } from './model/watch.ts'
-import type { SourceWatch } from './model/watch.ts'
+import type { SourceState, SourceWatch } from './model/watch.ts'
 
 /** A source whose past can be read again. */
 export interface RangeReader {
@@ -49,9 +49,11 @@ export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): So
 export interface Walking {
   /** why it does not come on just now; it is tried again */
   error: ConnectorError | undefined
-  /** for a place in the budget, or for room in the journal */
-  waiting: boolean
+  waitsFor: WaitsFor | undefined
 }
+
+/** A walk over the past is idle only until the budget has a place for it. */
+const waits: Partial<Record<SourceState, WaitsFor>> = { waiting: 'budget', idle: 'budget', paused: 'room' }
 
 /** The same, and `walking` is told how it is: to wait for room is no failure. */
 export function watching(
@@ -61,7 +63,7 @@ export function watching(
 ): SourceWatch {
   return quietly(watch, {
     state(state, error) {
-      walking.waiting = state === 'waiting' || state === 'idle' || state === 'paused'
+      walking.waitsFor = waits[state]
       if (error?.code !== 'journal_full') walking.error = error ?? walking.error
     },
     success: () => (walking.error = undefined),

@@ -5,6 +5,7 @@ import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
 import { isoFromUs } from './model/time.ts'
+import { rereadState } from './ops/status.ts'
 import type { ReplayStatus } from './ops/status.ts'
 
 const count = z.number()
@@ -73,15 +74,15 @@ export function readPageNote(note: string): string[] {
 
 export function toldOf(
   { sink, origin, asked, spans, runAt, endedAt, atUs, counts }: Order,
-  { error, waiting }: Pick<ApiReplay, 'error' | 'waiting'>,
+  { error, waitsFor }: Pick<ApiReplay, 'error' | 'waitsFor'>,
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
-  return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waiting }
+  return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waitsFor }
 }
 
 /** As the status page has it, its spans as one. */
 export function statusOf(replay: ApiReplay): ReplayStatus | undefined {
-  const { sink, origin, spans, atUs, counts, endedAt, error, waiting } = replay
+  const { sink, origin, spans, atUs, counts, endedAt } = replay
   const [first] = spans
   const last = spans.at(-1)
   // All of it lies where live reading has not come to.
@@ -94,8 +95,10 @@ export function statusOf(replay: ApiReplay): ReplayStatus | undefined {
     sink,
     from: isoFromUs(first.fromUs),
     to: isoFromUs(last.toUs),
-    state: done ? 'done' : error ? 'failed' : waiting ? 'waiting' : 'running',
+    ...rereadState(replay),
     progress: done ? 1 : part && Math.min(1, Math.max(0, part)),
+    read_entries: counts.read,
     sent_entries: counts.sent,
+    gaps: counts.gaps,
   }
 }

@@ -2,10 +2,11 @@
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
+import type { WaitsFor } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import type { ControlClient } from '../ops/control-client.ts'
-import { countText } from '../ops/status.ts'
+import { countText, waitsForText } from '../ops/status.ts'
 import { plain } from './columns.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -16,7 +17,7 @@ export interface Followed {
   readonly sink?: string
   readonly endedAt: number | undefined
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
-  readonly waiting: boolean
+  readonly waitsFor: WaitsFor | undefined
 }
 
 /** In what those of one command differ from those of the other. */
@@ -58,12 +59,13 @@ export async function follow<One extends Followed>(
   clock: Clock,
 ): Promise<number> {
   const barText = world.colours === true ? following.barText : undefined
+  const troubles = new Set<string>()
   let now = begun
   let toldAt = clock.elapsed()
   let heardAt = clock.elapsed()
   for (;;) {
     const open = now.filter(({ endedAt }) => endedAt === undefined)
-    if (barText) world.stdout(`${AGAIN}${barText(now)}`)
+    if (barText) world.stdout(`${newTroubles(following, open, troubles)}${AGAIN}${barText(now)}`)
     else if (clock.elapsed() - toldAt >= LINE_MS) {
       toldAt = clock.elapsed()
       for (const one of open) world.stdout(lineText(following, one))
@@ -156,8 +158,34 @@ function lineText<One extends Followed>(following: Following<One>, one: One): st
   const why = one.error && plain(one.error.message)
   if (one.endedAt !== undefined)
     return `${endText(one, why ?? (isWhole(one) ? 'done' : 'ended, not whole'))}\n`
-  const trouble = why !== undefined ? `; trying again: ${why}` : one.waiting ? '; waiting' : ''
-  return `${nameText(one)}: ${percentText(part(one))}, ${countsText(one)}${trouble}\n`
+  return `${nameText(one)}: ${percentText(part(one))}, ${countsText(one)}${troubleText(one)}\n`
+}
+
+/** What holds it up, if anything does. */
+export function troubleText({
+  error,
+  waitsFor,
+}: {
+  readonly error?: { readonly message: string } | null | undefined
+  readonly waitsFor?: WaitsFor | null | undefined
+}): string {
+  if (error) return `; trying again: ${plain(error.message)}`
+  // A daemon of a newer version may wait for more.
+  const what = waitsFor && (waitsForText[waitsFor] as string | undefined)
+  return what ? `; waiting for ${what}` : ''
+}
+
+/** Of those under way: what holds one up is told once on a screen, above the bar. */
+function newTroubles<One extends Followed>(
+  following: Following<One>,
+  open: readonly One[],
+  told: Set<string>,
+): string {
+  const news = open.filter((one) => {
+    const trouble = troubleText(one)
+    return trouble !== '' && told.size < told.add(`${following.nameText(one)}${trouble}`).size
+  })
+  return news.map((one) => `${AGAIN}${lineText(following, one)}`).join('')
 }
 
 export const percentText = (part: number) => `${Math.floor(part * 100)} %`

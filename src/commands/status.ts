@@ -4,11 +4,12 @@ import { hostPort } from '../model/socket.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
-import { countText, noDelivery, sizeText, spanText } from '../ops/status.ts'
-import type { FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
+import { budgetOf, countText, noDelivery, sizeText, spanText } from '../ops/status.ts'
+import type { BudgetStatus, FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { configOrPlace, isFaulty, tellFaulty, type DaemonPlace } from './known-config.ts'
+import { pastLines } from './status-past.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface StatusOptions {
@@ -115,6 +116,7 @@ export function statusText(report: StatusReport, colours = false): string {
     sourceLines(report, ago, paint),
     sinkLines(report.sinks, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report),
+    ...pastLines(report),
     `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
   ].join('\n')
 }
@@ -143,15 +145,22 @@ function faultLines(faults: readonly { name: string; error: FaultStatus | null }
     .join('')
 }
 
+const usedText = (budget: BudgetStatus | undefined) =>
+  budget === undefined ? '-' : `${budget.used} of ${budget.limit}`
+
 function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): string {
-  const sources = workspaces.flatMap(({ name, sources: own }) =>
-    own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
+  const sources = workspaces.flatMap(({ name, sources: own, budget = [] }) =>
+    own.map((source) => ({
+      ...source,
+      name: `${name} ${source.name}`,
+      used: usedText(budgetOf(source, { budget })),
+    })),
   )
   const rows = sources.map((source) => [
     ...[source.name, source.state, ago(source.last_success_at), ago(source.caught_up_at)],
-    ...[lag(source.lag_seconds), String(source.gaps), String(source.findings)],
+    ...[lag(source.lag_seconds), source.used, String(source.gaps), String(source.findings)],
   ])
-  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'GAPS', 'FINDINGS']
+  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
   return columns([head, ...rows], paint) + faultLines(sources, ago)
 }
 

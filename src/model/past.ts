@@ -5,6 +5,9 @@ import type { Origin, SourceName } from './source.ts'
 /** What the past is read for: what it shows goes into the journal, to one sink again, or nowhere: it is only told. */
 export type PastUse = 'keep' | 'send' | 'tell'
 
+/** What holds a walk over the past up for now: one begun before it, a place in the request budget, room in the journal. */
+export type WaitsFor = 'turn' | 'budget' | 'room'
+
 /** By the entries' own time, µs: included, excluded. */
 export interface PastSpan {
   readonly fromUs: number
@@ -46,8 +49,7 @@ export interface Backfill extends PastSpan {
   readonly unread: readonly Unread[]
   /** why it does not come on just now; it is tried again */
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
-  /** for a place in the budget, or for room in the journal */
-  readonly waiting: boolean
+  readonly waitsFor: WaitsFor | undefined
 }
 
 /** One step of a walk that keeps nothing. */

@@ -1,7 +1,7 @@
 // What can be asked about replays that are read from the API again: for one sink alone, beside all that it is sent anyway.
 import { ConnectorError } from './errors.ts'
 import type { ErrorCode } from './errors.ts'
-import type { PastSpan } from './past.ts'
+import type { PastSpan, WaitsFor } from './past.ts'
 import { isSameOrigin } from './source.ts'
 import type { Origin } from './source.ts'
 
@@ -39,8 +39,7 @@ export interface ApiReplay extends ReplayOrder {
   readonly counts: ReplayCounts
   /** why it does not come on just now; it is tried again */
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
-  /** for a place in the budget, or for room in the journal */
-  readonly waiting: boolean
+  readonly waitsFor: WaitsFor | undefined
 }
 
 /** Of a sink and a source one is read at a time: the one under way, which the order joins. Throws ConnectorError `misconfigured` where it is another. */

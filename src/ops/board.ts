@@ -16,6 +16,7 @@ import { isoOrNull, openBoardSource } from './board-source.ts'
 import type { BoardSource } from './board-source.ts'
 import { openHistory } from './history.ts'
 import { masker } from './mask.ts'
+import type { Mask } from './mask.ts'
 import type { Metrics } from './metrics.ts'
 import { openRecentErrors } from './recent-errors.ts'
 import { sentenceOf } from './status.ts'
@@ -122,6 +123,15 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
+/** What is read again, each with its error as it may be shown. */
+function safely<One extends Pick<BackfillStatus, 'error'>>(
+  told: (() => readonly One[]) | undefined,
+  mask: Mask,
+): readonly One[] {
+  const safe = ({ code, message }: NonNullable<One['error']>) => ({ code, message: mask(message) })
+  return (told?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
+}
+
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget, backfills, replays } = options
   const startedAt = clock.now()
@@ -178,7 +188,7 @@ export function openBoard(options: BoardOptions): Board {
       const sentence = sentenceOf({ ...head, ...parts })
       const kept = {
         findings: stats.lastFindings.map(findingStatus),
-        ...{ backfills: backfills?.() ?? [], replays: replays?.() ?? [] },
+        ...{ backfills: safely(backfills, memory.mask), replays: safely(replays, memory.mask) },
         ...{ errors: memory.errors.status(), history: history.status() },
       }
       return { ...head, sentence, ...parts, ...kept }

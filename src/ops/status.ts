@@ -1,6 +1,7 @@
 // What /status says: its shape, and the one sentence that a person reads first at three in the morning.
 import type { ErrorCode } from '../model/errors.ts'
 import type { FindingRecord } from '../model/journal.ts'
+import type { Backfill, WaitsFor } from '../model/past.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
 import type { HistoryStatus } from './history.ts'
@@ -98,7 +99,14 @@ export interface BackfillStatus {
   readonly state: 'waiting' | 'running' | 'done' | 'failed'
   /** 0 to 1, by time; null where it cannot be told yet */
   readonly progress: number | null
+  /** beside an error: what the next try waits for */
+  readonly waits_for: WaitsFor | null
+  /** why it does not come on just now; it is tried again */
+  readonly error: Omit<FaultStatus, 'since'> | null
+  readonly read_entries: number
   readonly new_entries: number
+  /** places at which entries may have been left out */
+  readonly gaps: number
 }
 
 /** A span that is read again from the API for one sink alone; several spans of one replay are told as one. */
@@ -137,6 +145,31 @@ export function spanText(seconds: number): string {
   if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
   if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
   return `${Math.round(seconds / 86_400)} days`
+}
+
+export const waitsForText: Readonly<Record<WaitsFor, string>> = {
+  turn: 'its turn: another one that reads the same source comes first',
+  budget: 'a place in the request budget: live reading comes first',
+  room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
+}
+
+/** Of what is read again. A trouble that passes is told while it lasts. */
+export function rereadState({
+  endedAt,
+  error,
+  waitsFor,
+}: Pick<Backfill, 'endedAt' | 'error' | 'waitsFor'>): Pick<BackfillStatus, 'state' | 'waits_for' | 'error'> {
+  if (endedAt !== undefined) return { state: 'done', waits_for: null, error: null }
+  const going = waitsFor ? 'waiting' : 'running'
+  return { state: error ? 'failed' : going, waits_for: waitsFor ?? null, error: error ?? null }
+}
+
+/** `history.usage` spends from the area `history`. */
+export function budgetOf(
+  { name }: Pick<SourceStatus, 'name'>,
+  { budget }: Pick<WorkspaceStatus, 'budget'>,
+): BudgetStatus | undefined {
+  return budget?.find(({ area }) => area === name.split('.')[0])
 }
 
 const sizes = [

@@ -8,7 +8,7 @@ import type {
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
-import { noDelivery } from '../status.ts'
+import { budgetOf, noDelivery, waitsForText } from '../status.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -47,10 +47,7 @@ function backlog({ progress, lag_seconds, name }: SourceStatus) {
   } as const
 }
 
-/** `history.usage` spends from the area `history`. */
-function budgetOf({ name }: SourceStatus, budgets: readonly BudgetStatus[]): string {
-  const [area] = name.split('.')
-  const budget = budgets.find((candidate) => candidate.area === area)
+function budgetHtml(budget: BudgetStatus | undefined): string {
   if (!budget) return soft('none')
   const { used, limit } = budget
   return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}`
@@ -68,7 +65,8 @@ const sourceColumns = [
   { label: 'Findings', number: true },
 ]
 
-function sourceRow(source: SourceStatus, { name, budget = [] }: WorkspaceStatus, now: number): Row {
+function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number): Row {
+  const { name } = workspace
   return {
     key: escapeHtml(`source ${name} ${source.name}`),
     name: verbatim(source.name),
@@ -77,7 +75,7 @@ function sourceRow(source: SourceStatus, { name, budget = [] }: WorkspaceStatus,
       agoHtml(source.last_success_at, now),
       agoHtml(source.caught_up_at, now),
       lagHtml(source.lag_seconds),
-      budgetOf(source, budget),
+      budgetHtml(budgetOf(source, workspace)),
       countHtml(source.new_entries),
       zeroIsWell(source.gaps),
       zeroIsWell(source.findings),
@@ -157,6 +155,17 @@ const replayColumns = [
 
 type Reread = Omit<BackfillStatus, 'new_entries'>
 
+/** What holds it up just now. */
+function rereadNote({ waits_for, error }: Reread) {
+  if (error) {
+    const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
+    return { kind: 'fault', html } as const
+  }
+  return waits_for === null
+    ? undefined
+    : ({ kind: 'progress', html: `waits for ${escapeHtml(waitsForText[waits_for])}` } as const)
+}
+
 /** State, span and progress of what is read again. */
 function rereadCells({ from, to, state, progress }: Reread, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
@@ -176,6 +185,7 @@ function backfillRow(backfill: BackfillStatus): Row {
     key: escapeHtml(`backfill ${workspace} ${source} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
     cells: [...rereadCells(backfill, `Backfill of ${workspace} ${source}`), countHtml(new_entries)],
+    notes: [rereadNote(backfill)],
   }
 }
 
@@ -186,6 +196,7 @@ function replayRow(replay: ReplayStatus): Row {
     key: escapeHtml(`replay ${workspace} ${source} ${sink} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
     cells: [verbatim(sink), ...cells, countHtml(sent_entries)],
+    notes: [rereadNote(replay)],
   }
 }
 

@@ -210,7 +210,7 @@ test('half of the journal is left to live reading: a backfill waits there and go
   bytes = 500
   await past.backfill({}, SPAN)
   await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
-  expect(past.list()[0]).toMatchObject({ waiting: true, counts: { read: 0 } })
+  expect(past.list()[0]).toMatchObject({ waitsFor: 'room', counts: { read: 0 } })
   bytes = 499
   const next = pastOf(desk, ['*'], journal)
   await runUntil(desk, next, isDone)
@@ -236,7 +236,7 @@ test('an answer that is larger than what is left stops at half of the journal to
   await past.backfill({}, SPAN)
   await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
   expect(most).toBeLessThan(capacityBytes / 2)
-  expect(past.list()[0]).toMatchObject({ endedAt: undefined, waiting: true, error: undefined })
+  expect(past.list()[0]).toMatchObject({ endedAt: undefined, waitsFor: 'room', error: undefined })
   capacityBytes = 1e9
   await runUntil(desk, past, isDone)
   expect(past.list()[0]?.counts.new).toBe(1_000)

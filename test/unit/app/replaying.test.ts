@@ -223,7 +223,7 @@ test('half of the journal is left to live reading: it waits there and goes on wh
   const replays = replaysOf(desk, { journal })
   await replays.begin(ORDER)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
-  expect(replays.list()[0]).toMatchObject({ waiting: true, counts: { read: 0 } })
+  expect(replays.list()[0]).toMatchObject({ waitsFor: 'room', counts: { read: 0 } })
   expect(replays.list().map(statusOf)).toMatchObject([{ state: 'waiting', progress: null }])
   bytes = 499
   const next = replaysOf(desk, { journal })
@@ -248,7 +248,7 @@ test('an answer that is larger than what is left stops at half of the journal to
   await replays.begin(ORDER)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
   expect(most).toBeLessThan(capacityBytes / 2)
-  expect(replays.list()[0]).toMatchObject({ endedAt: undefined, waiting: true, error: undefined })
+  expect(replays.list()[0]).toMatchObject({ endedAt: undefined, waitsFor: 'room', error: undefined })
   capacityBytes = 1e9
   await runUntil(desk, replays, isDone)
   expect(await desk.ids()).toEqual(inOrder(desk))

@@ -79,7 +79,7 @@ test('one that ended with possible gaps is not whole, and the command fails', as
   const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 1 }
   const ended: Backfill = {
     ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: 2, atUs: 1, counts, unread: [] },
-    ...{ error: undefined, waiting: false },
+    ...{ error: undefined, waitsFor: undefined },
   }
   const past = { backfill: async () => [ended], backfills: async () => [ended] } as Partial<Past> as Past
   const { board, metrics, taps } = openHouse()
@@ -97,6 +97,35 @@ test('a screen gets a bar, which the last line takes the place of', async () => 
   const { stdout } = stand.heard()
   expect(stdout).toMatch(/\r\u001b\[Kacme audit \[[#.]{30}\] \d+ % {2}\d+ entries read, \d+ new/)
   expect(stdout.split('\u001b[K').at(-1)).toMatch(/^acme audit, .*done: 75 read/)
+})
+
+test('what holds one up is told above the bar, once for each reason', async () => {
+  stand = await openPastStand()
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
+  const open: Backfill = {
+    ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
+    ...{ error: undefined, waitsFor: 'budget' },
+  }
+  const states: Backfill[] = [
+    ...[open, { ...open, waitsFor: undefined }, open, { ...open, waitsFor: 'room' as const }],
+    { ...open, endedAt: 2, waitsFor: undefined },
+  ]
+  const past = { backfill: async () => [open], backfills: async () => states.splice(0, 1) } as Partial<Past>
+  const { board, metrics, taps } = openHouse()
+  const parts = { board, metrics, taps, past: past as Past, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ journalPath: stand.path, ...parts })
+  expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
+  await control.close()
+  const lines = stand
+    .heard()
+    .stdout.split('\n')
+    .map((line) => line.split('\u001b[K').at(-1))
+  expect(lines.slice(0, 2)).toEqual([
+    expect.stringMatching(/^acme audit: 0 %, 3 read, .*; waiting for a place in the request budget/),
+    expect.stringMatching(/^acme audit: 0 %, 3 read, .*; waiting for room in the journal/),
+  ])
+  expect(lines.slice(2)).toEqual([expect.stringContaining('done: 3 read'), ''])
 })
 
 test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', async () => {

@@ -81,7 +81,15 @@ class FakeReplays implements Replays {
   #as(told: ReplayOrder & Partial<Omit<ApiReplay, 'asked'>>): ApiReplay {
     const counts = { read: 3, sent: 3, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
     const asked = JSON.stringify(told.spans)
-    return { endedAt: undefined, atUs: undefined, counts, error: undefined, waiting: false, asked, ...told }
+    return {
+      endedAt: undefined,
+      atUs: undefined,
+      counts,
+      error: undefined,
+      waitsFor: undefined,
+      asked,
+      ...told,
+    }
   }
 }
 
@@ -275,9 +283,11 @@ test('--status and --cancel speak to the daemon, and name no span', async () => 
   expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
   expect(stand.heard().stdout).toContain('No replay from the API is under way')
   await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
-  replays.told = { waiting: true, atUs: START_US + DAY_US / 4 }
+  replays.told = { waitsFor: 'turn', atUs: START_US + DAY_US / 4 }
   expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
+  expect(stdout).toContain('; waiting for its turn: another one that reads the same source comes first')
   expect(await replay(stand.world, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
   expect(stand.heard().stdout).toContain('0 replays ended')
   expect(await replay(stand.world, { ...bare, cancel: true }, clock)).toBe(0)

@@ -5,6 +5,7 @@ import { status, statusText } from '../../../src/commands/status.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { openControl } from '../../../src/ops/control.ts'
+import type { BackfillStatus } from '../../../src/ops/status.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 import { openHouse, settle, startAt } from '../ops/board-fixture.ts'
@@ -37,6 +38,54 @@ async function startDaemon() {
 }
 
 const ask = (json = false) => status(stand.world, { config: stand.config, json })
+
+const reread: Omit<BackfillStatus, 'new_entries'> = {
+  ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
+  ...{ state: 'waiting', waits_for: 'room', error: null, progress: 0.43, read_entries: 1200, gaps: 0 },
+}
+
+test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
+  const report = openHouse().board.status()
+  const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
+  const failed = { ...reread, state: 'failed', error, gaps: 1 } as const
+  const done = { ...reread, source: 'history.usage', state: 'done', waits_for: null, progress: 1 } as const
+  const text = statusText({
+    ...report,
+    backfills: [
+      { ...reread, new_entries: 120 },
+      { ...done, new_entries: 7 },
+    ],
+    replays: [{ ...failed, sink: 'archive', sent_entries: 1100 }],
+  })
+  const span = 'acme audit, 2026-01-31 00:00:00 to 2026-02-01 00:00:00 UTC: 43 %, 1,200 entries read'
+  expect(text).toContain(
+    `\nBACKFILLS UNDER WAY\n  ${span}, 120 new; waiting for room in the journal: half of journal.max_bytes`,
+  )
+  expect(text).toContain(
+    `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 put at the journal's end; 1 possible gap: entries there may be missing; trying again: it failed?[2J to answer\n`,
+  )
+  expect(text).not.toContain('history.usage')
+  expect(statusText(report)).not.toContain('UNDER WAY')
+})
+
+test('of many that are read again the first few are shown, and where to find the others', () => {
+  const many = Array.from({ length: 12 }, (_, i) => ({ ...reread, workspace: `w${i}`, new_entries: 0 }))
+  const text = statusText({ ...openHouse().board.status(), backfills: many })
+  expect(text).toContain('  w9 audit, ')
+  expect(text).not.toContain('  w10 audit, ')
+  expect(text).toContain('  and 2 more: auditferry backfill --status\n')
+})
+
+test('each source tells the requests of its area in the last minute, against the limit', () => {
+  const report = openHouse().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 7, limit: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toMatch(/^SOURCE .* REQUESTS\/MIN /m)
+  expect(text).toMatch(/^acme audit .* 7 of 60 /m)
+  expect(statusText(report)).toMatch(/^acme audit .* none +- +0/m)
+})
 
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()

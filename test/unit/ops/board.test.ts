@@ -2,8 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { fakeStats, openHouse, settle, startAt } from './board-fixture.ts'
+import { Secret } from '../../../src/model/secret.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
+import type { BackfillStatus } from '../../../src/ops/status.ts'
 import { spanText } from '../../../src/ops/status.ts'
 
 const refused = new ConnectorError('unreachable', 'receiver refused the connection')
@@ -392,4 +394,21 @@ it.each([
   [172_800, '2 days'],
 ])('%i seconds read as %s', (seconds, text) => {
   expect(spanText(seconds)).toBe(text)
+})
+
+it('what holds a backfill up is told without a secret of the configuration', () => {
+  const { clock } = openHouse()
+  const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+  const backfill: BackfillStatus = {
+    ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },
+    ...{ waits_for: 'budget', progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
+    error: { code: 'unreachable', message: 'proxy refused planted-secret' },
+  }
+  const board = openBoard({
+    ...{ clock, metrics, journalStats: () => fakeStats, version: '1.2.3' },
+    secrets: () => [new Secret('planted-secret')],
+    backfills: () => [backfill],
+  })
+  const error = { code: 'unreachable', message: 'proxy refused ***' }
+  expect(board.status().backfills).toEqual([{ ...backfill, error }])
 })

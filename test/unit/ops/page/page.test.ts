@@ -35,6 +35,9 @@ function unclosed(page: string): string[] {
   return open
 }
 
+/** Of what is read again. */
+const unhindered = { state: 'running', waits_for: null, error: null, read_entries: 5, gaps: 0 } as const
+
 describe('the status page', () => {
   it('lets in its own style and script by their hashes and nothing else', () => {
     const page = renderPage(calm)
@@ -120,19 +123,21 @@ describe('the status page', () => {
       backfills: [
         {
           ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01' },
-          ...{ state: 'running', progress: 0.5, new_entries: 1234 },
+          ...{ ...unhindered, progress: 0.5, new_entries: 1234 },
         },
       ],
       replays: [
         {
           ...{ workspace: 'acme', source: 'audit', sink: 'siem', from: '2026-01-01', to: '2026-02-01' },
-          ...{ state: 'waiting', progress: 0.25, sent_entries: 77 },
+          ...{ ...unhindered, state: 'waiting', waits_for: 'room', progress: 0.25, sent_entries: 77 },
         },
       ],
     })
     expect(page).toMatch(/role="progressbar"[^>]* aria-valuenow="42.7"/)
     expect(textOf(page)).toMatch(/acme audit running 2026-01-01 2026-02-01 50 % 1,234/)
-    expect(textOf(page)).toMatch(/acme audit siem waiting 2026-01-01 2026-02-01 25 % 77/)
+    expect(textOf(page)).toMatch(
+      /acme audit siem waiting 2026-01-01 2026-02-01 25 % 77 waits for room in the journal/,
+    )
     expect(unclosed(page)).toEqual([])
   })
 
@@ -243,13 +248,13 @@ describe('what others say', () => {
         backfills: [
           {
             ...{ workspace: evil, source: evil, from: evil, to: evil },
-            ...{ state: 'running', progress: null, new_entries: 1 },
+            ...{ ...unhindered, state: 'failed', error: fault, progress: null, new_entries: 1 },
           },
         ],
         replays: [
           {
             ...{ workspace: evil, source: evil, sink: evil, from: evil, to: evil },
-            ...{ state: 'running', progress: null, sent_entries: 1 },
+            ...{ ...unhindered, progress: null, sent_entries: 1 },
           },
         ],
       },

@@ -1,0 +1,46 @@
+// What `status` says of the past that is read again just now: backfills, and replays from the API.
+import { countText } from '../ops/status.ts'
+import type { BackfillStatus, ReplayStatus, StatusReport } from '../ops/status.ts'
+import { plain } from './columns.ts'
+import { gapsText, percentText, troubleText } from './follow.ts'
+
+/** Of each kind: the commands' own --status lists them all. */
+const SHOWN = 10
+
+type Reread = Omit<BackfillStatus, 'new_entries'>
+
+const instantText = (iso: string) => iso.slice(0, 19).replace('T', ' ')
+
+function lineText(one: Reread, to: string, came: string): string {
+  const { workspace, source, from, to: until, progress, read_entries, gaps } = one
+  const span = `${instantText(from)} to ${instantText(until)} UTC`
+  const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
+  const trouble = troubleText({ error: one.error, waitsFor: one.waits_for })
+  return `  ${plain(`${workspace} ${source}${to}`)}, ${plain(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
+}
+
+const number = (count: number) => count.toLocaleString('en-US')
+const backfillText = (one: BackfillStatus) => lineText(one, '', `${number(one.new_entries)} new`)
+const replayText = (one: ReplayStatus) =>
+  lineText(one, ` to ${one.sink}`, `${number(one.sent_entries)} put at the journal's end`)
+
+function sectionText<One extends Reread>(
+  title: string,
+  command: string,
+  all: readonly One[],
+  text: (one: One) => string,
+): string[] {
+  const open = all.filter(({ state }) => state !== 'done')
+  if (open.length === 0) return []
+  const rest = open.length - SHOWN
+  const more = rest > 0 ? `  and ${rest} more: auditferry ${command} --status\n` : ''
+  return [`${title}\n${open.slice(0, SHOWN).map(text).join('')}${more}`]
+}
+
+/** A section of each kind of which one is under way. */
+export function pastLines({ backfills = [], replays = [] }: Partial<StatusReport>): string[] {
+  return [
+    ...sectionText('BACKFILLS UNDER WAY', 'backfill', backfills, backfillText),
+    ...sectionText('REPLAYS FROM THE API UNDER WAY', 'replay', replays, replayText),
+  ]
+}
