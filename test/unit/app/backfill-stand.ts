@@ -3,7 +3,7 @@ import { Backfills } from '../../../src/backfilling.ts'
 import { collect } from '../../../src/collect.ts'
 import { globFilter } from '../../../src/model/globs.ts'
 import type { Journal } from '../../../src/model/journal.ts'
-import type { Backfill, PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'
+import type { PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'
 import type { Origin } from '../../../src/model/source.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
@@ -18,10 +18,9 @@ import type { Desk, DeskOptions } from '../source/desk.ts'
 export const TODAY = START - 10 * HOUR
 export const SPAN: PastSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
 
-/** `types`: as the source's own. */
-export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): Backfills {
-  const { clock, mock, budget, watch, log } = desk
-  const range: RangeReader = {
+/** The audit log's past. `types`: as the source's own. */
+export function rangeOn({ clock, mock, budget, watch, log }: Desk, types = ['*']): RangeReader {
+  return {
     ...{ origin, watch, log, wanted: globFilter(types) },
     open: (span, quiet) => {
       const client = new Client({
@@ -34,7 +33,10 @@ export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journa
     },
     unread: () => undefined,
   }
-  return new Backfills({ ranges: [range], journal, clock, random: () => 0.5 })
+}
+
+export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): Backfills {
+  return new Backfills({ ranges: [rangeOn(desk, types)], journal, clock: desk.clock, random: () => 0.5 })
 }
 
 /** Entries evenly over the four days up to now. */
@@ -56,25 +58,36 @@ export async function openLateDesk(options: DeskOptions, entries: number): Promi
   return desk
 }
 
-/** Runs until `seen`, or until virtual time is up. */
-export async function runUntil(
+interface Reading<Told> {
+  run(signal: AbortSignal): Promise<void>
+  list(): readonly Told[]
+}
+
+/** Runs until `seen`, or until virtual time is up. Rejects with what stopped it. */
+export async function runUntil<Told>(
   desk: Pick<Desk, 'clock' | 'collector'>,
-  past: Backfills,
-  seen: (told: readonly Backfill[]) => boolean,
+  past: Reading<Told>,
+  seen: (told: readonly Told[]) => boolean,
   withLive = false,
 ): Promise<void> {
   const stop = new AbortController()
-  const loops = [past.run(stop.signal), ...(withLive ? [collect(desk.collector, stop.signal)] : [])]
-  for (let turn = 0; !seen(past.list()); turn++) {
+  const state = { failed: false }
+  const loops = Promise.all([
+    past.run(stop.signal),
+    ...(withLive ? [collect(desk.collector, stop.signal)] : []),
+  ])
+  loops.catch(() => (state.failed = true))
+  for (let turn = 0; !state.failed && !seen(past.list()); turn++) {
     if (turn > 20_000) throw new Error(`waited in vain: ${JSON.stringify(past.list())}`)
     await settled()
     if (!seen(past.list())) desk.clock.advance(desk.clock.now() + SECOND)
   }
   stop.abort()
-  await driven(desk.clock, Promise.all(loops))
+  await driven(desk.clock, loops)
 }
 
-export const isDone = (told: readonly Backfill[]) => told.length > 0 && told.every(({ endedAt }) => endedAt)
+export const isDone = (told: readonly { readonly endedAt: number | undefined }[]) =>
+  told.length > 0 && told.every(({ endedAt }) => endedAt)
 
 /** A whole walk that keeps nothing, summed by day. */
 export async function walkOver(

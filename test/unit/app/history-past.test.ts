@@ -41,15 +41,7 @@ function replaysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'versio
 /** Begun and run to its end. */
 async function sentAgain(desk: HistoryDesk, replays: ApiReplays): Promise<void> {
   await replays.begin(ORDER)
-  const stop = new AbortController()
-  const running = replays.run(stop.signal)
-  for (let turn = 0; replays.list()[0]?.endedAt === undefined; turn++) {
-    if (turn > 20_000) throw new Error('no end')
-    await settled()
-    desk.clock.advance(desk.clock.now() + SECOND)
-  }
-  stop.abort()
-  await driven(desk.clock, running)
+  await runUntil(desk, replays, isDone)
 }
 
 /** Events every `stepMs` from a day before the span to a day after it, its ends among them. */

@@ -3,10 +3,11 @@ import { expect, test } from 'vitest'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
 import { markOf, statusOf } from '../../../src/replay-order.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
-import { fillPast, idsIn, SPAN, TODAY } from './backfill-stand.ts'
-import { changed, forget, isDone, openReadDesk, ORDER, replaysOf, runUntil } from './replay-stand.ts'
+import { fillPast, idsIn, isDone, runUntil, SPAN, TODAY } from './backfill-stand.ts'
+import { forget, openReadDesk, ORDER, replaysOf } from './replay-stand.ts'
 
 const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
 const counts = ([one]: readonly ApiReplay[]) => one?.counts
@@ -56,9 +57,11 @@ test.each([1, 2, 3])(
   async (parts) => {
     const desk = await openHugeDesk()
     let landed = 0
-    const dying = changed(desk.journal, 'resend', (target) => async (again) => {
-      if (landed++ >= parts) throw new Error('death')
-      await target.resend(again)
+    const dying = withMethods(desk.journal, {
+      resend: async (again) => {
+        if (landed++ >= parts) throw new Error('death')
+        await desk.journal.resend(again)
+      },
     })
     const first = replaysOf(desk, { journal: dying })
     await first.begin(ORDER)
@@ -97,9 +100,11 @@ test('only what was sent is noted, and after a restart in the middle of a broken
   const desk = await openHugeDesk(24_000)
   breakOff(desk, [2, 3, 4])
   const notes: Note[] = []
-  const journal = changed(desk.journal, 'resend', (target) => async (again) => {
-    notes.push(...again.notes.put.filter(({ name }) => name.startsWith('replay-page:')))
-    await target.resend(again)
+  const journal = withMethods(desk.journal, {
+    resend: async (again) => {
+      notes.push(...again.notes.put.filter(({ name }) => name.startsWith('replay-page:')))
+      await desk.journal.resend(again)
+    },
   })
   const first = replaysOf(desk, { journal })
   await first.begin(ORDER)
@@ -187,10 +192,12 @@ test('types that are not wanted are counted and not sent; what is malformed is c
 
 test('one that is cancelled in the middle of a page ends, and comes back neither with that page nor with a restart', async () => {
   const desk = await openReadDesk({}, 2_000)
-  const landing = changed(desk.journal, 'known', (target) => async (of, entries) => {
-    const known = await target.known(of, entries)
-    if (entries.count > 0) expect(await replays.cancelReplays('archive')).toBeLessThan(2)
-    return known
+  const landing = withMethods(desk.journal, {
+    known: async (of, entries) => {
+      const known = await desk.journal.known(of, entries)
+      if (entries.count > 0) expect(await replays.cancelReplays('archive')).toBeLessThan(2)
+      return known
+    },
   })
   const replays = replaysOf(desk, { journal: landing })
   await replays.begin(ORDER)
@@ -217,9 +224,9 @@ test('the same order is joined, another is refused while the first is under way,
 test('half of the journal is left to live reading: it waits there and goes on when there is room', async () => {
   const desk = await openReadDesk({}, 500)
   let bytes = 500
-  const journal = changed(desk.journal, 'stats', (target) => () => ({
-    ...{ ...target.stats(), bytes, capacityBytes: 1000 },
-  }))
+  const journal = withMethods(desk.journal, {
+    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes: 1000 }),
+  })
   const replays = replaysOf(desk, { journal })
   await replays.begin(ORDER)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
@@ -236,14 +243,14 @@ test('an answer that is larger than what is left stops at half of the journal to
   let put = 0
   let most = 0
   let capacityBytes = 8e6
-  const resending = changed(desk.journal, 'resend', (target) => async (again) => {
-    most = Math.max(most, put)
-    for (let i = 0; i < again.entries.count; i++) put += again.entries.raw(i).length
-    await target.resend(again)
+  const journal = withMethods(desk.journal, {
+    stats: () => ({ ...desk.journal.stats(), bytes: put, capacityBytes }),
+    resend: async (again) => {
+      most = Math.max(most, put)
+      for (let i = 0; i < again.entries.count; i++) put += again.entries.raw(i).length
+      await desk.journal.resend(again)
+    },
   })
-  const journal = changed(resending, 'stats', (target) => () => ({
-    ...{ ...target.stats(), bytes: put, capacityBytes },
-  }))
   const replays = replaysOf(desk, { journal })
   await replays.begin(ORDER)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
@@ -257,9 +264,11 @@ test('an answer that is larger than what is left stops at half of the journal to
 test('an order that could not be kept was not begun', async () => {
   const desk = await openReadDesk({}, 10)
   let failing = true
-  const journal = changed(desk.journal, 'changeNotes', (target) => async (change) => {
-    if (failing) throw new Error('no room')
-    await target.changeNotes(change)
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (failing) throw new Error('no room')
+      await desk.journal.changeNotes(change)
+    },
   })
   const replays = replaysOf(desk, { journal })
   await expect(replays.begin(ORDER)).rejects.toThrow('no room')
@@ -273,13 +282,15 @@ test('an order that could not be kept was not begun', async () => {
 test('one begun again at the very instant at which its like was cancelled has none of its pages', async () => {
   const desk = await openReadDesk({}, 2_000)
   let landing = false
-  const journal = changed(desk.journal, 'known', (target) => async (of, entries) => {
-    const known = await target.known(of, entries)
-    if (landing || entries.count === 0) return known
-    landing = true
-    await replays.cancelReplays('archive')
-    await replays.begin(ORDER)
-    return known
+  const journal = withMethods(desk.journal, {
+    known: async (of, entries) => {
+      const known = await desk.journal.known(of, entries)
+      if (landing || entries.count === 0) return known
+      landing = true
+      await replays.cancelReplays('archive')
+      await replays.begin(ORDER)
+      return known
+    },
   })
   const replays = replaysOf(desk, { journal })
   await replays.begin(ORDER)
