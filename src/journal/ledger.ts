@@ -56,9 +56,11 @@ export class Ledger {
   /** A sink of the configuration: known ones go on where they were, but never before the oldest entry kept. */
   #meet(name: string, row: SinkRow | undefined, begin: Seq, log: Log): void {
     const lost = row !== undefined && row.position < begin
-    if (row === undefined && begin < this.lastSeq)
+    // What stands there for another sink alone, such as its replay, is passed over.
+    const entries = row === undefined ? (this.#statements.keptFor.get(name) ?? 0) : 0
+    if (entries > 0)
       log.info('A sink that the journal has not met begins with the oldest entry that is still kept', {
-        ...{ sink: name, entries: this.lastSeq - begin },
+        ...{ sink: name, entries },
       })
     if (lost) log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
     const position = Math.max(row?.position ?? 0, begin)
@@ -199,6 +201,9 @@ function prepare(db: Database) {
     dropIntents: db.prepare('DELETE FROM intents WHERE sink = ? AND first BETWEEN ? AND ?'),
     dropIntentsBelow: db.prepare('DELETE FROM intents WHERE sink = ? AND first <= ?'),
     deadLettersOf: number<[string]>('SELECT count(*) FROM dead_letters WHERE sink = ?'),
+    keptFor: number<[string]>(
+      'SELECT total(last - first + 1) FROM chunks WHERE only_sink IS NULL OR only_sink = ?',
+    ),
     appendedAt: number<[number]>(
       'SELECT appended_at FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1',
     ),

@@ -423,6 +423,18 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('new', plenty))).toEqual([uuid(3)])
       })
 
+      it('a sink that the journal has not met is told how many entries it begins with, without those for another sink alone', async () => {
+        await journal.append(part(many(1, 3)))
+        for (const sink of ['a', 'b']) await settle(sink, 1, 3)
+        const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
+        const query = { ...span, sink: 'a', runAt: 1, dryRun: false, after: 0, until: undefined }
+        expect(await journal.replay(query)).toMatchObject({ entries: 3 })
+        const told: unknown[] = []
+        const tell = (_: string, fields?: object) => void told.push(fields)
+        await reopen({ sinks: ['a', 'b', 'new'], log: { ...logOf(), info: tell } })
+        expect(told).toEqual([{ sink: 'new', entries: 3 }])
+      })
+
       it('a sink that left the configuration holds nothing back and is told once', async () => {
         await journal.append(part([spec(1)]))
         await reopen({ sinks: ['b'] })
