@@ -56,3 +56,8 @@ export async function until(
     await sleep(everyMs)
   }
 }
+
+/** A daemon says itself that all of it runs. */
+export function untilStarted(daemon: Child, timeoutMs: number): Promise<void> {
+  return until(() => daemon.stderr().includes('"Started"'), timeoutMs, daemon.stderr)
+}

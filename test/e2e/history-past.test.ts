@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { startChild, until } from './child.ts'
-import type { Child } from './child.ts'
 import { fileLines } from './judge.ts'
+import { startDaemon } from './lives.ts'
 import { openStage } from './stage.ts'
 import type { Stage } from './stage.ts'
 
@@ -32,16 +32,6 @@ const keptOf = (stage: Stage, from: number, to: number) =>
       return source.startsWith('history.') && at >= from && at < to
     })
 
-async function started(stage: Stage): Promise<Child> {
-  const daemon = startChild([built.main, 'run', '--config', stage.config])
-  await until(
-    () => daemon.stderr().includes('"Started"'),
-    PATIENCE_MS,
-    () => daemon.stderr(),
-  )
-  return daemon
-}
-
 test.for(['v2', 'v1'] as const)(
   'a backfill that is killed in mid-answer goes on, repeats nothing, and can be proven: %s',
   async (version) => {
@@ -57,7 +47,7 @@ test.for(['v2', 'v1'] as const)(
     try {
       const command = (...args: string[]) => startChild([built.main, ...args, '--config', stage.config])
       const span = ['--from', new Date(from).toISOString(), '--to', new Date(to).toISOString()]
-      const first = await started(stage)
+      const first = await startDaemon(built, stage)
       const asked = () =>
         stage.mock.requests.filter(({ area, target }) => area === 'history' && isPast(target, today))
       const backfill = command('backfill', ...span)
@@ -68,7 +58,7 @@ test.for(['v2', 'v1'] as const)(
       )
       first.kill('SIGKILL')
       await first.ended
-      const second = await started(stage)
+      const second = await startDaemon(built, stage)
       expect(await backfill.ended, backfill.stderr()).toEqual({ code: 0, signal: null })
       // Once more: all of it is known.
       const again = command('backfill', ...span)

@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { faultNames } from '../../src/mock/switches.ts'
 import type { Dice } from '../simulation/random.ts'
 import type { Built } from './built.ts'
-import { startChild, until } from './child.ts'
+import { startChild, until, untilStarted } from './child.ts'
 import type { Child } from './child.ts'
 import { Arrivals } from './judge.ts'
 import { secrets } from './stage.ts'
@@ -18,17 +18,19 @@ export interface Death {
   readonly told: string
 }
 
+/** One that has come to its work. */
+export async function startDaemon({ main }: Built, { config }: Stage): Promise<Child> {
+  const daemon = startChild([main, 'run', '--config', config])
+  await untilStarted(daemon, PATIENCE_MS)
+  return daemon
+}
+
 /** One in five dies while it starts, the others while they read and send. */
 export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): Promise<Death> {
   const child = startChild([main, 'run', '--config', stage.config])
   const starting = roll.chance(0.2)
   const waitMs = starting ? 100 + roll.below(500) : roll.below(1_000)
-  if (!starting)
-    await until(
-      () => child.stderr().includes('"Started"'),
-      PATIENCE_MS,
-      () => child.stderr(),
-    )
+  if (!starting) await untilStarted(child, PATIENCE_MS)
   await sleep(waitMs)
   child.kill('SIGKILL')
   return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }

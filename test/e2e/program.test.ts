@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
-import { startChild, until } from './child.ts'
+import { startChild, until, untilStarted } from './child.ts'
 import type { Child } from './child.ts'
 import { fileLines, judge } from './judge.ts'
 import { openStage } from './stage.ts'
@@ -79,11 +79,7 @@ test('a stop while the API is silent ends within 10 s all the same', async () =>
 test('a second process on a journal in use exits 1, says so, and the first goes on', async () => {
   const stage = await stageOf({ traffic: steady(5_000) })
   const first = start('run', '--config', stage.config)
-  await until(
-    () => first.stderr().includes('"Started"'),
-    PATIENCE_MS,
-    () => first.stderr(),
-  )
+  await untilStarted(first, PATIENCE_MS)
   const second = start('run', '--config', stage.config)
   await until(
     () => second.ending() !== undefined,

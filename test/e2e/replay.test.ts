@@ -1,3 +1,4 @@
+// The built program replays from the API what its journal dropped: over kills, once, marked, and to one sink alone.
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -5,9 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { startChild, until } from './child.ts'
-import type { Child } from './child.ts'
 import { fileLines } from './judge.ts'
-import { killAt } from './lives.ts'
+import { killAt, startDaemon } from './lives.ts'
 import { openStage } from './stage.ts'
 import type { Stage } from './stage.ts'
 import type { CrashStep } from './steps.ts'
@@ -47,16 +47,6 @@ async function said(stage: Stage, ...args: string[]): Promise<string> {
     ...[built.main, 'replay', ...args, '--config', stage.config],
   ])
   return stdout
-}
-
-async function start(stage: Stage): Promise<Child> {
-  const daemon = startChild([built.main, 'run', '--config', stage.config])
-  await until(
-    () => daemon.stderr().includes('"Started"'),
-    PATIENCE_MS,
-    () => daemon.stderr(),
-  )
-  return daemon
 }
 
 /** Asks again and again until the answer is like this. */
@@ -112,7 +102,7 @@ async function replayOver(
   asked: readonly string[],
   steps: (typeof deaths)[number],
 ): Promise<void> {
-  const first = await start(stage)
+  const first = await startDaemon(built, stage)
   // The journal is pruned at the start.
   await untilSaid(stage, /^0 entries .*[^]*is read from the API: about \d+ requests/, ...asked, '--dry-run')
   expect(replayed(stage)).toBe(0)
@@ -134,7 +124,7 @@ async function replayOver(
     const { child, told } = await killAt(built, stage, step, nth)
     expect(await child.ended, told).toEqual({ code: null, signal: 'SIGKILL' })
   }
-  const last = await start(stage)
+  const last = await startDaemon(built, stage)
   await untilSaid(stage, /from the API: done: .* 0 filtered, 0 malformed\n$/, '--status')
   last.kill('SIGTERM')
   expect(await last.ended, last.stderr()).toEqual({ code: 0, signal: null })
