@@ -1,4 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
+import type { Reader } from './access.ts'
 import { statusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
 import { collect } from './collect.ts'
@@ -14,7 +15,6 @@ import type { Past } from './model/past.ts'
 import { randomDigits } from './model/random.ts'
 import type { Replays } from './model/replays.ts'
 import { openRooms } from './model/room.ts'
-import type { Origin } from './model/source.ts'
 import { secretsIn } from './model/secret.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
@@ -25,7 +25,7 @@ import { ship } from './ship/loop.ts'
 import type { Mode, Outside } from './outside.ts'
 import { progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
-import type { Reader, Reading } from './reading.ts'
+import type { Reading } from './reading.ts'
 import { openReading } from './reading.ts'
 import { statusOf as replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
@@ -72,11 +72,7 @@ export async function openApp(
   open: (options: JournalOptions) => Promise<Journal> = openJournal,
 ): Promise<App> {
   const { clock, version } = outside
-  const opened = await open({
-    ...journalSettings(config),
-    clock,
-    log: outside.log,
-  })
+  const opened = await open({ ...journalSettings(config), clock, log: outside.log })
   const journal = outside.tracing?.journal(opened) ?? opened
   const metrics = openMetrics({ version })
   const budget = (workspace: string) =>
@@ -102,34 +98,17 @@ export async function openApp(
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
-  const backfills = new Backfills({ ranges, journal, clock, random: outside.random })
-  const readTo = (origin: Origin) => board.readTo(origin)
-  const names = config.sinks.map(({ name }) => name)
-  const replays = new ApiReplays({ ranges, sinks: names, journal, clock, random: outside.random, readTo })
+  const past = { ranges, journal, clock, random: outside.random }
+  const backfills = new Backfills(past)
+  const sinks = config.sinks.map(({ name }) => name)
+  const replays = new ApiReplays({ ...past, sinks, readTo: (origin) => board.readTo(origin) })
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
-  return new Daemon({
-    config,
-    journal,
-    taps: parts.taps,
-    board,
-    metrics,
-    outside,
-    mode,
-    readings,
-    readers,
-    shippings,
-    backfills,
-    replays,
-  })
+  return new Daemon({ ...parts, metrics, readings, readers, shippings, backfills, replays })
 }
 
-interface Parts {
-  readonly config: Config
-  readonly journal: Journal
+interface Parts extends Pick<App, 'config' | 'journal' | 'board' | 'metrics'> {
   readonly taps: Taps
-  readonly board: Board
-  readonly metrics: Metrics
   readonly outside: Outside
   readonly mode: Mode
   readonly readings: readonly Reading[]

@@ -1,6 +1,6 @@
 // How far `run --once` is: whether its parts still move, cannot, or are done.
 import type { StatusReport } from './ops/status.ts'
-import type { Reader } from './reading.ts'
+import type { Reader } from './access.ts'
 import type { Shipping } from './shipping.ts'
 
 /** `stuck`: only held parts remain, waiting would not help. */

@@ -1,0 +1,121 @@
+// One workspace's API: the network to it and the budgets of its areas, which all that is read of it shares.
+import type { Collector } from './collect.ts'
+import type { WorkspaceConfig } from './config/schema.ts'
+import { keptReads } from './kept-reads.ts'
+import type { Transport } from './model/http.ts'
+import type { Source, SourceName } from './model/source.ts'
+import type { SourceWatch } from './model/watch.ts'
+import type { BudgetStatus } from './ops/status.ts'
+import type { Network, Shared } from './outside.ts'
+import { Budget } from './source/budget.ts'
+import { Client } from './source/client.ts'
+import { tellingClocks } from './source/clocks-apart.ts'
+import type { SourceOptions } from './source/source-options.ts'
+
+export interface Reader extends Collector {
+  /** how often a read is due */
+  readonly intervalMs: number
+  /** of `run --once`: its loop came to its end */
+  finished: boolean
+}
+
+/** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
+type Area = keyof WorkspaceConfig['rate_limits']
+
+const areaOf: Readonly<Record<SourceName, Area>> = {
+  audit: 'audit',
+  'history.usage': 'history',
+  'history.query': 'history',
+  'vault.projects': 'vault',
+  assistant: 'assistant',
+}
+
+export class Access {
+  readonly shared: Shared
+  readonly workspace: WorkspaceConfig
+  readonly #network: Network
+  readonly #send: Transport
+  readonly #budgets = new Map<Area, Budget>()
+
+  constructor(shared: Shared, workspace: WorkspaceConfig, network: Network) {
+    this.shared = shared
+    this.workspace = workspace
+    this.#network = network
+    const { clock, log } = shared.outside
+    this.#send = tellingClocks(network.send, clock, log.with({ workspace: workspace.name }))
+  }
+
+  /** A client whose requests are counted under the source that they are made for. */
+  client(source: SourceName, watch: SourceWatch): Client {
+    const { outside, room, instance } = this.shared
+    return new Client({
+      baseUrl: this.workspace.base_url,
+      apiKey: this.workspace.api_key,
+      transport: this.#sending(source),
+      clock: outside.clock,
+      budget: this.#budget(areaOf[source]),
+      room,
+      watch,
+      userAgent: `auditferry/${outside.version} (instance ${instance})`,
+    })
+  }
+
+  #sending(source: SourceName): Transport {
+    const send = this.#send
+    const origin = { workspace: this.workspace.name, source }
+    return this.shared.outside.tracing?.transport(origin, send) ?? send
+  }
+
+  /** `open` builds the source of what all of them want. */
+  reader(
+    name: SourceName,
+    intervalMs: number,
+    wanted: (type: string) => boolean,
+    open: (common: SourceOptions) => Source,
+  ): Reader {
+    const { outside, journal, board, mode, config } = this.shared
+    const { clock, random } = outside
+    const origin = { workspace: this.workspace.name, source: name }
+    const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
+    // Read once, a source is silent from its end on: that is no stall.
+    const reads = keptReads(origin, board.source(origin, mode.once ? undefined : intervalMs), {
+      journal,
+      clock,
+    })
+    const { watch } = reads
+    const opened = open({
+      origin,
+      client: this.client(name, watch),
+      clock,
+      watch,
+      log,
+      once: mode.once,
+      maxEntryBytes: config.journal.limits.max_entry_bytes,
+      maxDepth: config.journal.limits.max_depth,
+    })
+    const source = outside.tracing?.source(opened) ?? opened
+    const loop = { source, journal, watch, reads, log, clock, random, wanted, once: mode.once }
+    return { ...loop, intervalMs, finished: false }
+  }
+
+  #budget(area: Area): Budget {
+    const known = this.#budgets.get(area)
+    if (known) return known
+    const { journal, outside } = this.shared
+    const { clock, random } = outside
+    const note = `budget:${this.workspace.name}:${area}`
+    const store = { load: () => journal.note(note), save: (state: string) => journal.putNote(note, state) }
+    const budget = new Budget({ limit: this.workspace.rate_limits[area], clock, random, store })
+    this.#budgets.set(area, budget)
+    return budget
+  }
+
+  budgets(): readonly BudgetStatus[] {
+    return [...this.#budgets].map(([area, { used }]) => ({ area, used: used.places, limit: used.allowed }))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#budgets.values()].map((budget) => budget.close()))
+    await this.#network.close()
+  }
+}
