@@ -5,6 +5,7 @@ import { countText } from '../ops/status.ts'
 import { plain } from './columns.ts'
 import { gapsText } from './follow.ts'
 import type { Following } from './follow.ts'
+import { spansText } from './replay-cut.ts'
 
 export const replaysFollowed: Following<ApiReplay> = {
   what: 'replay',
@@ -18,7 +19,7 @@ export const replaysFollowed: Following<ApiReplay> = {
   isWhole: ({ counts }) => counts.gaps === 0,
   endText: (one, ended) =>
     one.spans.length === 0
-      ? `${nameText(one)}: nothing to read: live reading has not come to this span yet`
+      ? `${nameText(one)}: nothing to read: live reading has not come to this span yet (${spansText(one)})`
       : `${nameText(one)}: ${ended}: ${countsText(one)}`,
   adviceText,
 }
@@ -34,13 +35,16 @@ function partOf({ spans, atUs }: ApiReplay): number {
   return atUs === undefined || whole === 0 ? 0 : read(atUs) / whole
 }
 
-function countsText({ counts }: ApiReplay): string {
+function countsText(one: ApiReplay): string {
+  const { counts } = one
   const number = (count: number) => count.toLocaleString('en-US')
   const { read, sent, filtered, unknown, malformed, gaps } = counts
   const told = `${number(read)} read, ${number(sent)} put at the journal's end as a replay, ${number(filtered)} filtered, ${number(malformed)} malformed`
   const never =
     unknown === 0 ? '' : `; ${number(unknown)} of them the journal does not know, or not with this content`
-  return `${told}${never}${gapsText(gaps)}`
+  const left = spansText(one)
+  const cut = left === '' ? '' : `; not read, live reading had not come to it: ${left}`
+  return `${told}${never}${gapsText(gaps)}${cut}`
 }
 
 /** What this sink has now and the others may lack. */

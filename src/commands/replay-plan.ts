@@ -115,7 +115,7 @@ export function withoutJoined({ span }: Asked, plan: Plan, joined: readonly Orig
 export const isUnsure = ({ days }: Plan, joined: readonly Origin[]): boolean =>
   days.some(({ origin, via }) => via === 'journal' && isOneOf(joined, origin))
 
-const isOneOf = (origins: readonly Origin[], origin: Origin) =>
+export const isOneOf = (origins: readonly Origin[], origin: Origin) =>
   origins.some((one) => isSameOrigin(one, origin))
 
 const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })

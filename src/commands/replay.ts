@@ -10,8 +10,9 @@ import { withAside } from './aside.ts'
 import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
 import { spanOf } from './instants.ts'
+import { cutDays, cutText, howCut, withCut } from './replay-cut.ts'
 import { replaysFollowed } from './replay-follow.ts'
-import { isUnsure, nothingPlanned, overtaken, planOf, withoutJoined } from './replay-plan.ts'
+import { isOneOf, isUnsure, nothingPlanned, overtaken, planOf, withoutJoined } from './replay-plan.ts'
 import type { Asked, Only, Plan } from './replay-plan.ts'
 import {
   daysText,
@@ -78,6 +79,8 @@ interface Sending {
   readonly plan: Plan
   readonly runAt: number
   readonly isRunning: boolean
+  /** by the daemon, or joined there */
+  readonly begun: readonly ApiReplay[]
 }
 
 async function send(world: World, options: Wanted, opened: OpenAside, clock: Clock): Promise<number> {
@@ -103,7 +106,8 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   }
   const begun = options.dryRun ? [] : await begin(client, sink.name, plan, runAt)
   const joined = begun.filter((one) => one.runAt !== runAt).map(({ origin }) => origin)
-  const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined }
+  world.stderr(cutText(begun))
+  const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
   const isWhole = await sendKept(world, sending, joined, clock)
   const followed =
     begun.length === 0 ? exitCodes.done : await follow(world, replaysFollowed, begun, opened.connect, clock)
@@ -113,13 +117,14 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
 /** What the journal gives, and what is told of it. False: not all that was meant has been sent, or is on its way. */
 async function sendKept(
   world: World,
-  { options, opened, asked, plan, runAt, isRunning }: Sending,
+  { options, opened, asked, plan, runAt, isRunning, begun }: Sending,
   joined: readonly Origin[],
   clock: Clock,
 ): Promise<boolean> {
   const { dryRun } = options
   const isAsked = asked.only !== 'api'
-  const rest = withoutJoined(asked, plan, joined)
+  const cut = cutDays(plan, begun)
+  const rest = withoutJoined(asked, withCut(plan, cut), joined)
   const query = queryOf(asked, rest, { dryRun, runAt })
   const done = isAsked ? await walk(opened.aside, query, world, clock) : nothingDone()
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
@@ -131,7 +136,8 @@ async function sendKept(
   const lost = dryRun ? [] : await overtaken(opened.aside, asked, rest, done.days)
   const short = [...plan.short, ...lost]
   world.stderr(shortText(short, howText(options, isRunning)))
-  return !done.stopped && !unsure && short.length === 0
+  world.stderr(shortText(cut, (origin) => howCut(asked.only === 'api' || isOneOf(joined, origin))))
+  return !done.stopped && !unsure && short.length + cut.length === 0
 }
 
 /** Before the journal's part: what cannot be begun is refused while nothing is sent yet, and nothing of it is begun. */

@@ -57,6 +57,16 @@ export function underWay(
   )
 }
 
+/** What of the spans asked for is not read: live reading had not come to it when the replay began. */
+export function leftOut({ asked, spans }: Pick<ApiReplay, 'asked' | 'spans'>): readonly PastSpan[] {
+  const whole = JSON.parse(asked) as readonly PastSpan[]
+  return whole.flatMap(({ fromUs, toUs }) => {
+    const read = spans.find((span) => span.fromUs === fromUs)
+    const left = { fromUs: read?.toUs ?? fromUs, toUs }
+    return left.fromUs < left.toUs ? [left] : []
+  })
+}
+
 export interface Replays {
   /**
    * Begins one; the same one under way is joined. What live reading has not come to yet is cut off: it comes anyway. Throws

@@ -65,6 +65,8 @@ class FakeReplays implements Replays {
   told: Partial<Omit<ApiReplay, 'asked'>> = { endedAt: 1 }
   refuse = false
   joins: number | undefined
+  /** live reading is here, µs */
+  readTo = Infinity
 
   async begin(order: ReplayOrder) {
     if (this.refuse) throw new ConnectorError('misconfigured', 'another span is under way')
@@ -81,6 +83,9 @@ class FakeReplays implements Replays {
   #as(told: ReplayOrder & Partial<Omit<ApiReplay, 'asked'>>): ApiReplay {
     const counts = { read: 3, sent: 3, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
     const asked = JSON.stringify(told.spans)
+    const spans = told.spans
+      .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, this.readTo) }))
+      .filter(({ fromUs, toUs }) => fromUs < toUs)
     return {
       endedAt: undefined,
       atUs: undefined,
@@ -89,6 +94,7 @@ class FakeReplays implements Replays {
       waitsFor: undefined,
       asked,
       ...told,
+      spans,
     }
   }
 }
@@ -303,4 +309,45 @@ test('a sink that takes other sources has none of it', async () => {
   expect(await replay(stand.world, options(), clock)).toBe(0)
   expect(replays.orders).toEqual([])
   expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test('what live reading has not come to is told when it begins and when it ends', async () => {
+  const replays = await running()
+  replays.readTo = START_US + DAY_US / 2
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  const left = '2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z'
+  expect(stderr).toContain(
+    `of acme audit, ${left} is not read from the API: live reading has not come to it yet`,
+  )
+  expect(stdout).toContain(
+    `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, live reading had not come to it: ${left}`,
+  )
+})
+
+test.each([undefined, 'api'] as const)(
+  'days behind live reading that the journal took in all the same are sent by somebody, or told, and the command fails (--only %s)',
+  async (only) => {
+    await journal.append(part([spec(5)]))
+    for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+    const replays = await running()
+    replays.readTo = START_US - 1
+    expect(await replay(stand.world, options({ only }), clock)).toBe(1)
+    const { stderr } = stand.heard()
+    expect(stderr).toContain(
+      only === 'api'
+        ? 'keeps 2 of the 5 entries that it took in on 2 days: not sent; live reading has not come to them yet'
+        : 'keeps 1 of the 4 entries that it took in on 1 day: only that is sent; live reading has not come to them yet',
+    )
+    const taken = await journal.take('siem', plenty)
+    expect(taken && idsOf(taken)).toEqual(only === 'api' ? undefined : [uuid(4), uuid(5)])
+  },
+)
+
+test('of a replay that is joined such days are told as not sent', async () => {
+  const replays = await running()
+  replays.readTo = START_US - 1
+  replays.joins = 1
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('not sent; live reading has not come to them yet')
 })
