@@ -6,7 +6,7 @@ import type { Transport } from './model/http.ts'
 import type { Source, SourceName } from './model/source.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
-import type { Network, Shared } from './outside.ts'
+import type { Network, SharedToRead } from './outside.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
@@ -31,13 +31,13 @@ const areaOf: Readonly<Record<SourceName, Area>> = {
 }
 
 export class Access {
-  readonly shared: Shared
+  readonly shared: SharedToRead
   readonly workspace: WorkspaceConfig
   readonly #network: Network
   readonly #send: Transport
   readonly #budgets = new Map<Area, Budget>()
 
-  constructor(shared: Shared, workspace: WorkspaceConfig, network: Network) {
+  constructor(shared: SharedToRead, workspace: WorkspaceConfig, network: Network) {
     this.shared = shared
     this.workspace = workspace
     this.#network = network
@@ -46,8 +46,8 @@ export class Access {
   }
 
   /** A client whose requests are counted under the source that they are made for. */
-  client(source: SourceName, watch: SourceWatch): Client {
-    const { outside, room, instance } = this.shared
+  client(source: SourceName, watch: SourceWatch, room = this.shared.room): Client {
+    const { outside, instance } = this.shared
     return new Client({
       baseUrl: this.workspace.base_url,
       apiKey: this.workspace.api_key,

@@ -94,7 +94,7 @@ export async function openApp(
     instance: await instanceOf(journal, outside),
     taps: new Taps(clock),
   }
-  const toRead = { ...parts, room: rooms.reading }
+  const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)

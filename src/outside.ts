@@ -46,3 +46,9 @@ export interface Shared {
   readonly instance: string
   readonly taps: Taps
 }
+
+/** `room` is the readers' part of it. */
+export interface SharedToRead extends Shared {
+  /** the part of that in which the past is read */
+  readonly pastRoom: Room
+}

@@ -4,7 +4,7 @@ import type { Reader } from './access.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
 import { globFilter } from './model/globs.ts'
 import type { BudgetStatus } from './ops/status.ts'
-import type { Shared } from './outside.ts'
+import type { SharedToRead } from './outside.ts'
 import { openProbe, type Probe } from './probing.ts'
 import type { RangeReader } from './ranges.ts'
 import { AuditRange } from './source/audit-range.ts'
@@ -27,7 +27,7 @@ export interface Reading {
   close(): Promise<void>
 }
 
-export function openReading(shared: Shared, workspace: WorkspaceConfig): Reading {
+export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): Reading {
   const { outside } = shared
   const access = new Access(shared, workspace, outside.network())
   const readers: Reader[] = []
@@ -78,7 +78,7 @@ function auditRange(access: Access, reader: Reader): RangeReader {
   return {
     ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
     open: ({ fromUs, toUs }, watch) => {
-      const client = access.client('audit', watch)
+      const client = access.client('audit', watch, access.shared.pastRoom)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
     },
     unread: () => undefined,
@@ -127,7 +127,7 @@ function historyRange(
   return {
     ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
     open: ({ fromUs, toUs: endUs }, watch, use) => {
-      const client = access.client(origin.source, watch)
+      const client = access.client(origin.source, watch, access.shared.pastRoom)
       const toUs = Math.min(endUs, outside.clock.now() * 1000)
       const live = () => journal.cursor(origin)
       return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })

@@ -4,6 +4,8 @@
 const ALL_BYTES = 32 * 1024 * 1024
 /** Of these, what readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
 const READING_BYTES = 24 * 1024 * 1024
+/** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting. */
+const PAST_BYTES = 12 * 1024 * 1024
 
 interface Waiter {
   readonly bytes: number
@@ -98,10 +100,11 @@ export class Room {
   }
 }
 
-/** The room of a process, and the part of it that its readers enter. */
-export function openRooms(): { readonly all: Room; readonly reading: Room } {
+/** The room of a process, the part of it that its readers enter, and the part of that for those of the past. */
+export function openRooms(): { readonly all: Room; readonly reading: Room; readonly past: Room } {
   const all = new Room(ALL_BYTES)
-  return { all, reading: new Room(READING_BYTES, all) }
+  const readers = { reading: new Room(READING_BYTES, all) }
+  return { all, ...readers, past: new Room(PAST_BYTES, readers.reading) }
 }
 
 const both = (one: () => void, other: () => void) => () => {

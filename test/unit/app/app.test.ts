@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import type { Transport } from '../../../src/model/http.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { Line } from './house.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
-import { acceptAll, never, openHouse, refuseToken, reply, until } from './house.ts'
+import { acceptAll, openHouse, never, refuseToken, reply, stalledAnswers, until } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
 let app: App | undefined
@@ -245,21 +245,6 @@ describe('the log', () => {
     expect(told(again.lines).filter((line) => line.includes('former'))).toHaveLength(1)
   })
 })
-
-/** Answers of which nothing comes but the head, until they are left; how many there are and were. */
-function stalledAnswers() {
-  const seen = { open: 0, left: 0 }
-  const answer = (): HttpReply => {
-    seen.open++
-    const returned = async () => {
-      seen.left++
-      return { done: true as const, value: undefined }
-    }
-    const body = { [Symbol.asyncIterator]: () => ({ next: never, return: returned }) }
-    return { status: 200, headers: { 'content-type': 'application/json' }, body }
-  }
-  return { seen, answer }
-}
 
 test('twelve APIs that stall in the middle of their answers keep no sink from sending', async () => {
   const others = Array.from({ length: 12 }, (_, i) => `slow-${i}`)

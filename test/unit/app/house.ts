@@ -51,6 +51,21 @@ export function reply(status: number, body: object): HttpReply {
   return { status, headers: { 'content-type': 'application/json' }, body: bytes() }
 }
 
+/** Answers of which nothing comes but the head, until they are left; how many there are and were. */
+export function stalledAnswers() {
+  const seen = { open: 0, left: 0 }
+  const answer = (): HttpReply => {
+    seen.open++
+    const returned = async () => {
+      seen.left++
+      return { done: true as const, value: undefined }
+    }
+    const body = { [Symbol.asyncIterator]: () => ({ next: never, return: returned }) }
+    return { status: 200, headers: { 'content-type': 'application/json' }, body }
+  }
+  return { seen, answer }
+}
+
 export const refuseToken: Transport = async () => reply(403, { text: 'Invalid token', code: 4 })
 export const acceptAll: Transport = async () => reply(200, { text: 'Success', code: 0 })
 

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import type { HttpRequest } from '../../../src/model/http.ts'
-import { openHouse, reply, until } from './house.ts'
+import { openHouse, reply, stalledAnswers, until } from './house.ts'
 
 const DAY = 86_400_000
 const usage = { workspace: 'acme', source: 'history.usage' } as const
@@ -119,4 +119,28 @@ test('when a backfill of the audit log last met a gap is kept', async () => {
   await ended(() => daemon.past.backfills())
   expect((await daemon.past.backfills())[0]?.counts.gaps).toBe(1)
   expect(await daemon.journal.note('gap:acme:audit')).toBeDefined()
+})
+
+test('backfills whose answers stall keep no live reading from its room', async () => {
+  const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
+  const { seen, answer } = stalledAnswers()
+  const place = openHouse({
+    others,
+    api: async (request, signal) => {
+      if (request.headers['authorization'] === 'Bearer acme-key') return place.mock.transport(request, signal)
+      // Live reading asks for the earliest entry, a span for the first in it.
+      return request.url.includes('/search') ? answer() : reply(200, {})
+    },
+  })
+  house = place
+  app = await place.open(false)
+  app.run().catch(() => undefined)
+  const daemon = app
+  await until(() => daemon.board.status().sinks[0]?.accepted_entries === 20, 'all that was there')
+  await daemon.past.backfill({ source: 'audit' }, past(place))
+  // Each takes 4 MiB, since none says how long it is.
+  await until(() => seen.open === others.length, 'all of them stalled')
+  place.mock.add({ at: place.clock.now() })
+  await until(() => daemon.board.status().sinks[0]?.accepted_entries === 21, 'what live reading reads on')
+  expect(seen.left).toBe(0)
 })

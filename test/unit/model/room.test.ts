@@ -108,6 +108,14 @@ it('readers and sinks hold no more than 32 MiB together, and 8 of them no reader
   expect([all.heldBytes, all.tryEnter(1)]).toEqual([32 * 2 ** 20, undefined])
 })
 
+it('what reads the past holds half of the readers’ room at most, and waits within it for no live reader', async () => {
+  const { all, reading, past } = openRooms()
+  await past.enter(12 * 2 ** 20, never)
+  expect(past.tryEnter(1)).toBeUndefined()
+  await reading.enter(12 * 2 ** 20, never)
+  expect([reading.tryEnter(1), all.heldBytes]).toEqual([undefined, 24 * 2 ** 20])
+})
+
 it('whatever comes and goes, no more is held than there is, and in the end nothing', async () => {
   await fc.assert(
     fc.asyncProperty(
