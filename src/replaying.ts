@@ -26,9 +26,11 @@ export interface ReplaysOptions {
   readonly random: Random
   /** how far live reading is, µs; undefined: not told yet */
   readonly readTo: (origin: Origin) => number | undefined
+  /** entries of answers under way that are remembered as sent; half a million unless told */
+  readonly mostMarks?: number
 }
 
-/** Of an answer with more entries, the rest comes once more where it breaks off behind them: some 50 MB remember these. */
+/** Of all replays together, however many sources they read: what an answer shows beyond comes once more where it breaks off behind it. Some 50 MB remember these. */
 const MOST_MARKS = 500_000
 /** A note holds one mark at least. */
 const MOST_PAGES = MOST_MARKS + 1_000
@@ -37,6 +39,8 @@ const MOST_PAGES = MOST_MARKS + 1_000
 export class ApiReplays implements Replays {
   readonly #options: ReplaysOptions
   readonly #orders: PastOrders<Order, Running>
+  /** marks of parts that are on their way into the journal */
+  #landing = 0
 
   constructor(options: ReplaysOptions) {
     const { journal, clock, ranges, sinks } = options
@@ -197,12 +201,17 @@ export class ApiReplays implements Replays {
         : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
-    const marks = !isWhole && running.sent.size < MOST_MARKS ? seen.marks : []
+    const marks = isWhole ? [] : seen.marks.slice(0, this.#marksLeft())
     const page = marks.length === 0 ? undefined : pageNameOf(running)
     const notes = notesOf(next, isWhole ? running.pages : [], page, marks)
     if (entries.count > 0) assertRoom(journal)
     this.#orders.assertCurrent(running)
-    await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
+    this.#landing += marks.length
+    try {
+      await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
+    } finally {
+      this.#landing -= marks.length
+    }
     running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
     if (isWhole) {
       running.pages = []
@@ -210,6 +219,11 @@ export class ApiReplays implements Replays {
     } else if (page !== undefined) running.pages.push(page)
     for (const mark of marks) running.sent.add(mark)
     return nothingAppended
+  }
+
+  #marksLeft(): number {
+    const held = this.#orders.open().reduce((sum, { sent }) => sum + sent.size, this.#landing)
+    return Math.max(0, (this.#options.mostMarks ?? MOST_MARKS) - held)
   }
 
   #active({ sink, origin }: Pick<Order, 'sink' | 'origin'>): Running | undefined {

@@ -2,11 +2,11 @@
 import { expect, test } from 'vitest'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
-import { markOf, statusOf } from '../../../src/replay-order.ts'
+import { markOf, readPageNote, statusOf } from '../../../src/replay-order.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
-import { fillPast, idsIn, isDone, runUntil, SPAN, TODAY } from './backfill-stand.ts'
+import { fillPast, idsIn, isDone, rangeOn, runUntil, SPAN, TODAY } from './backfill-stand.ts'
 import { forget, openReadDesk, ORDER, replaysOf } from './replay-stand.ts'
 
 const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
@@ -95,6 +95,29 @@ test.each([
     expect(await desk.journal.notes('replay-page:', 10)).toEqual([])
   },
 )
+
+test('all replays together remember no more of what they sent than the bound, and each comes to its end', async () => {
+  const desk = await openHugeDesk(24_000)
+  const other = { workspace: 'other', source: 'audit' } as const
+  const ranges = [rangeOn(desk, ['*']), { ...rangeOn(desk, ['*']), origin: other }]
+  let most = 0
+  const journal = withMethods(desk.journal, {
+    resend: async (again) => {
+      await desk.journal.resend(again)
+      const notes = await desk.journal.notes('replay-page:', 1e6)
+      most = Math.max(
+        most,
+        notes.reduce((sum, { value }) => sum + readPageNote(value).length, 0),
+      )
+    },
+  })
+  const replays = replaysOf(desk, { journal, ranges, mostMarks: 300 })
+  await replays.begin(ORDER)
+  await replays.begin({ ...ORDER, origin: other })
+  await runUntil(desk, replays, (told) => told.every(({ endedAt }) => endedAt !== undefined))
+  expect(replays.list().map((one) => one.counts.sent)).toEqual([1_500, 1_500])
+  expect(most).toBe(300)
+})
 
 test('only what was sent is noted, and after a restart in the middle of a broken page it is known', async () => {
   const desk = await openHugeDesk(24_000)
