@@ -1,5 +1,5 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
-import type { DeadLetter, DeadLetterQuery } from '../model/journal.ts'
+import type { DeadLetter, DeadLetterQuery } from '../model/set-aside.ts'
 import { sizeText } from '../ops/status.ts'
 import { countText } from '../ops/status.ts'
 import type { OpenAside } from './aside.ts'

@@ -1,5 +1,5 @@
 // `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at and taken elsewhere.
-import type { QuarantineRecord } from '../model/journal.ts'
+import type { QuarantineRecord } from '../model/set-aside.ts'
 import { sizeText } from '../ops/status.ts'
 import { countText } from '../ops/status.ts'
 import type { OpenAside } from './aside.ts'

@@ -1,7 +1,7 @@
 // Where each day of a replay comes from: from the journal where it still keeps all that it took in of that day, else from the API.
 import type { SinkConfig } from '../config/schema.ts'
 import type { DayCount } from '../model/balance.ts'
-import type { DaysOf } from '../model/journal.ts'
+import type { DaysOf } from '../model/replay.ts'
 import type { PastSpan } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin, SourceName } from '../model/source.ts'

@@ -2,7 +2,7 @@
 import type { DayCount } from '../model/balance.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Replayed, ReplayQuery } from '../model/journal.ts'
+import type { Replayed, ReplayQuery } from '../model/replay.ts'
 import type { Aside } from '../ops/control-questions.ts'
 import { keyOf } from './replay-plan.ts'
 import type { Asked, Plan } from './replay-plan.ts'

@@ -2,19 +2,9 @@
 import type { Database } from 'better-sqlite3'
 import type { DayRange, OwedStep } from '../model/balance.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type {
-  Batch,
-  DeadLetterQuery,
-  FindingRecord,
-  Intent,
-  Journal,
-  NoteChange,
-  QuarantineQuery,
-  ReplayQuery,
-  Resend,
-  Seq,
-  Settlement,
-} from '../model/journal.ts'
+import type { Batch, Intent, Journal, NoteChange, Seq, Settlement } from '../model/journal.ts'
+import type { ReplayQuery, Resend } from '../model/replay.ts'
+import type { DeadLetterQuery, FindingRecord, QuarantineQuery } from '../model/set-aside.ts'
 import type { Origin } from '../model/source.ts'
 import { append, prepareAppend } from './append.ts'
 import { Arrivals } from './arrivals.ts'

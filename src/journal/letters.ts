@@ -1,7 +1,8 @@
 // Dead letters: entries that a sink refuses for good, kept with their bytes until somebody retries or drops them.
 import type { Database } from 'better-sqlite3'
 import { COLUMNS, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
-import type { DeadLetter, DeadLetterQuery, Parked } from '../model/journal.ts'
+import type { Parked } from '../model/journal.ts'
+import type { DeadLetter, DeadLetterQuery } from '../model/set-aside.ts'
 import { putChunks } from './append.ts'
 import { idBytes, timeBytes } from './chunk.ts'
 import type { Core } from './core.ts'

@@ -1,6 +1,6 @@
 // Reading what was quarantined: the bytes that the source sent malformed, kept for a person to look at.
 import type { Database } from 'better-sqlite3'
-import type { QuarantineQuery, QuarantineRecord } from '../model/journal.ts'
+import type { QuarantineQuery, QuarantineRecord } from '../model/set-aside.ts'
 import type { Core } from './core.ts'
 
 interface QuarantineRow {

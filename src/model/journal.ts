@@ -1,7 +1,15 @@
 // What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
-import type { Books, DayCount, DayTally, OwedStep } from './balance.ts'
+import type { Books, DayTally, OwedStep } from './balance.ts'
 import type { Entries } from './entries.ts'
-import type { Cursor, Finding, Origin, Part, Quarantined, SourceName } from './source.ts'
+import type { Replayed, ReplayQuery, Resend } from './replay.ts'
+import type {
+  DeadLetter,
+  DeadLetterQuery,
+  FindingRecord,
+  QuarantineQuery,
+  QuarantineRecord,
+} from './set-aside.ts'
+import type { Cursor, Finding, Origin, Part, Quarantined } from './source.ts'
 
 /** Position in the journal's one order: 1, 2, 3, … without end, an integer below 2^53. */
 export type Seq = number
@@ -119,103 +127,6 @@ export interface Settlement {
   readonly notes?: readonly Note[] | undefined
 }
 
-export interface DeadLetter {
-  readonly id: number
-  readonly sink: string
-  readonly seq: Seq
-  readonly origin: Origin
-  readonly entryId: string
-  readonly time: string
-  readonly type: string
-  readonly code: string
-  readonly reason: string
-  /** epoch ms */
-  readonly parkedAt: number
-  readonly bytes: number
-}
-
-export interface DeadLetterQuery {
-  readonly sink?: string
-  readonly ids?: readonly number[]
-  readonly limit?: number
-  /** only letters with a greater id: for paging */
-  readonly after?: number
-}
-
-/** What is to be delivered again to one sink: of its own sources, by the entries' own time. */
-export interface ReplayQuery {
-  readonly sink: string
-  /** µs, included */
-  readonly fromUs: number
-  /** µs, excluded */
-  readonly toUs: number
-  /** absent: all of them */
-  readonly workspace?: string
-  readonly sources: readonly SourceName[]
-  /** epoch ms; the same in all steps of one replay, and its name where objects are named by it */
-  readonly runAt: number
-  /** counts only */
-  readonly dryRun: boolean
-  /** left out, by the entries' own UTC day: what is read from the API instead */
-  readonly leave?: readonly DaysOf[]
-  /** where the last step ended, and what it told as `until`; 0 and undefined at first */
-  readonly after: Seq
-  readonly until: Seq | undefined
-}
-
-/** UTC days of one source, since 1970: included, excluded. */
-export interface DaysOf {
-  readonly origin: Origin
-  readonly fromDay: number
-  readonly toDay: number
-}
-
-/** What was read again for one sink alone. */
-export interface Resend {
-  readonly sink: string
-  readonly origin: Origin
-  readonly entries: Entries
-  /** as in ReplayQuery */
-  readonly runAt: number
-  /** lands with them: how far the reading is */
-  readonly notes: NoteChange
-}
-
-export interface Replayed {
-  readonly entries: number
-  /** of raw payload */
-  readonly bytes: number
-  /** the same entries by source and UTC day */
-  readonly days: readonly DayCount[]
-  readonly through: Seq
-  readonly until: Seq
-  /** false: the last step */
-  readonly more: boolean
-  /** epoch ms at which the oldest entry that is still kept was taken in */
-  readonly keptSince: number | undefined
-}
-
-/** What the source sent malformed, as it is kept. */
-export interface QuarantineRecord {
-  readonly id: number
-  readonly origin: Origin
-  readonly reason: Quarantined['reason']
-  /** of the whole; kept is its first MiB at most */
-  readonly totalBytes: number
-  readonly keptBytes: number
-  /** of the whole, hex */
-  readonly sha256: string
-  /** epoch ms */
-  readonly keptAt: number
-}
-
-export interface QuarantineQuery {
-  readonly ids?: readonly number[]
-  readonly limit?: number
-  /** only records with a greater id: for paging */
-  readonly after?: number
-}
-
 export interface SinkPosition {
   readonly sink: string
   /** all up to here is settled */
@@ -242,16 +153,6 @@ export interface JournalStats {
   readonly findings: number
   /** the newest of them first; a few */
   readonly lastFindings: readonly FindingRecord[]
-}
-
-export interface FindingRecord {
-  readonly origin: Origin
-  readonly kind: Finding['kind']
-  readonly entryId: string
-  /** the entry's own time, µs; undefined: found by a version that did not keep it */
-  readonly entryUs: number | undefined
-  /** epoch ms */
-  readonly foundAt: number
 }
 
 /**

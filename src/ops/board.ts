@@ -1,7 +1,8 @@
 // The board: what every reader and shipper last told, kept for /status and counted for /metrics.
 import type { Clock } from '../model/clock.ts'
 import type { ConnectorError } from '../model/errors.ts'
-import type { FindingRecord, JournalStats } from '../model/journal.ts'
+import type { JournalStats } from '../model/journal.ts'
+import type { FindingRecord } from '../model/set-aside.ts'
 import type { Assurance } from '../model/sink.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'

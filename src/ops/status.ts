@@ -1,6 +1,6 @@
 // What /status says: its shape, and the one sentence that a person reads first at three in the morning.
 import type { ErrorCode } from '../model/errors.ts'
-import type { FindingRecord } from '../model/journal.ts'
+import type { FindingRecord } from '../model/set-aside.ts'
 import type { Backfill, WaitsFor } from '../model/past.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'

@@ -5,7 +5,8 @@ import { balanceOf } from '../../src/model/balance.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import { VERSION } from '../../src/model/entries.ts'
 import type { Entries } from '../../src/model/entries.ts'
-import type { Journal, ReplayQuery, Resend } from '../../src/model/journal.ts'
+import type { Journal } from '../../src/model/journal.ts'
+import type { ReplayQuery, Resend } from '../../src/model/replay.ts'
 import type { Log } from '../../src/model/log.ts'
 import {
   audit,

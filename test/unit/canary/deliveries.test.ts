@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest'
 import { awaited, settledBy, undelivered } from '../../../src/canary/deliveries.ts'
 import type { Round } from '../../../src/canary/round.ts'
-import type { DeadLetterQuery, Journal, SinkPosition } from '../../../src/model/journal.ts'
+import type { Journal, SinkPosition } from '../../../src/model/journal.ts'
+import type { DeadLetterQuery } from '../../../src/model/set-aside.ts'
 
 const sinks = [
   { name: 'siem', source: 'audit' },

@@ -1,0 +1,57 @@
+// What the journal keeps for a person to look at: dead letters, quarantine, findings.
+import type { Seq } from './journal.ts'
+import type { Finding, Origin, Quarantined } from './source.ts'
+
+export interface DeadLetter {
+  readonly id: number
+  readonly sink: string
+  readonly seq: Seq
+  readonly origin: Origin
+  readonly entryId: string
+  readonly time: string
+  readonly type: string
+  readonly code: string
+  readonly reason: string
+  /** epoch ms */
+  readonly parkedAt: number
+  readonly bytes: number
+}
+
+export interface DeadLetterQuery {
+  readonly sink?: string
+  readonly ids?: readonly number[]
+  readonly limit?: number
+  /** only letters with a greater id: for paging */
+  readonly after?: number
+}
+
+/** What the source sent malformed, as it is kept. */
+export interface QuarantineRecord {
+  readonly id: number
+  readonly origin: Origin
+  readonly reason: Quarantined['reason']
+  /** of the whole; kept is its first MiB at most */
+  readonly totalBytes: number
+  readonly keptBytes: number
+  /** of the whole, hex */
+  readonly sha256: string
+  /** epoch ms */
+  readonly keptAt: number
+}
+
+export interface QuarantineQuery {
+  readonly ids?: readonly number[]
+  readonly limit?: number
+  /** only records with a greater id: for paging */
+  readonly after?: number
+}
+
+export interface FindingRecord {
+  readonly origin: Origin
+  readonly kind: Finding['kind']
+  readonly entryId: string
+  /** the entry's own time, µs; undefined: found by a version that did not keep it */
+  readonly entryUs: number | undefined
+  /** epoch ms */
+  readonly foundAt: number
+}
