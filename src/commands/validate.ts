@@ -42,6 +42,9 @@ function tell(world: World, file: string, config: Config): void {
 }
 
 async function connect(config: Config, world: World, checks: ConnectChecks): Promise<boolean> {
+  world.stdout(
+    "asking each API and sink; the API counts this against the key's rate limit, and a daemon that uses all of it within the same minute may have to wait out a 429\n",
+  )
   const results = await checks(config, world)
   for (const { what, ok, message } of results)
     world[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${message}\n`)

@@ -32,7 +32,6 @@ const advices: Partial<Record<ErrorCode, string>> = {
   forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
   not_found: 'there is no such path or entry: check base_url',
   redirected: 'it redirects, which is never followed: set base_url to where the API really is',
-  rate_limited: 'the rate limit is exceeded',
   server_error: 'it failed to answer',
 }
 
@@ -44,6 +43,10 @@ export function codeOfStatus(status: number): ErrorCode {
 }
 
 export const adviceOn = (code: ErrorCode): string => advices[code] ?? 'no answer of this API'
+
+/** Our own requests stay below the limit. No number here: the same trouble is told in the same words. */
+export const adviceOnLimit = (hintMs: number | undefined): string =>
+  `the rate limit is exceeded: something else uses this key too, as validate --connect does, or rate_limits is set above the API's own; nothing is asked ${hintMs === undefined ? 'for a good minute' : 'before the time that the answer names'}`
 
 /** What is held of a body at most: all of it where the server says that it is small, so that many small answers stand beside a slow one. */
 export function heldBytes({ headers }: HttpReply): number {

@@ -12,7 +12,7 @@ import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
 import { Deadline, leave, readBody } from './body.ts'
 import type { Budget } from './budget.ts'
-import { adviceOn, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
+import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
@@ -188,7 +188,8 @@ export class Client {
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
-    return new ConnectorError(code, `${where}: ${adviceOn(code)}`, { retryAfterMs: hintMs })
+    const advice = code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code)
+    return new ConnectorError(code, `${where}: ${advice}`, { retryAfterMs: hintMs })
   }
 }
 

@@ -11,7 +11,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-async function connecting(checks: ConnectChecks, base = 'https://a.example.com') {
+async function connecting(checks: ConnectChecks, base = 'https://a.example.com', said: string[] = []) {
   const config = join(folder, 'a.yaml')
   writeFileSync(
     config,
@@ -25,7 +25,7 @@ sinks: [{ name: console, type: stdout }]
   const world = {
     env: {},
     version: '0.0.0',
-    stdout: (text: string) => void (stdout += text),
+    stdout: (text: string) => void (said.push(text), (stdout += text)),
     stderr: (text: string) => void (stderr += text),
     print: () => Promise.resolve(),
     signal: new AbortController().signal,
@@ -42,6 +42,17 @@ test('where all answer, --connect exits 0', async () => {
     last: 'ok: 1 workspace, 1 sink, 0 warnings',
     stderr: '',
   })
+})
+
+test('before it asks, --connect says that the API counts its requests too', async () => {
+  const said: string[] = []
+  const checks: ConnectChecks = async (_, { stdout }) => {
+    stdout('asked\n')
+    return []
+  }
+  await connecting(checks, undefined, said)
+  const text = said.join('')
+  expect(text).toMatch(/the API counts this against the key's rate limit, and a daemon .* 429\n.*asked\n/s)
 })
 
 test('where one does not, --connect tells it and exits 78', async () => {

@@ -179,6 +179,15 @@ it('a date as the hint is read by the clock of the server that wrote it', async 
   expect((await errorOf(answers({ status: 429, headers }).ask())).retryAfterMs).toBe(20_000)
 })
 
+it.each([
+  [{}, 'for a good minute'],
+  [{ 'retry-after': '20' }, 'before the time that the answer names'],
+])('a 429 says why it may be, and that nothing is asked for a while: %j', async (headers, until) => {
+  const { message } = await errorOf(answers({ status: 429, headers }).ask())
+  expect(message).toMatch(/answered 429: the rate limit is exceeded: something else uses this key too/)
+  expect(message.endsWith(`nothing is asked ${until}`)).toBe(true)
+})
+
 it('after a 429 the next request waits for its hint', async () => {
   let status = 429
   const { ask, clock } = open(async () => reply({ status, headers: { 'retry-after': '42' } }).given)
