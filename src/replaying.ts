@@ -7,7 +7,7 @@ import { nothingAppended } from './model/journal.ts'
 import type { Append, Journal, Note } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
 import { underWay } from './model/replays.ts'
-import type { ApiReplay, ReplayOrder, Replays } from './model/replays.ts'
+import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from './model/replays.ts'
 import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { PastOrders } from './past-orders.ts'
@@ -53,14 +53,14 @@ export class ApiReplays implements Replays {
     this.#orders = new PastOrders({ what: 'replay', prefix: NOTE, nameOf, read, journal, clock })
   }
 
-  async begin(order: ReplayOrder): Promise<ApiReplay> {
+  async begin(order: ReplayOrder): Promise<BegunReplay> {
     await this.#orders.load()
     const { sink, origin } = order
     this.#assertKnown(order)
     const asked = JSON.stringify(order.spans)
     const stale = await this.#pageNotes(order)
     const joined = underWay(this.list(), order)
-    if (joined) return joined
+    if (joined) return { ...joined, isJoined: true }
     const running = begun({
       ...{ v: 1, sink, origin, asked, spans: this.#read(order), span: 0, runAt: order.runAt, counts: none },
     })

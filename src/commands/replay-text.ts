@@ -94,6 +94,12 @@ export function doneText(
   return `${early}${what} put at the journal's end for ${sink.name}${marked}; ${when}; ${limits}\n`
 }
 
+/** Some are under way, and the next one was refused. */
+export function halfBegunText(begun: readonly { readonly origin: Origin }[]): string {
+  if (begun.length === 0) return ''
+  return `auditferry: the replay from the API of ${plain(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
+}
+
 export function joinedText(joined: readonly Origin[]): string {
   if (joined.length === 0) return ''
   return `Joined the same replay, which is under way, of ${joined.map(nameOf).join(', ')}: what the journal keeps of that was left to the command that began it; --only journal sends it again\n`

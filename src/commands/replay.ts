@@ -1,7 +1,7 @@
 // `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
 import type { Clock } from '../model/clock.ts'
 import { underWay } from '../model/replays.ts'
-import type { ApiReplay } from '../model/replays.ts'
+import type { ApiReplay, BegunReplay } from '../model/replays.ts'
 import type { Origin, SourceName } from '../model/source.ts'
 import { systemClock } from '../ops/clock.ts'
 import type { ControlClient } from '../ops/control-client.ts'
@@ -17,6 +17,7 @@ import type { Asked, Only, Plan } from './replay-plan.ts'
 import {
   daysText,
   doneText,
+  halfBegunText,
   howText,
   isMarked,
   joinedText,
@@ -104,8 +105,8 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
     world.stderr(unreadableText(asked))
     return exitCodes.failed
   }
-  const begun = options.dryRun ? [] : await begin(client, sink.name, plan, runAt)
-  const joined = begun.filter((one) => one.runAt !== runAt).map(({ origin }) => origin)
+  const begun = options.dryRun ? [] : await begin(world, client, sink.name, plan, runAt)
+  const joined = begun.filter((one) => one.isJoined === true).map(({ origin }) => origin)
   world.stderr(cutText(begun))
   const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
   const isWhole = await sendKept(world, sending, joined, clock)
@@ -142,16 +143,23 @@ async function sendKept(
 
 /** Before the journal's part: what cannot be begun is refused while nothing is sent yet, and nothing of it is begun. */
 async function begin(
+  { stderr }: World,
   client: ControlClient | undefined,
   sink: string,
   { reads }: Plan,
   runAt: number,
-): Promise<readonly ApiReplay[]> {
+): Promise<readonly BegunReplay[]> {
   if (!client || reads.length === 0) return []
   // One alone is refused by the daemon itself.
   const all = reads.length > 1 ? await client.replays() : []
   for (const read of reads) underWay(all, { ...read, sink })
-  const begun: ApiReplay[] = []
-  for (const read of reads) begun.push(await client.begin({ ...read, sink, runAt }))
+  const begun: BegunReplay[] = []
+  try {
+    for (const read of reads) begun.push(await client.begin({ ...read, sink, runAt }))
+  } catch (error) {
+    // Another command was quicker, or the daemon is gone: what was begun goes on, and the journal's part was not sent.
+    stderr(halfBegunText(begun))
+    throw error
+  }
   return begun
 }

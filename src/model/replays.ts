@@ -42,6 +42,11 @@ export interface ApiReplay extends ReplayOrder {
   readonly waitsFor: WaitsFor | undefined
 }
 
+export interface BegunReplay extends ApiReplay {
+  /** It was under way before, by another command, though perhaps in the same instant. */
+  readonly isJoined?: true
+}
+
 /** Of a sink and a source one is read at a time: the one under way, which the order joins. Throws ConnectorError `misconfigured` where it is another. */
 export function underWay(
   all: readonly ApiReplay[],
@@ -72,7 +77,7 @@ export interface Replays {
    * Begins one; the same one under way is joined. What live reading has not come to yet is cut off: it comes anyway. Throws
    * ConnectorError `misconfigured` where the sink or the source is not known, or another one of both is under way.
    */
-  begin(order: ReplayOrder): Promise<ApiReplay>
+  begin(order: ReplayOrder): Promise<BegunReplay>
   /** Under way, and lately ended. */
   replays(): Promise<readonly ApiReplay[]>
   /** Ends those under way, of this sink or of all; what they put into the journal goes out. Returns how many. */

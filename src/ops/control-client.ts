@@ -7,7 +7,7 @@ import type { ErrorCode } from '../model/errors.ts'
 import type { Replayed } from '../model/replay.ts'
 import type { DeadLetter, QuarantineRecord } from '../model/set-aside.ts'
 import type { Backfill, Past, Surveyed } from '../model/past.ts'
-import type { ApiReplay, Replays } from '../model/replays.ts'
+import type { ApiReplay, BegunReplay, Replays } from '../model/replays.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from './control.ts'
 import type { Aside } from './control-questions.ts'
@@ -137,7 +137,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
     owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
     shelved: (after) => json<OwedStep>('/shelved', { after }),
-    begin: (order) => json<ApiReplay>('/replays', order),
+    begin: (order) => json<BegunReplay>('/replays', order),
     replays: () => json<ApiReplay[]>('/replays'),
     cancelReplays: async (sink) => (await json<{ count: number }>('/replays/cancel', { sink })).count,
     origins: () => json<Origin[]>('/past'),

@@ -234,7 +234,7 @@ test('the same order is joined, another is refused while the first is under way,
   const desk = await openReadDesk({}, 10)
   const replays = replaysOf(desk)
   const first = await replays.begin(ORDER)
-  expect(await replays.begin({ ...ORDER, runAt: 78_000 })).toEqual(first)
+  expect(await replays.begin({ ...ORDER, runAt: 78_000 })).toEqual({ ...first, isJoined: true })
   const other = { ...ORDER, spans: [{ fromUs: SPAN.fromUs, toUs: START * 1000 }] }
   await expect(replays.begin(other)).rejects.toThrow('over another span is under way')
   await expect(replays.begin({ ...ORDER, sink: 'siem' })).rejects.toThrow('There is no sink siem')

@@ -71,7 +71,8 @@ class FakeReplays implements Replays {
   async begin(order: ReplayOrder) {
     if (this.refuse) throw new ConnectorError('misconfigured', 'another span is under way')
     this.orders.push(order)
-    return this.#as({ ...order, runAt: this.joins ?? order.runAt, endedAt: undefined })
+    const begun = this.#as({ ...order, runAt: this.joins ?? order.runAt, endedAt: undefined })
+    return this.joins === undefined ? begun : { ...begun, isJoined: true as const }
   }
   async replays() {
     return this.orders.map((order) => this.#as({ ...order, runAt: this.joins ?? order.runAt, ...this.told }))
@@ -177,6 +178,26 @@ test('of several sources none is begun where one is refused', async () => {
     'A replay of acme history.usage to siem over another span is under way',
   )
   expect(replays.orders).toHaveLength(1)
+})
+
+test('where another command is quicker between two sources, what was begun is told, and that the journal’s part was not sent', async () => {
+  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+  const replays = await running([audit, usage])
+  const begin = replays.begin.bind(replays)
+  replays.begin = async (order) => {
+    replays.refuse = replays.orders.length > 0
+    return begin(order)
+  }
+  await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow('another span')
+  expect(replays.orders).toHaveLength(1)
+  expect(stand.heard().stderr).toContain('the replay from the API of acme audit is under way all the same')
+})
+
+test('one that another command began in the very same instant is joined all the same', async () => {
+  const replays = await running()
+  replays.joins = clock.now()
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
 test('the same command once more joins the replay, and does not send what the journal keeps a second time', async () => {
