@@ -14,6 +14,8 @@ export class AuditSource implements Source {
   readonly #options: AuditOptions
   /** of `once`: a drain of this process came to its end */
   #drained = false
+  /** of what the process before this one read too */
+  #placeTold = false
   /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
   #behindUs = 0
 
@@ -32,12 +34,13 @@ export class AuditSource implements Source {
     const cursor = (this.#planned = { text, cursor: openCursor(text, now, this.origin.workspace) }).cursor
     const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
     const sweep = sweepDueAt(this.#options, cursor)
+    if (!this.#placeTold) this.#tellPlace(cursor)
     if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
     return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
-    const { clock, once, watch } = this.#options
+    const { clock, once } = this.#options
     const now = clock.now()
     const cursor = this.#take(text, now)
     noteLateness(cursor, this.#behindUs, now)
@@ -55,10 +58,15 @@ export class AuditSource implements Source {
       await steps.return(undefined)
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
-    if (cursor.head) {
-      watch.cursor(cursor.headUs)
-      watch.head(Math.max(cursor.headUs, cursor.latestUs))
-    }
+    this.#tellPlace(cursor)
+  }
+
+  #tellPlace({ head, headUs, latestUs }: AuditCursor): void {
+    const { watch } = this.#options
+    this.#placeTold = true
+    if (!head) return
+    watch.cursor(headUs)
+    watch.head(Math.max(headUs, latestUs))
   }
 
   /** Opened once for plan and read; a copy that may be changed. */

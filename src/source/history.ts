@@ -27,6 +27,8 @@ export class HistorySource implements Source {
   readonly origin: Origin
   readonly #options: HistoryOptions
   #run: Run = 'new'
+  /** of what the process before this one read too */
+  #placeTold = false
 
   constructor(options: HistoryOptions) {
     this.#options = options
@@ -37,6 +39,7 @@ export class HistorySource implements Source {
     const { clock, once } = this.#options
     if (once) return { dueAt: clock.now(), lane: 'live', caughtUp: this.#run === 'over' }
     const cursor = this.#open(text)
+    if (!this.#placeTold) this.#tellPlace(cursor)
     // What the configuration changed is looked at now, not at the next poll.
     if (cursor.boundaryAt !== boundaryOf(this.#options))
       return { dueAt: clock.now(), lane: 'live', caughtUp: false }
@@ -107,6 +110,7 @@ export class HistorySource implements Source {
   #tellPlace(cursor: HistoryCursor): void {
     const { watch } = this.#options
     const { headUs, polledTo, todo } = cursor
+    this.#placeTold = true
     const first = todo[0]?.at ?? (isCaughtUp(cursor) ? Infinity : (polledTo ?? cursor.openDay))
     const cursorUs = Math.min(headUs, first * 1000)
     if (cursorUs > 0) watch.cursor(cursorUs)

@@ -187,3 +187,14 @@ it('a span is counted from the first try on, however long that stays in vain', a
   await desk.drain()
   expect(await desk.ids()).toEqual([id])
 })
+
+it('after a restart it tells how far it was read before it asks anything', async () => {
+  const before = await openDesk({})
+  before.add(5)
+  await before.drain()
+  const after = await openDesk({})
+  after.source.plan(before.cursor)
+  expect(after.watch.cursorUs).toBeGreaterThan(0)
+  expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
+  expect(after.watch.codes).toEqual([])
+})

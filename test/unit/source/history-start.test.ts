@@ -60,3 +60,14 @@ test('a clock that is set back behind the start changes nothing where events wer
   await back.try()
   expect(back.state()).toMatchObject({ startAt, startUs })
 })
+
+test('after a restart it tells how far it was read before it asks anything', async () => {
+  const before = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
+  before.server.events = events.filter(({ at }) => at <= START)
+  await before.once()
+  const after = await openHistoryDesk()
+  after.source.plan(before.cursor)
+  expect(after.watch.cursorUs).toBeGreaterThan(0)
+  expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
+  expect(after.watch.codes).toEqual([])
+})
