@@ -11,28 +11,27 @@ import type { Secret } from '../model/secret.ts'
 import { isoFromUs } from '../model/time.ts'
 import { rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardCanary } from './board-canary.ts'
+import { rereadStatus, setRereadGauges } from './board-past.ts'
+import type { Rereads } from './board-past.ts'
 import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
 import { isoOrNull, openBoardSource } from './board-source.ts'
 import type { BoardSource } from './board-source.ts'
 import { openHistory } from './history.ts'
 import { masker } from './mask.ts'
-import type { Mask } from './mask.ts'
 import type { Metrics } from './metrics.ts'
 import { openRecentErrors } from './recent-errors.ts'
 import { sentenceOf } from './status.ts'
 import type {
-  BackfillStatus,
   BudgetStatus,
   FindingStatus,
   JournalStatus,
-  ReplayStatus,
   SinkStatus,
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
 
-export interface BoardOptions {
+export interface BoardOptions extends Rereads {
   readonly clock: Clock
   readonly metrics: Metrics
   /** May throw once the journal is closed: then the last word counts. */
@@ -40,9 +39,6 @@ export interface BoardOptions {
   readonly version: string
   /** Requests used of each area's budget, for one workspace. */
   readonly budget?: (workspace: string) => readonly BudgetStatus[]
-  /** Under way, waiting, and those that ended lately. */
-  readonly backfills?: () => readonly BackfillStatus[]
-  readonly replays?: () => readonly ReplayStatus[]
   /** What no error's words may show, wherever they came from. */
   readonly secrets?: () => readonly Secret[]
 }
@@ -124,17 +120,8 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
-/** What is read again, each with its error as it may be shown. */
-function safely<One extends Pick<BackfillStatus, 'error'>>(
-  told: (() => readonly One[]) | undefined,
-  mask: Mask,
-): readonly One[] {
-  const safe = ({ code, message }: NonNullable<One['error']>) => ({ code, message: mask(message) })
-  return (told?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
-}
-
 export function openBoard(options: BoardOptions): Board {
-  const { clock, metrics, journalStats, version, budget, backfills, replays } = options
+  const { clock, metrics, journalStats, version, budget } = options
   const startedAt = clock.now()
   let refusedAt = 0
   metrics.configTaken(startedAt)
@@ -154,6 +141,7 @@ export function openBoard(options: BoardOptions): Board {
   metrics.onScrape(() => {
     const { stats, journal } = look()
     setJournalGauges(metrics, journal)
+    setRereadGauges(metrics, sources, options)
     for (const source of sources) source.refresh()
     for (const sink of sinks) sink.refresh(stats)
   })
@@ -189,7 +177,7 @@ export function openBoard(options: BoardOptions): Board {
       const sentence = sentenceOf({ ...head, ...parts })
       const kept = {
         findings: stats.lastFindings.map(findingStatus),
-        ...{ backfills: safely(backfills, memory.mask), replays: safely(replays, memory.mask) },
+        ...rereadStatus(options, memory.mask),
         ...{ errors: memory.errors.status(), history: history.status() },
       }
       return { ...head, sentence, ...parts, ...kept }

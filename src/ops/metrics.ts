@@ -155,6 +155,16 @@ function canaryMetrics({ gauge }: Makers) {
   }
 }
 
+/** Those told by /status: under way, and ended within the last day. */
+function rereadMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
+  const which = `by ${name} under way or ended within the last day; 0: none`
+  return {
+    underWay: gauge(`${what}_under_way`, `How many of ${name} are under way; 0: none`, ...own),
+    read: gauge(`${what}_read_entries`, `Entries read ${which}`, ...own),
+    gaps: gauge(`${what}_gaps`, `Places at which entries may have been left out ${which}`, ...own),
+  }
+}
+
 function journalMetrics({ gauge }: Makers) {
   return {
     entries: gauge('journal_entries', 'Owed entries: not yet settled by every sink'),
@@ -175,6 +185,8 @@ export interface Metrics {
   readonly sink: SinkMetrics
   readonly journal: ReturnType<typeof journalMetrics>
   readonly canary: CanaryMetrics
+  readonly backfill: ReturnType<typeof rereadMetrics>
+  readonly replay: ReturnType<typeof rereadMetrics>
   /** Called before each scrape, to bring gauges up to date. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
@@ -215,6 +227,8 @@ export function openMetrics({ version, processMetrics = true }: MetricsOptions):
     sink: sinkMetrics(make, registry),
     journal: journalMetrics(make),
     canary: canaryMetrics(make),
+    backfill: rereadMetrics(make, 'backfill', 'backfills'),
+    replay: rereadMetrics(make, 'replay', 'replays from the API'),
     onScrape: (refresh) => void refreshers.push(refresh),
     configReloaded: (successful) => reload.set(successful ? 1 : 0),
     configTaken: (at) => taken.set(at / 1000),

@@ -5,6 +5,7 @@ import { canaryStages, sinkStates, sourceStates } from '../../../src/model/watch
 import { codeLabel, expectedCodes, reasonLabel } from '../../../src/ops/metric-labels.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
+import type { BackfillStatus } from '../../../src/ops/status.ts'
 import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
 
 interface Family {
@@ -87,6 +88,12 @@ const contract = [
   'canary_missing',
   'canary_interval_seconds',
   'canary_last_success_timestamp_seconds',
+  'backfill_under_way',
+  'backfill_read_entries',
+  'backfill_gaps',
+  'replay_under_way',
+  'replay_read_entries',
+  'replay_gaps',
   'build_info',
   'config_last_reload_successful',
   'config_last_reload_success_timestamp_seconds',
@@ -112,6 +119,38 @@ describe('the metrics', () => {
       expect(family.help, name).toBeTruthy()
       expect(family.samples.length, name).toBeGreaterThan(0)
     }
+  })
+
+  it('what is read again is told by source, replays of several sinks together', async () => {
+    const one: Omit<BackfillStatus, 'new_entries'> = {
+      ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'running' },
+      ...{ progress: 0, waits_for: null, error: null, read_entries: 70, gaps: 1 },
+    }
+    const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+    const board = openBoard({
+      ...{ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' },
+      backfills: () => [{ ...one, state: 'done', new_entries: 5 }],
+      replays: () => [
+        { ...one, sink: 'archive', sent_entries: 70 },
+        { ...one, sink: 'siem', sent_entries: 3, state: 'waiting', read_entries: 3, gaps: 0 },
+      ],
+    })
+    board.source({ workspace: 'acme', source: 'audit' })
+    board.source({ workspace: 'other', source: 'audit' })
+    const families = parse(await metrics.render())
+    const told = (name: string) => families.get(`auditferry_${name}`)?.samples.map(({ value }) => value)
+    expect(['backfill', 'replay'].map((what) => told(`${what}_under_way`))).toEqual([
+      [0, 0],
+      [2, 0],
+    ])
+    expect(['backfill', 'replay'].map((what) => told(`${what}_read_entries`))).toEqual([
+      [70, 0],
+      [73, 0],
+    ])
+    expect(['backfill', 'replay'].map((what) => told(`${what}_gaps`))).toEqual([
+      [1, 0],
+      [1, 0],
+    ])
   })
 
   it('a canary is told by stage and sink: how long it took, and where it lacks', async () => {
