@@ -177,10 +177,9 @@ export function openBoard(options: BoardOptions): Board {
       const sentence = sentenceOf({ ...head, ...parts })
       const kept = {
         findings: stats.lastFindings.map(findingStatus),
-        ...rereadStatus(options, memory.mask),
         ...{ errors: memory.errors.status(), history: history.status() },
       }
-      return { ...head, sentence, ...parts, ...kept }
+      return { ...head, sentence, ...parts, ...kept, ...rereadStatus(options, memory.mask) }
     },
   }
 }
