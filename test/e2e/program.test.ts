@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
@@ -33,6 +33,13 @@ function start(...args: string[]): Child {
   })
   return child
 }
+
+test('no built-in is imported by the program as built: reading all that Node exports would load what nobody uses', () => {
+  const dist = dirname(built.main)
+  const files = readdirSync(dist).filter((name) => name.endsWith('.js'))
+  const importing = files.filter((name) => /^import .*"node:/m.test(readFileSync(join(dist, name), 'utf8')))
+  expect({ files: files.length > 5, importing }).toEqual({ files: true, importing: [] })
+})
 
 function lineCount(stage: Stage): number {
   return fileLines(stage).length
