@@ -125,7 +125,8 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     else emptyPage(step, drain)
     return { gaps }
   }
-  const full = view.count >= cursor.largestPage
+  // A page that was narrowed is full with what it was asked for.
+  const full = view.count >= Math.min(take, cursor.largestPage)
   if (!view.last && view.lastOfAll) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
     if (full || view.count >= take) {

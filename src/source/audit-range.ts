@@ -140,7 +140,8 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
     if (place.sentUs !== null && last.at > place.sentUs) place.sentUs = null
     const oursFrom = place.untilTold ? place.untilUs - SECOND_US : place.begunAtUs - CLOCKS_APART_MS * 1000
     const mayBeOurs = last.at >= oursFrom
-    const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE
+    // A page that was narrowed and is full may have others' entries behind it.
+    const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE && view.count < take
     if (last.at >= place.untilUs || ownAlone) place.done = true
     walk.from = last
   } else if (lastOfAll) walk.from = lastOfAll

@@ -1,7 +1,7 @@
 // What the server sends malformed: kept as bytes, counted, and never in the way of the feed (laws 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../src/mock/switches.ts'
-import { MINUTE, SECOND, START, driven, endpoints, openDesk, takesOf } from './desk.ts'
+import { AGENT, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, takesOf } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 /** Steps until nothing is under way, however many of them fail. */
@@ -218,4 +218,19 @@ it('a page that is given up in its middle leaves its request: its place in budge
   expect(desk.watch.codes).toHaveLength(told)
   await driven(desk.clock, parts.return(undefined))
   expect(desk.watch.codes).toHaveLength(told + 1)
+})
+
+it('fetches of an earlier reading that fill a narrowed page are no end: what stands behind the bad entry is read', async () => {
+  const desk = await openDesk({ source: { once: true } })
+  const before = desk.add(10, START - 40 * HOUR)
+  const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
+  const fetches = Array.from(
+    { length: 300 },
+    (_, i) => desk.mock.add({ ...own, at: START - 30 * HOUR + i * 5 * MINUTE }).id,
+  )
+  desk.mock.add({ at: START - 4 * HOUR, visibleAt: 0, defect: 'poison' })
+  const after = desk.add(100, START - MINUTE)
+  await untilRest(desk, 200)
+  expect(await desk.ids()).toEqual([...before, ...fetches, ...after])
+  expect(desk.watch.gaps).toBe(1)
 })
