@@ -1,7 +1,7 @@
 // What `backfill` says of those that are followed: how far they are, what they found, and what of their span stayed unread.
 import type { Backfill, PastSpan, Unread } from '../model/past.ts'
 import { secondText } from '../model/time.ts'
-import { countText } from '../ops/status.ts'
+import { countText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import { gapsText, percentText } from './follow.ts'
 import type { Following } from './follow.ts'

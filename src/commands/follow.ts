@@ -6,7 +6,7 @@ import type { WaitsFor } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import type { ControlClient } from '../ops/control-client.ts'
-import { countText, waitsForText } from '../ops/status.ts'
+import { countText, waitsForText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import { exitCodes, type World } from './world.ts'
 

@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
-import { countText } from '../ops/status.ts'
+import { countText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import type { World } from './world.ts'
 

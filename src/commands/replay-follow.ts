@@ -1,7 +1,7 @@
 // What `replay` says of those that the daemon reads from the API: how far they are, what was sent, and how the other sinks get what they lack.
 import type { ApiReplay } from '../model/replays.ts'
 import { secondText } from '../model/time.ts'
-import { countText } from '../ops/status.ts'
+import { countText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import { gapsText } from './follow.ts'
 import type { Following } from './follow.ts'

@@ -1,5 +1,5 @@
 // What `status` says of the past that is read again just now: backfills, and replays from the API.
-import { countText } from '../ops/status.ts'
+import { countText } from '../ops/words.ts'
 import type { BackfillStatus, ReplayStatus, StatusReport } from '../ops/status.ts'
 import { plain } from './columns.ts'
 import { gapsText, percentText, troubleText } from './follow.ts'

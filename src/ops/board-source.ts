@@ -8,7 +8,7 @@ import { Condition } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metric-labels.ts'
 import type { SourceMetrics } from './metrics.ts'
 import type { SourceStatus } from './status.ts'
-import { spanText } from './status.ts'
+import { spanText } from './words.ts'
 
 /** On top of two whole intervals: no sign of life for longer means that nobody reads any more. */
 const STALL_SLACK_MS = 60_000

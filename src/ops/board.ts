@@ -21,7 +21,7 @@ import { openHistory } from './history.ts'
 import { masker } from './mask.ts'
 import type { Metrics } from './metrics.ts'
 import { openRecentErrors } from './recent-errors.ts'
-import { sentenceOf } from './status.ts'
+import { sentenceOf } from './sentence.ts'
 import type {
   BudgetStatus,
   FindingStatus,

@@ -1,4 +1,4 @@
-// What /status says: its shape, and the one sentence that a person reads first at three in the morning.
+// What /status says: its shape.
 import type { ErrorCode } from '../model/errors.ts'
 import type { FindingRecord } from '../model/set-aside.ts'
 import type { Backfill, WaitsFor } from '../model/past.ts'
@@ -135,24 +135,6 @@ export interface StatusReport {
   readonly history: HistoryStatus
 }
 
-/** From here on a part that lags is worth a word. */
-const NOTABLE_LAG_SECONDS = 60
-const MAX_CLAUSES = 3
-
-/** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
-export function spanText(seconds: number): string {
-  if (seconds < 90) return `${Math.round(seconds)} s`
-  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
-  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
-  return `${Math.round(seconds / 86_400)} days`
-}
-
-export const waitsForText: Readonly<Record<WaitsFor, string>> = {
-  turn: 'its turn: another one that reads the same source comes first',
-  budget: 'a place in the request budget: live reading comes first',
-  room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
-}
-
 /** Of what is read again. A trouble that passes is told while it lasts. */
 export function rereadState({
   endedAt,
@@ -170,126 +152,4 @@ export function budgetOf(
   { budget }: Pick<WorkspaceStatus, 'budget'>,
 ): BudgetStatus | undefined {
   return budget?.find(({ area }) => area === name.split('.')[0])
-}
-
-const sizes = [
-  ['GiB', 2 ** 30],
-  ['MiB', 2 ** 20],
-  ['KiB', 2 ** 10],
-] as const
-
-export function sizeText(bytes: number): string {
-  for (const [unit, size] of sizes) if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`
-  return `${bytes} B`
-}
-
-export function countText(count: number, noun: string): string {
-  return `${count.toLocaleString('en-US')} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/s$/, '') : noun}`
-}
-
-function secondsSince(instant: string, report: Told): number {
-  return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
-}
-
-export type Told = Omit<
-  StatusReport,
-  'sentence' | 'findings' | 'backfills' | 'replays' | 'errors' | 'history'
->
-
-function why(error: FaultStatus | null): string {
-  return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''
-}
-
-type Why = typeof why
-const unsaid: Why = () => ''
-
-function pausedClause({ sinks, workspaces }: Told): string {
-  const debtor = sinks
-    .filter(({ owed_entries }) => owed_entries > 0)
-    .toSorted((a, b) => b.lag_seconds - a.lag_seconds || b.owed_entries - a.owed_entries)[0]
-  const paused = workspaces.flatMap(({ sources }) => sources).find(({ state }) => state === 'paused')
-  if (paused?.error && paused.error.code !== 'journal_full') return `Reading is paused${why(paused.error)}`
-  if (!debtor) return 'Reading is paused: the journal is full'
-  const owes = `${debtor.name} owes ${countText(debtor.owed_entries, 'entries')}, the oldest for ${spanText(debtor.lag_seconds)}`
-  return `Reading is paused because the journal is full: ${owes}${debtor.error ? ` (${why(debtor.error).slice(2)})` : ''}`
-}
-
-function sourceClauses(report: Told, why: Why): string[] {
-  return report.workspaces.flatMap(({ name: workspace, sources }) =>
-    sources
-      .filter(({ state }) => state === 'held' || state === 'failing')
-      .map(({ name, state, error }) => {
-        const since = error ? ` for ${spanText(secondsSince(error.since, report))}` : ''
-        return `${workspace} ${name} has been ${state}${since}${why(error)}`
-      }),
-  )
-}
-
-function sinkClauses({ sinks }: Told, why: Why): string[] {
-  return sinks
-    .filter(({ state }) => state === 'held' || state === 'failing')
-    .map(({ name, state, lag_seconds, owed_entries, error }) => {
-      const behind = owed_entries > 0 ? `${spanText(lag_seconds)} behind` : state
-      return `${name} is ${state === 'held' && owed_entries > 0 ? `held and ${behind}` : behind}${why(error)}`
-    })
-}
-
-/** Told of an earlier process it says nothing of now: what has come since nobody has looked for. */
-const isCaughtUp = ({ caught_up_at: at }: SourceStatus, { started_at: startedAt }: Told): boolean =>
-  at !== null && Date.parse(at) >= Date.parse(startedAt)
-
-function behindClauses(report: Told): string[] {
-  const { workspaces, sinks } = report
-  const slow = sinks
-    .filter(({ lag_seconds }) => lag_seconds >= NOTABLE_LAG_SECONDS)
-    .map(({ name, lag_seconds, owed_entries }) => {
-      return `${name} is ${spanText(lag_seconds)} behind and catching up, ${countText(owed_entries, 'entries')} owed`
-    })
-  const reading = workspaces.flatMap(({ name: workspace, sources }) =>
-    sources
-      .filter((source) => source.lag_seconds >= NOTABLE_LAG_SECONDS || !isCaughtUp(source, report))
-      .map(({ name, lag_seconds, state, last_success_at }) => {
-        const waits = state === 'waiting' ? ', waiting for its request budget' : ''
-        // A restart keeps the cursor, and with it the time of the next read.
-        if (state === 'idle' && lag_seconds < 1) return `${workspace} ${name} waits for its next read`
-        if (last_success_at === null || state === 'starting')
-          return `${workspace} ${name} is starting${waits}`
-        if (lag_seconds < 1) return `${workspace} ${name} is reading${waits}`
-        return `${workspace} ${name} is ${spanText(lag_seconds)} behind and reading on${waits}`
-      }),
-  )
-  return [...slow, ...reading]
-}
-
-function calmClause(report: Told): string {
-  const last =
-    report.sinks
-      .map(({ last_success_at }) => last_success_at ?? '')
-      .toSorted()
-      .at(-1) ?? ''
-  if (last === '') return 'All caught up, nothing to deliver since the start'
-  return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
-}
-
-function join(clauses: readonly string[]): string {
-  const rest = clauses.length - MAX_CLAUSES
-  return [...clauses.slice(0, MAX_CLAUSES), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
-}
-
-/** What is wrong comes first, then what lags; only a house in order is called caught up. */
-export function sentenceOf(report: Told): string {
-  const paused = report.journal.paused ? [pausedClause(report)] : []
-  const wrong = [...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
-  if (wrong.length === 1) return join(wrong)
-  // With several at fault the sentence says which; what each of them says stands in its row.
-  if (wrong.length > 1)
-    return join([...paused, ...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)])
-  const behind = behindClauses(report)
-  const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
-  const letters = parked.map(
-    ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
-  )
-  const refused =
-    report.config_refused_at === null ? [] : ['the changed configuration is refused, the old one goes on']
-  return join([...refused, ...(behind.length > 0 ? behind : [calmClause(report)]), ...letters])
 }

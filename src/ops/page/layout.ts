@@ -1,5 +1,5 @@
 // The status page: a report as plain HTML, made on the server, whole without a script; with one it keeps itself up to date in place.
-import { spanText } from '../status.ts'
+import { spanText } from '../words.ts'
 import type { StatusReport } from '../status.ts'
 import { edition } from './headers.ts'
 import { backfillsHtml, deliveringHtml, readingHtml, replaysHtml } from './rows.ts'

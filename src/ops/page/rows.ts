@@ -8,7 +8,8 @@ import type {
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
-import { budgetOf, noDelivery, waitsForText } from '../status.ts'
+import { budgetOf, noDelivery } from '../status.ts'
+import { waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {

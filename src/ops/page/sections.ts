@@ -1,5 +1,5 @@
 // What stands below the rows: what waits for a person, the last errors, the configuration.
-import { countText } from '../status.ts'
+import { countText } from '../words.ts'
 import type { FindingStatus, StatusReport } from '../status.ts'
 import type { ErrorStatus } from '../recent-errors.ts'
 import { tableHtml } from './table.ts'

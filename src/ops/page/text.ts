@@ -1,6 +1,6 @@
 // Values as a person reads them, as HTML. Whatever is not ours, and much that is, is escaped here.
 import type { SinkState, SourceState } from '../../model/watch.ts'
-import { spanText } from '../status.ts'
+import { spanText } from '../words.ts'
 
 const entities: Readonly<Record<string, string>> = {
   '&': '&amp;',

@@ -1,5 +1,5 @@
 // The figures on top: an hour of reading, delivering and owing, and how full the journal is.
-import { sizeText, spanText } from '../status.ts'
+import { sizeText, spanText } from '../words.ts'
 import type { StatusReport } from '../status.ts'
 import { sparkline } from './sparkline.ts'
 import { countHtml, meterHtml, percent, unbroken, warn } from './text.ts'

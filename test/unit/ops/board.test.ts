@@ -6,7 +6,7 @@ import { Secret } from '../../../src/model/secret.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
 import type { BackfillStatus } from '../../../src/ops/status.ts'
-import { spanText } from '../../../src/ops/status.ts'
+import { spanText } from '../../../src/ops/words.ts'
 
 const refused = new ConnectorError('unreachable', 'receiver refused the connection')
 const badKey = new ConnectorError('unauthorized', 'the API refused the key: put a valid one into the file.')

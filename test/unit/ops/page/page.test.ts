@@ -7,7 +7,7 @@ import { pageHeaders } from '../../../../src/ops/page/headers.ts'
 import { renderPage } from '../../../../src/ops/page/layout.ts'
 import { sparkline } from '../../../../src/ops/page/sparkline.ts'
 import { escapeHtml } from '../../../../src/ops/page/text.ts'
-import { sizeText } from '../../../../src/ops/status.ts'
+import { sizeText } from '../../../../src/ops/words.ts'
 import type { FaultStatus, StatusReport } from '../../../../src/ops/status.ts'
 import { calm, calmSink, calmSource, withSink, withSource } from './reports.ts'
 

@@ -1,0 +1,31 @@
+// How figures are told to people: spans, sizes, counts, and what something waits for.
+import type { WaitsFor } from '../model/past.ts'
+
+/** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
+export function spanText(seconds: number): string {
+  if (seconds < 90) return `${Math.round(seconds)} s`
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
+  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
+  return `${Math.round(seconds / 86_400)} days`
+}
+
+export const waitsForText: Readonly<Record<WaitsFor, string>> = {
+  turn: 'its turn: another one that reads the same source comes first',
+  budget: 'a place in the request budget: live reading comes first',
+  room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
+}
+
+const sizes = [
+  ['GiB', 2 ** 30],
+  ['MiB', 2 ** 20],
+  ['KiB', 2 ** 10],
+] as const
+
+export function sizeText(bytes: number): string {
+  for (const [unit, size] of sizes) if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`
+  return `${bytes} B`
+}
+
+export function countText(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/s$/, '') : noun}`
+}
