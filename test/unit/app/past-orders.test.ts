@@ -65,6 +65,19 @@ test('one that was cancelled is not saved again, nor cancelled twice; its notes 
   expect(() => orders.assertCurrent(one)).toThrow('The backfill was cancelled')
 })
 
+test('one that has ended is not cancelled: it is told on, after a restart too', async () => {
+  const { orders, again, state } = openOrders()
+  const one = walkOf<Order>({ name: 'a' })
+  await orders.begin(one)
+  one.order.endedAt = state.now
+  await orders.save(one)
+  expect(await orders.cancel(one)).toBe(false)
+  expect(orders.told()).toEqual([one])
+  const next = again()
+  await next.load()
+  expect(next.told().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
+})
+
 test('after a restart all are there again; one that ended is told for a day', async () => {
   const { orders, again, state } = openOrders()
   const one = walkOf<Order>({ name: 'a' })

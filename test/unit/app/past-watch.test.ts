@@ -1,8 +1,11 @@
 // What a walk over the past tells of itself under its source's name, and what it keeps silent about.
 import { expect, test } from 'vitest'
 import { keptReads } from '../../../src/kept-reads.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/journal.ts'
-import { quietly } from '../../../src/ranges.ts'
+import { silentWatch } from '../../../src/model/watch.ts'
+import { quietly, watching } from '../../../src/ranges.ts'
+import type { Walking } from '../../../src/ranges.ts'
 import { openHouse, settle } from '../ops/board-fixture.ts'
 
 const HOUR = 3_600_000
@@ -31,4 +34,18 @@ test('live reading that has silently died is told as failing while a backfill of
   expect(text).toMatch(/requests_total\{[^}]*code="200"[^}]*\} 60/)
   expect(text).toMatch(/entries_total\{[^}]*source="audit"[^}]*outcome="new"[^}]*\} 60/)
   expect(text).toMatch(/gaps_total\{[^}]*\} 60/)
+})
+
+test('to wait for room is no failure, and takes away none that was told', () => {
+  const walking: Walking = { error: undefined, waitsFor: undefined }
+  const watch = watching(silentWatch, walking, { cursor: () => undefined })
+  const full = new ConnectorError('journal_full', 'half of it is in use')
+  watch.state('paused', full)
+  expect(walking).toEqual({ error: undefined, waitsFor: 'room' })
+  const late = new ConnectorError('timeout', 'no answer')
+  watch.state('failing', late)
+  watch.state('paused', full)
+  expect(walking).toEqual({ error: late, waitsFor: 'room' })
+  watch.success()
+  expect(walking.error).toBeUndefined()
 })

@@ -186,6 +186,16 @@ test('what live reading has not come to is not sent: it comes anyway', async () 
   expect((await desk.ids()).sort()).toEqual(idsIn(desk, { fromUs: SPAN.fromUs, toUs: readTo + 1 }))
 })
 
+test('the newest entry that live reading has read is sent', async () => {
+  const desk = await openReadDesk({}, 1_000)
+  const newest = inOrder(desk).at(500)
+  const readTo = desk.mock.entries().find(({ id }) => id === newest)?.atUs
+  const replays = replaysOf(desk, { readTo: () => readTo })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, isDone)
+  expect((await desk.ids()).at(-1)).toBe(newest)
+})
+
 test('several spans are read one after the other, and nothing between them', async () => {
   const desk = await openReadDesk({}, 2_000)
   const day = (ago: number) => ({
@@ -228,6 +238,43 @@ test('one that is cancelled in the middle of a page ends, and comes back neither
   await runUntil(desk, replays, (told) => told.length === 0)
   expect(await replaysOf(desk).replays()).toEqual([])
   expect(await desk.journal.notes('replay', 10)).toEqual([])
+})
+
+test('one that is cancelled while a part of a page is on its way into the journal leaves no note of that page', async () => {
+  const desk = await openHugeDesk()
+  let cancelled: Promise<number> | undefined
+  const landing = withMethods(desk.journal, {
+    resend: async (again) => {
+      if (again.notes.put.some(({ name }) => name.startsWith('replay-page:')))
+        cancelled ??= replays.cancelReplays('archive')
+      await desk.journal.resend(again)
+    },
+  })
+  const replays = replaysOf(desk, { journal: landing })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, (told) => told.length === 0)
+  expect(await cancelled).toBe(1)
+  expect(await desk.journal.notes('replay', 10)).toEqual([])
+})
+
+test('one that is begun while its like is being cancelled keeps the notes of its pages', async () => {
+  const desk = await openReadDesk({}, 10)
+  const page = { name: 'replay-page:archive:acme:audit:000000', value: '' }
+  let next: Promise<unknown> | undefined
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      await desk.journal.changeNotes(change)
+      if (change.put.length > 0 || next) return
+      next = replays.begin({ ...ORDER, runAt: 78_000 })
+      await next
+      await desk.journal.putNote(page.name, page.value)
+    },
+  })
+  const replays = replaysOf(desk, { journal })
+  await replays.begin(ORDER)
+  expect(await replays.cancelReplays('archive')).toBe(1)
+  expect(replays.list()).toMatchObject([{ runAt: 78_000 }])
+  expect(await desk.journal.notes('replay-page:', 10)).toEqual([page])
 })
 
 test('the same order is joined, another is refused while the first is under way, and so is what is not there', async () => {
