@@ -2,6 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
 import type { Delivery, Later, Outcome, Sink } from '../model/sink.ts'
+import { Ahead } from './ahead.ts'
 import type { Loaded } from './lines.ts'
 import { tellDelays } from './lines.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
@@ -34,12 +35,12 @@ const NOTHING: Outcome = { settled: 0, refused: [] }
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
   readonly #loader: Loader
+  readonly #ahead: Ahead
   readonly #unconfirmed = new Unconfirmed()
   /** to be sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #resumed = false
   #sending: Sending | undefined
-  #ahead: Loaded | undefined
   #answered: Answered | undefined
   /** entries a batch, while a refusal is being cornered */
   #cap: number | undefined
@@ -47,6 +48,7 @@ export class Shipper implements Stepper {
   constructor(options: ShipperOptions) {
     this.#options = options
     this.#loader = new Loader(options)
+    this.#ahead = new Ahead(this.#loader, options.sink)
   }
 
   /**
@@ -88,12 +90,11 @@ export class Shipper implements Stepper {
     const { sink } = this.#options
     if (this.#unconfirmed.size > 0 && this.#unconfirmed.size >= (sink.maxUnconfirmed ?? 1)) {
       // However long that takes: others have use for the room.
-      this.#dropAhead()
+      this.#ahead.drop()
       await this.#unconfirmed.wait(signal)
       return 'sent'
     }
-    const loaded = this.#ahead ?? (await this.#loader.load(this.#wish(), signal))
-    this.#ahead = undefined
+    const loaded = this.#ahead.take() ?? (await this.#loader.load(this.#wish(), signal))
     if (typeof loaded === 'number') return this.#idle(loaded, signal)
     if (loaded.lines.count === 0) return this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
     this.#sending = await this.#intend(loaded, signal)
@@ -150,7 +151,8 @@ export class Shipper implements Stepper {
     sending.doubtful = true
     watch.state('sending')
     const startedAt = clock.elapsed()
-    const looking = this.#lookAhead(intent, signal)
+    // Not while a refusal is cornered: what comes next then is a part of this one.
+    const looking = this.#cap === undefined ? this.#ahead.look(this.#wish(intent), signal) : Promise.resolve()
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
@@ -169,15 +171,6 @@ export class Shipper implements Stepper {
     // What kept us from looking ahead comes up again when that batch's own turn comes.
     await looking.catch(() => undefined)
     return this.#answer({ intent, loaded, outcome }, signal)
-  }
-
-  /** While one batch is in the air the next is framed, so that the receiver never waits for us; only where there is room. */
-  async #lookAhead(beside: Intent, signal: AbortSignal): Promise<void> {
-    if (this.#ahead || this.#cap !== undefined) return
-    const next = await this.#loader.load({ ...this.#wish(beside), onlyIfRoom: true }, signal)
-    if (typeof next === 'number') return
-    this.#ahead = next
-    if (next.lines.count > 0) this.#options.sink.warm?.(next.lines)
   }
 
   /** The receiver refuses the batch as a whole: half of it next; a single entry is parked with the reason. */
@@ -237,15 +230,12 @@ export class Shipper implements Stepper {
     const { journal, sink, watch, clock } = this.#options
     const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
-    const ahead = whole && this.#ahead && this.#ahead.lines.count > 0 ? this.#ahead : undefined
+    const ahead = whole ? this.#ahead.wanted : undefined
     const next = ahead && (await this.#intentAhead(ahead, signal))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined
     this.#sending = undefined
-    if (next) {
-      this.#ahead = undefined
-      this.#sending = { loaded: ahead, intent: next, doubtful: false }
-    }
+    if (next) this.#sending = { loaded: this.#ahead.take(), intent: next, doubtful: false }
     tellParked(this.#options, settlement.parked)
     watch.settled({ accepted, deadLettered: 0, filtered })
     if (accepted > 0) tellDelays(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
@@ -286,11 +276,6 @@ export class Shipper implements Stepper {
   /** Lets go of the batch and of what was looked ahead: both are framed anew. */
   #release(loaded: Loaded): void {
     this.#loader.free(loaded)
-    this.#dropAhead()
-  }
-
-  #dropAhead(): void {
-    if (this.#ahead) this.#loader.free(this.#ahead)
-    this.#ahead = undefined
+    this.#ahead.drop()
   }
 }
