@@ -214,4 +214,33 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     says: /AssertionError/,
   },
+  {
+    name: 'the place of a replay from the API lands before its entries',
+    law: '1: what a page gives and how far the reading is land together or not at all',
+    edits: [
+      {
+        file: 'src/replaying.ts',
+        find: 'await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })',
+        replace: `await journal.changeNotes(notes)
+      await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes: { drop: [], put: [] } })`,
+      },
+    ],
+    tests: [{ seeds: 1, from: 57 }],
+    says: /the replay lacks \d+ of \d+ entries/,
+  },
+  {
+    name: 'the place of a backfill lands before its entries',
+    law: '1: a crash before the entries land reads them again',
+    edits: [
+      {
+        file: 'src/backfilling.ts',
+        find: '        const appended = await journal.append({ ...rest, cursor: undefined, notes })',
+        replace: `        if (cursor !== undefined) order.place = cursor
+        await this.#orders.save(running)
+        const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
+      },
+    ],
+    tests: [{ seeds: 1, from: 140 }],
+    says: /that a whole backfill must have read are missing/,
+  },
 ]

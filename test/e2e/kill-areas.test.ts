@@ -61,7 +61,7 @@ function judgeAreas({ mock, hec }: Stage, api: Version, since: number, lines: re
       rereadMs: 30 * DAY_MS,
     },
     ...{ mock, startAt: since, now: Date.now(), timeless: false, doubles: false },
-    ...{ dueBefore: since, everyContent: false },
+    ...{ askedFromMs: Infinity, dueBefore: since, everyContent: false },
   })
   const events = hec.indexed.map(({ event }) => lineOf(event.toString('latin1')))
   const usual = ['audit', 'history.usage', 'vault.projects']

@@ -19,6 +19,8 @@ export interface HistoryFacts {
   readonly mock: Mock
   readonly startAt: number
   readonly now: number
+  /** somebody had it read again from here on; Infinity: nobody did */
+  readonly askedFromMs: number
   /** rows of version 1 say no time */
   readonly timeless: boolean
   /** an answer may hold an element twice */
@@ -127,7 +129,7 @@ function judgeEvents(
     const event = byName.get(`${source} ${id}`)
     const number = event?.versions.findIndex(({ raw }) => onOneLine(raw) === text) ?? -1
     if (!event || number < 0) faults.push(`${sink}: a line of ${source} that the API never served: ${id}`)
-    else if (secondOf(event) < startMs(truth) - 1000)
+    else if (secondOf(event) < Math.min(startMs(truth), truth.askedFromMs) - 1000)
       faults.push(`${sink}: ${nameOf(event)} lies before the start`)
     else {
       const numbers = seen.get(event) ?? new Set()

@@ -4,6 +4,7 @@ import type { MockEntry } from '../../src/mock/entry.ts'
 import { balanceOf } from '../../src/model/balance.ts'
 import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
 import type { HistoryTruth } from './judge-history.ts'
+import { judgePast } from './judge-past.ts'
 import { judgeInventory, judgeRecords } from './judge-vault.ts'
 import type { VaultFacts } from './judge-vault.ts'
 import { lineOf, onOneLine } from './lines.ts'
@@ -48,11 +49,20 @@ interface Received {
   readonly unordered?: boolean
 }
 
+/** A replay is told by its mark. */
+function hecLines({ hec }: World, marked: boolean): Line[] {
+  const own = hec.indexed.filter(({ fields }) => (fields['replay'] !== undefined) === marked)
+  return own.map(({ event }) => lineOf(event.toString('latin1')))
+}
+
+function mayRepeatAtHec({ scenario, deaths, hecDoubts }: World): number {
+  return hecBatchEntries(scenario) * (scenario.acks?.maxInFlight ?? 1) * (deaths + hecDoubts + 1)
+}
+
 function received(world: World): readonly Received[] {
   const { batchEntries, acks } = world.scenario
   const sources = (sink: string) => sourcesOf(world.scenario, sink)
   const crashes = world.deaths
-  const inFlight = acks?.maxInFlight ?? 1
   return [
     {
       sink: 'archive',
@@ -62,9 +72,9 @@ function received(world: World): readonly Received[] {
     },
     {
       sink: 'splunk',
-      lines: world.hec.indexed.map(({ event }) => lineOf(event.toString('latin1'))),
+      lines: hecLines(world, false),
       sources: sources('splunk'),
-      mayRepeat: hecBatchEntries(world.scenario) * inFlight * (crashes + world.hecDoubts + 1),
+      mayRepeat: mayRepeatAtHec(world),
       // What an indexer lost comes later.
       unordered: acks !== undefined,
     },
@@ -210,12 +220,13 @@ const REREAD_MS = 7 * 3_600_000
 const GONE_MS = 9 * 3_600_000
 const CLOCKS_MS = 120_000
 
-function historyOf({ scenario: seed, mock, clock, deaths }: World): HistoryTruth | undefined {
+function historyOf({ scenario: seed, mock, clock, deaths, orders }: World): HistoryTruth | undefined {
   const scenario = seed.areas?.history
   if (!scenario) return undefined
   const poisoned = (seed.faults.history_poison ?? 0) !== 0
   return historyTruth({
     ...{ scenario, mock, startAt: seed.startAt, now: clock.now() },
+    askedFromMs: orders && seed.operator?.backfills === true ? orders.span.fromUs / 1000 : Infinity,
     timeless: seed.switches.history_v1_time === 'off',
     doubles: (seed.faults.duplicated ?? 0) !== 0,
     dueBefore: poisoned ? -Infinity : clock.now() - REREAD_MS,
@@ -248,6 +259,7 @@ export async function judge(world: World, app: App | undefined): Promise<string[
     ...(vault ? judgeInventory(vault, archive) : []),
     ...judgeOrder(sinks),
     ...(['audit', 'history', 'vault'] as const).flatMap((area) => judgeBudget(world, area)),
+    ...(await judgePast(world, app, sinks, hecLines(world, true), mayRepeatAtHec(world))),
     ...judgeLog(world, truth),
     ...judgeApp(world, app),
     ...(await judgeBalance(app, archive.length)),

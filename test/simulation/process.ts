@@ -32,6 +32,7 @@ class Life {
   chunks = 0
   readonly #fatalStep: number
   readonly #fatalChunk: number
+  #notesLeft = 0
   readonly #die: () => void
 
   constructor(fatalStep: number, fatalChunk: number, die: () => void) {
@@ -43,6 +44,15 @@ class Life {
   step(): Promise<void> | undefined {
     if (this.dead) return never()
     return ++this.steps === this.#fatalStep ? this.#end() : undefined
+  }
+
+  /** Ends when so many more notes of what reads the past again have landed: right behind the last of them. */
+  doom(notes: number): void {
+    this.#notesLeft = notes
+  }
+
+  noted(): Promise<void> | undefined {
+    return --this.#notesLeft === 0 && !this.dead ? this.#end() : undefined
   }
 
   /** One more chunk of a history answer has come. */
@@ -109,6 +119,12 @@ async function* mortalBody(
   }
 }
 
+/** How far a backfill or a replay is, alone or with its entries. */
+function isOfPast(name: keyof Journal, note: unknown): boolean {
+  if (name === 'putNote') return /^(backfill|replay)/.test(String(note))
+  return name === 'resend' || name === 'changeNotes'
+}
+
 /** Every method of the journal is a step; its file is closed at death, as the kernel would. */
 function mortalJournal(journal: Journal, life: Life, settling: Surroundings['settling']): Journal {
   return new Proxy(journal, {
@@ -121,9 +137,11 @@ function mortalJournal(journal: Journal, life: Life, settling: Surroundings['set
           settling(target, ...args)
           return target.settle(...args)
         })
-      return life.guard(async (...args: unknown[]) =>
-        (target[name] as (...args: unknown[]) => unknown).apply(target, args),
-      )
+      return life.guard(async (...args: unknown[]) => {
+        const answer: unknown = await (target[name] as (...args: unknown[]) => unknown).apply(target, args)
+        if (isOfPast(name, args[0])) await life.noted()
+        return answer
+      })
     },
   })
 }

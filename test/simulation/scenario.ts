@@ -2,6 +2,8 @@
 import type { Faults, Switches } from '../../src/mock/switches.ts'
 import { areasOf } from './areas.ts'
 import type { AreaScenario } from './areas.ts'
+import { operatorOf } from './operator.ts'
+import type { OperatorScenario } from './operator.ts'
 import { dice } from './random.ts'
 
 export const HOUR_MS = 3_600_000
@@ -46,6 +48,8 @@ export interface Scenario {
   readonly acks: AckScenario | undefined
   /** undefined: the audit log is all that is read */
   readonly areas: AreaScenario | undefined
+  /** undefined: nobody has anything read again */
+  readonly operator: OperatorScenario | undefined
 }
 
 /** A batch that waits for its word waits for seconds: of one entry each a backlog would outlast its seed. */
@@ -119,13 +123,23 @@ function switchesOf(roll: ReturnType<typeof dice>): Partial<Switches> {
 export function scenarioOf(seed: number): Scenario {
   const roll = dice(seed)
   const deaths = roll.pick([0, 1, 2, 4, 8])
-  const audit = auditOf(seed, roll, deaths)
+  const operator = operatorOf(seed)
+  const audit = { ...auditOf(seed, roll, deaths), ...(operator?.backfills ? withPast(seed) : {}) }
   const areas = areasOf(seed, audit.startAt, audit.entriesPerHour)
   const switches = { ...audit.switches, ...areas?.switches }
-  return { ...audit, switches, faults: { ...audit.faults, ...areas?.faults }, areas }
+  return { ...audit, switches, faults: { ...audit.faults, ...areas?.faults }, areas, operator }
 }
 
-function auditOf(seed: number, roll: ReturnType<typeof dice>, deaths: number): Omit<Scenario, 'areas'> {
+/** A backfill proves itself by what lies before the start: live reading never reads that. */
+function withPast(seed: number): Pick<Scenario, 'start' | 'historyMs'> {
+  return { start: '6h', historyMs: dice(seed + 900_002).pick([12, 24, 48]) * HOUR_MS }
+}
+
+function auditOf(
+  seed: number,
+  roll: ReturnType<typeof dice>,
+  deaths: number,
+): Omit<Scenario, 'areas' | 'operator'> {
   return {
     seed,
     // A Tuesday morning, and every hour of the week after it.

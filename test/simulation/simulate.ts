@@ -15,6 +15,8 @@ import { FakeHec, hecTransport } from '../fakes/hec.ts'
 import type { HecFault } from '../fakes/hec.ts'
 import { unsafe, upset } from './acks.ts'
 import { judge } from './judge.ts'
+import { Orders } from './operator.ts'
+import type { OperatorScenario } from './operator.ts'
 import { startProcess } from './process.ts'
 import type { Process } from './process.ts'
 import { dice } from './random.ts'
@@ -47,6 +49,8 @@ export interface World {
   hecDoubts: number
   /** entries that were settled at the collector and not safe there */
   readonly tooEarly: string[]
+  /** undefined: nobody asked for the past, or had no daemon to ask */
+  orders: Orders | undefined
 }
 
 export interface Verdict {
@@ -177,7 +181,19 @@ function openWorld(scenario: Scenario): World {
   })
   const hec = openHec(scenario)
   const disk = new FakeDisk({ random: dice(scenario.seed + 1) })
-  return { scenario, clock, mock, hec, disk, printed: [], logged: [], deaths: 0, hecDoubts: 0, tooEarly: [] }
+  return {
+    scenario,
+    clock,
+    mock,
+    hec,
+    disk,
+    printed: [],
+    logged: [],
+    deaths: 0,
+    hecDoubts: 0,
+    tooEarly: [],
+    orders: undefined,
+  }
 }
 
 function openHec({ acks }: Scenario): FakeHec {
@@ -192,6 +208,7 @@ class Run {
   readonly #roll: Dice
   readonly #fatalSteps: number[]
   readonly #fatalChunks: number[]
+  readonly #fatalNotes: number[] = []
   #process: Process | undefined
   #turns = 0
   /** epoch ms until which each sink is dead */
@@ -258,6 +275,7 @@ class Run {
     const process = await this.#drive(started, Infinity)
     if ('app' in process) {
       this.#process = process
+      process.life.doom(this.#fatalNotes.shift() ?? 0)
       return
     }
     await process.buried
@@ -309,11 +327,26 @@ class Run {
     }
   }
 
+  /** The operator acts where a daemon runs to be asked. */
+  async operate(operator: OperatorScenario): Promise<void> {
+    const { world } = this
+    const { scenario, clock } = world
+    await this.pass(scenario.startAt + Math.floor(scenario.troubleMs * operator.after))
+    const process = this.#process
+    if (!process || process.life.dead) return
+    world.orders = new Orders()
+    const first = scenario.startAt - scenario.historyMs
+    world.orders.give(process.app, operator, first, clock.now())
+    this.#fatalNotes.push(...operator.fatalNotes)
+    process.life.doom(this.#fatalNotes.shift() ?? 0)
+  }
+
   /** No more faults, no more deaths; everything has time to be told. */
   async calm(): Promise<void> {
     const { world } = this
     this.#fatalSteps.length = 0
     this.#fatalChunks.length = 0
+    this.#fatalNotes.length = 0
     for (const name of faultNames) world.mock.setFault(name, undefined)
     world.hec.faultOf = undefined
     world.hec.ackFaultOf = undefined
@@ -376,6 +409,7 @@ async function runSeed(seed: number): Promise<{ world: World; faults: string[] }
   const run = new Run(world, folder)
   const faults: string[] = []
   try {
+    if (scenario.operator) await run.operate(scenario.operator)
     await run.pass(scenario.startAt + scenario.troubleMs)
     await run.calm()
     faults.push(...(await judge(world, run.app)))

@@ -1,0 +1,124 @@
+// What must hold of the past that was read again: each order came to its end, what it read whole is there, and a replay is marked, its own sink's, and whole.
+import type { App } from '../../src/app.ts'
+import type { PastSpan } from '../../src/model/past.ts'
+import { isSameOrigin } from '../../src/model/source.ts'
+import { onOneLine } from './lines.ts'
+import type { Line } from './lines.ts'
+import type { World } from './simulate.ts'
+
+interface Held {
+  readonly sink: string
+  readonly lines: readonly Line[]
+  readonly sources: readonly string[]
+}
+
+/** `held`: not marked. `marked`: lines of the replay, at its sink. `mayRepeat`: of these. */
+export async function judgePast(
+  world: World,
+  app: App | undefined,
+  held: readonly Held[],
+  marked: readonly Line[],
+  mayRepeat: number,
+): Promise<string[]> {
+  const { orders } = world
+  if (!orders) return marked.length === 0 ? [] : ['splunk: a replay that nobody asked for']
+  if (!app) return orders.faults
+  return [
+    ...orders.faults,
+    ...(await judgeBackfills(world, app, held)),
+    ...(await judgeReplays(world, app, marked, mayRepeat)),
+  ]
+}
+
+/** A page of the live reader in the place of the walk's own, all of it behind the span, is taken for the span's end. */
+const isMisled = ({ scenario }: World) => (scenario.faults.repeated_page ?? 0) !== 0
+
+const inSpan = ({ fromUs, toUs }: PastSpan, atUs: number) => atUs >= fromUs && atUs < toUs
+
+/** Entries that somebody who read the span whole, from `sinceMs` on, must have met. */
+function due(
+  world: World,
+  span: PastSpan,
+  sinceMs: number,
+): { readonly id: string; readonly raw: Uint8Array }[] {
+  return world.mock
+    .entries()
+    .filter(
+      ({ atUs, visibleAt, defect }) => inSpan(span, atUs) && visibleAt < sinceMs && defect === undefined,
+    )
+}
+
+async function judgeBackfills(world: World, app: App, held: readonly Held[]): Promise<string[]> {
+  const taken = world.orders?.backfills ?? []
+  const told = await app.past.backfills()
+  const gone = taken.filter(({ origin }) => !told.some((one) => isSameOrigin(one.origin, origin)))
+  const faults = gone.map(({ origin }) => `the backfill of ${origin.source} is forgotten`)
+  for (const one of told) {
+    const { origin, endedAt, counts, unread, begunAt } = one
+    if (endedAt === undefined) faults.push(`a backfill goes on for ever: ${JSON.stringify(one)}`)
+    if (endedAt === undefined || counts.gaps > 0 || unread.length > 0 || isMisled(world)) continue
+    const wanted =
+      origin.source === 'audit' ? due(world, one, begunAt) : dueEvents(world, one, begunAt, origin.source)
+    for (const { sink, lines, sources } of held) {
+      if (!sources.includes(origin.source)) continue
+      const there = new Set(
+        lines.flatMap(({ source, id }) => (source === origin.source && id !== undefined ? [id] : [])),
+      )
+      const missing = wanted.filter(({ id }) => !there.has(id))
+      if (missing.length > 0)
+        faults.push(
+          `${sink}: ${missing.length} of ${wanted.length} entries of ${origin.source} that a whole backfill must have read are missing, such as ${missing[0]?.id}`,
+        )
+    }
+  }
+  return faults
+}
+
+/** Of version 2 alone: rows of version 1 have no id to be told by. */
+function dueEvents({ scenario, mock }: World, span: PastSpan, sinceMs: number, source: string) {
+  const { version, v1UntilMs = 0 } = scenario.areas?.history ?? {}
+  const boundaryUs = version === 'v1' ? Infinity : v1UntilMs * 1000
+  return mock.history().filter(
+    ({ kind, atUs, visibleAt, defect }) =>
+      `history.${kind}` === source &&
+      atUs >= boundaryUs &&
+      // Their times have whole seconds.
+      inSpan({ ...span, toUs: span.toUs - 1e6 }, atUs) &&
+      visibleAt < sinceMs &&
+      defect === undefined,
+  )
+}
+
+async function judgeReplays(
+  world: World,
+  app: App,
+  marked: readonly Line[],
+  mayRepeat: number,
+): Promise<string[]> {
+  const taken = world.orders?.replays ?? []
+  const [told, ...others] = await app.replays.replays()
+  if (!told) {
+    const faults = marked.length > 0 ? ['splunk: marked lines of a replay that was never begun'] : []
+    return taken.length > 0 ? [...faults, 'the replay is forgotten'] : faults
+  }
+  if (told.endedAt === undefined || others.length > 0)
+    return [`a replay goes on for ever: ${JSON.stringify([told, ...others])}`]
+  const [span] = told.spans
+  if (!span) return []
+  const byId = new Map(world.mock.entries().map((entry) => [entry.id, entry]))
+  const seen = new Set(marked.map(({ id }) => id))
+  const strange = marked.filter(({ id, text }) => {
+    const entry = byId.get(id ?? '')
+    return !entry || !inSpan(span, entry.atUs) || onOneLine(entry.raw) !== text
+  })
+  const wanted = told.counts.gaps > 0 || isMisled(world) ? [] : due(world, span, told.runAt)
+  const missing = wanted.filter(({ id }) => !seen.has(id))
+  const repeats = marked.length - seen.size
+  return [
+    ...(strange.length > 0 ? [`splunk: ${strange.length} marked lines are none of the span`] : []),
+    ...(repeats > mayRepeat ? [`splunk: ${repeats} marked lines stand twice, at most ${mayRepeat} may`] : []),
+    ...(missing.length > 0
+      ? [`splunk: the replay lacks ${missing.length} of ${wanted.length} entries, such as ${missing[0]?.id}`]
+      : []),
+  ]
+}

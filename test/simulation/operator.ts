@@ -1,0 +1,55 @@
+// What the operator of some seeds does: has the past read again, for every sink and for one alone, and sees the daemon die over it.
+import type { App } from '../../src/app.ts'
+import { ConnectorError } from '../../src/model/errors.ts'
+import type { Backfill, PastSpan } from '../../src/model/past.ts'
+import type { ApiReplay } from '../../src/model/replays.ts'
+import { dice } from './random.ts'
+
+const SHARE = 0.15
+const HOUR_US = 3_600_000_000
+
+export interface OperatorScenario {
+  /** share of the trouble that is over when it acts; what ends is told for a day, and so until the seed is judged */
+  readonly after: number
+  readonly backfills: boolean
+  readonly replays: boolean
+  /** Of so many notes of its orders that land each life that follows hears, the one that takes them first. */
+  readonly fatalNotes: readonly number[]
+}
+
+/** Drawn apart, so that the rest of a seed means what it meant before. Undefined: nobody asks for anything. */
+export function operatorOf(seed: number): OperatorScenario | undefined {
+  const roll = dice(seed + 900_001)
+  if (!roll.chance(SHARE)) return undefined
+  const which = roll()
+  return {
+    after: 0.4 + roll() * 0.5,
+    backfills: which < 0.7,
+    replays: which >= 0.3,
+    fatalNotes: Array.from({ length: roll.pick([1, 2, 3, 4]) }, () => 1 + roll.below(roll.pick([3, 9]))),
+  }
+}
+
+/** What was asked for, and what the daemon said that it had taken. */
+export class Orders {
+  span: PastSpan = { fromUs: 0, toUs: 0 }
+  readonly backfills: Backfill[] = []
+  readonly replays: ApiReplay[] = []
+  readonly faults: string[] = []
+
+  /** All of the past up to an hour ago, what lies before the configured start too. Waits for nothing: the daemon may die over it. */
+  give(app: App, { backfills, replays }: OperatorScenario, firstMs: number, now: number): void {
+    this.span = { fromUs: firstMs * 1000 - HOUR_US, toUs: now * 1000 - HOUR_US }
+    const order = { sink: 'splunk', origin: { workspace: 'acme', source: 'audit' as const }, runAt: now }
+    if (backfills) this.#note(app.past.backfill({}, this.span), (begun) => this.backfills.push(...begun))
+    if (replays)
+      this.#note(app.replays.begin({ ...order, spans: [this.span] }), (begun) => this.replays.push(begun))
+  }
+
+  #note<T>(asked: Promise<T>, taken: (begun: T) => void): void {
+    asked.then(taken, (error: unknown) => {
+      // Refused, and so not begun: a disk or a journal that is full just then.
+      if (!(error instanceof ConnectorError)) this.faults.push(`an order failed: ${String(error)}`)
+    })
+  }
+}
