@@ -166,8 +166,8 @@ async function laterThan(step: RangeStep, afterUs: number): Promise<Found> {
   if (nextSecond(afterUs) >= reachUs(step)) {
     const found = await anchorAt(step, nextSecond(afterUs), 'backfill')
     const atUs = found.position?.at ?? found.unreadableUs
-    // The span's end is proven, if not the log's.
-    if (atUs !== undefined && atUs >= place.untilUs)
+    // The span's end is proven, if not the log's. What `search` left out of the last entry's own second it cannot prove.
+    if (atUs !== undefined && atUs >= place.untilUs && nextSecond(afterUs) < place.untilUs)
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined }
     if (found.position || found.unreadable) return found
   }

@@ -111,6 +111,31 @@ test.each(spans)('a first place that is not found by mistake is no end, %s', asy
   expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
 })
 
+test.each(spans)(
+  'a page that is empty by mistake in the last second of the span is no end, %s',
+  async (_name, span) => {
+    const at = openBench({
+      ...span,
+      wrap: mistaken((kind, nth) => (kind === 'page' && nth === 2 ? jsonReply('[]') : undefined)),
+    })
+    for (let i = 0; i < 1_500; i++) at.mock.add({ at: span.to - SECOND + Math.floor(i / 2), visibleAt: 0 })
+    at.mock.add({ at: span.to + MINUTE, visibleAt: 0 })
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+  },
+)
+
+test('an empty page is the end of the span where `search` shows that what follows is behind it', async () => {
+  const at = openBench({
+    ...young,
+    switches: { from: 'exclusive', page_cap: 29 },
+    wrap: mistaken((kind, nth) => (kind === 'page' && nth > 1 ? jsonReply('[]') : undefined)),
+  })
+  fill(at, young.from, 30)
+  const { ids, gaps } = await at.walk()
+  expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+})
+
 test('from where no page leads on, behind the reach of search, the walk goes on where search reaches, and tells the gap', async () => {
   const span = { from: START - 370 * DAY, to: START - 300 * DAY }
   let dead = ''
