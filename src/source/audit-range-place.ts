@@ -75,23 +75,37 @@ export function userOf(text: Cursor | undefined): string | undefined {
   return openPlace(text)?.fetches.user ?? undefined
 }
 
+/** What is known of the page under way, over its parts. */
+export interface PageUnderWay {
+  /** hashes of its entries */
+  readonly keys: Set<string>
+  /** it showed an entry newer than `sentUs`: the walk is back where it was, and only the keys tell apart what comes from here on */
+  isBack: boolean
+}
+
+export const freshPage = (): PageUnderWay => ({ keys: new Set(), isBack: false })
+
 /** The entries before the end, each once (by time and id, as the journal tells them apart): pages overlap where `from` is answered too, or a page is sent again. */
-export function within(entries: Entries, place: RangePlace, page: Set<string>): Entries {
+export function within(entries: Entries, place: RangePlace, page: PageUnderWay): Entries {
   const before = new Set(place.tail)
+  const sentUs = place.sentUs ?? -Infinity
   const kept: number[] = []
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
-    if (at >= place.untilUs || at < (place.sentUs ?? -Infinity)) continue
+    if (at >= place.untilUs) continue
+    if (at > sentUs) page.isBack = true
+    if (at < sentUs && !page.isBack) continue
     const key = hash('sha256', `${at} ${entries.id(i)}`, 'base64url').slice(0, KEY_LENGTH)
-    const known = before.has(key) || page.has(key)
-    page.add(key)
+    const known = before.has(key) || page.keys.has(key)
+    page.keys.add(key)
     if (!known) kept.push(i)
   }
   return kept.length === entries.count ? entries : entries.pick(kept)
 }
 
 /** After a whole page: what it held is known to the next one. A page that showed nothing new changes nothing. */
-export function noteTail(place: RangePlace, page: ReadonlySet<string>): void {
+export function notePage(place: RangePlace, { keys, isBack }: PageUnderWay): void {
   const before = new Set(place.tail)
-  if ([...page].some((key) => !before.has(key))) place.tail = [...page].slice(-TAIL_LENGTH)
+  if ([...keys].some((key) => !before.has(key))) place.tail = [...keys].slice(-TAIL_LENGTH)
+  if (isBack) place.sentUs = null
 }

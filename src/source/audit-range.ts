@@ -7,7 +7,7 @@ import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { SECOND_US } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
-import { closePlace, freshPlace, noteTail, openPlace, within } from './audit-range-place.ts'
+import { closePlace, freshPage, freshPlace, notePage, openPlace, within } from './audit-range-place.ts'
 import {
   checkEnd,
   CLOCKS_APART_MS,
@@ -62,13 +62,13 @@ export class AuditRange implements Source {
     const options: AuditOptions = { ...this.#options, ...dummies, start: { kind: 'time', atUs: fromUs } }
     const step: RangeStep = { options, cursor, headUs: 0, signal, place }
     const gapsBefore = place.gaps
-    const page = new Set<string>()
+    const page = freshPage()
     const finish = (part: Part): Part => {
       const entries = within(part.entries, place, page)
       // No finding: what happened back then was looked at by the live reader, or lies before its time.
       const own = { ...part, entries, findings: [] }
       if (part.cursor === undefined) return own
-      if (!part.fault) noteTail(place, page)
+      if (!part.fault) notePage(place, page)
       return { ...own, cursor: closePlace(place), gaps: place.gaps - gapsBefore }
     }
     const steps = place.done ? nothing(step) : choose(step)
@@ -136,8 +136,6 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
   }
   if (last) {
     place.newestUs = Math.max(place.newestUs, last.at)
-    // Back where it was: what comes from here on is told apart by the last page alone, as ever.
-    if (place.sentUs !== null && last.at > place.sentUs) place.sentUs = null
     const oursFrom = place.untilTold ? place.untilUs - SECOND_US : place.begunAtUs - CLOCKS_APART_MS * 1000
     const mayBeOurs = last.at >= oursFrom
     // A page that was narrowed and is full may have others' entries behind it.

@@ -54,6 +54,28 @@ test.each(
   },
 )
 
+test.each([
+  ['behind the reach of search', old, 300],
+  ['within the reach of search, five a millisecond', young, 0.2],
+] as const)(
+  'a place that is gone in the midst of short pages is found again, and nothing is sent twice, %s',
+  async (_name, span, apart) => {
+    let pages = 0
+    const wrap: NonNullable<Bench['wrap']> = (send) => (request, signal) => {
+      if (kindOf(request.url) !== 'page') return send(request, signal)
+      pages++
+      if (pages === 9) return Promise.resolve(gone())
+      const url = pages >= 3 && pages < 9 ? request.url.replace(/take=\d+/, 'take=10') : request.url
+      return send({ ...request, url }, signal)
+    }
+    const at = openBench({ ...span, wrap })
+    for (let i = 0; i < 4_500; i++) at.mock.add({ at: span.from + DAY + Math.floor(i * apart), visibleAt: 0 })
+    at.mock.add({ at: START - MINUTE, visibleAt: 0 })
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+  },
+)
+
 test('an older entry that the log shows out of order, past the place that was lost, is none that was sent', async () => {
   const id = '11111111-1111-4111-8111-111111111111'
   const strange = mistaken((kind, nth) => (kind === 'page' && nth === 3 ? gone() : undefined))
