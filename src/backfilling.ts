@@ -60,10 +60,13 @@ export class Backfills implements Past {
     const now = this.#options.clock.now()
     const until = { fromUs: span.fromUs, toUs: Math.min(span.toUs, now * 1000) }
     for (const { origin } of meant) this.#refuseOther(origin, until)
-    for (const { origin } of meant)
-      if (!this.#active(origin))
-        await this.#orders.begin(walkOf({ v: 1, origin, ...until, begunAt: now, counts: none }))
-    return this.list().filter(({ origin }) => meant.some((range) => isSameOrigin(range.origin, origin)))
+    const walks = meant.map(({ origin }) => {
+      return this.#active(origin) ?? walkOf<Order>({ v: 1, origin, ...until, begunAt: now, counts: none })
+    })
+    // All at once: no other command comes in between.
+    const open = this.#orders.open()
+    await Promise.all(walks.filter((walk) => !open.includes(walk)).map((walk) => this.#orders.begin(walk)))
+    return walks.map((walk) => toldOf(walk.order, walk))
   }
 
   async backfills() {

@@ -1,12 +1,14 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
 import { statusOf } from '../../../src/backfill-order.ts'
+import { Backfills } from '../../../src/backfilling.ts'
 import {
   fillPast,
   idsIn,
   isDone,
   openLateDesk,
   pastOf,
+  rangeOn,
   runUntil,
   SPAN,
   TODAY,
@@ -139,6 +141,34 @@ test('the same span is joined, another one is refused while the first is under w
   await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
     'No source that is switched on',
   )
+})
+
+test('what is begun of several sources is over one span, whatever another command begins meanwhile', async () => {
+  const desk = await openLateDesk({}, 10)
+  const usage = { workspace: 'acme', source: 'history.usage' } as const
+  const other = { fromUs: SPAN.fromUs, toUs: SPAN.fromUs + DAY * 1000 }
+  let second: Promise<string> | undefined
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (!second) {
+        const asked = past.backfill({ source: usage.source }, other)
+        second = asked.then(
+          () => 'begun',
+          (error: unknown) => String(error),
+        )
+        await second
+      }
+      await desk.journal.changeNotes(change)
+    },
+  })
+  const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: usage }]
+  const past = new Backfills({ ranges, journal, clock: desk.clock, random: () => 0.5 })
+  const begun = await past.backfill({}, SPAN)
+  expect(begun).toMatchObject([
+    { origin, ...SPAN },
+    { origin: usage, ...SPAN },
+  ])
+  expect(await second).toMatch(/acme history.usage over another span is under way/)
 })
 
 test('types that are not wanted are counted and not kept', async () => {
