@@ -16,6 +16,8 @@ import { randomDigits } from './model/random.ts'
 import type { Replays } from './model/replays.ts'
 import { openRooms } from './model/room.ts'
 import { secretsIn } from './model/secret.ts'
+import { isSameOrigin } from './model/source.ts'
+import type { Origin } from './model/source.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
@@ -101,7 +103,13 @@ export async function openApp(
   const past = { ranges, journal, clock, random: outside.random }
   const backfills = new Backfills(past)
   const sinks = config.sinks.map(({ name }) => name)
-  const replays = new ApiReplays({ ...past, sinks, readTo: (origin) => board.readTo(origin) })
+  const readTo = async (origin: Origin) => {
+    const { source } = readers.find((reader) => isSameOrigin(reader.source.origin, origin)) ?? {}
+    // Right after a start its loop may not have told yet where the process before it was.
+    if (board.readTo(origin) === undefined) source?.plan(await journal.cursor(origin))
+    return board.readTo(origin)
+  }
+  const replays = new ApiReplays({ ...past, sinks, readTo })
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
   return new Daemon({ ...parts, metrics, readings, readers, shippings, backfills, replays })

@@ -24,8 +24,8 @@ export interface ReplaysOptions {
   readonly journal: Journal
   readonly clock: Clock
   readonly random: Random
-  /** how far live reading is, µs; undefined: not told yet */
-  readonly readTo: (origin: Origin) => number | undefined
+  /** how far live reading is, µs; undefined: it has read nothing yet */
+  readonly readTo: (origin: Origin) => Promise<number | undefined>
   /** entries of answers under way that are remembered as sent; half a million unless told */
   readonly mostMarks?: number
 }
@@ -59,10 +59,20 @@ export class ApiReplays implements Replays {
     this.#assertKnown(order)
     const asked = JSON.stringify(order.spans)
     const stale = await this.#pageNotes(order)
+    const readTo = await this.#options.readTo(origin)
     const joined = underWay(this.list(), order)
     if (joined) return { ...joined, isJoined: true }
     const running = begun({
-      ...{ v: 1, sink, origin, asked, spans: this.#read(order), span: 0, runAt: order.runAt, counts: none },
+      ...{
+        v: 1,
+        sink,
+        origin,
+        asked,
+        spans: this.#read(order, readTo),
+        span: 0,
+        runAt: order.runAt,
+        counts: none,
+      },
     })
     running.isLoaded = true
     // What one before it left behind would hide entries from this one.
@@ -109,10 +119,9 @@ export class ApiReplays implements Replays {
   }
 
   /** As far as live reading is: what comes behind is new to every sink, and not this replay's. */
-  #read({ origin, spans }: ReplayOrder): PastSpan[] {
-    const { clock, readTo } = this.#options
-    const nowUs = clock.now() * 1000
-    const endUs = Math.min(nowUs, (readTo(origin) ?? nowUs) + 1)
+  #read({ spans }: ReplayOrder, readTo: number | undefined): PastSpan[] {
+    const nowUs = this.#options.clock.now() * 1000
+    const endUs = Math.min(nowUs, (readTo ?? nowUs) + 1)
     return spans
       .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, endUs) }))
       .filter(({ fromUs, toUs }) => fromUs < toUs)

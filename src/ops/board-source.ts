@@ -17,7 +17,7 @@ export interface BoardSource {
   readonly origin: Origin
   readonly watch: SourceWatch
   status(): SourceStatus
-  /** How far it is read by its own account, µs; before that is told: not behind where it last succeeded. Undefined: never was. */
+  /** How far it is read by its own account, µs; where that tells of no entry: when it had last read all there was, since a read that succeeds in the middle of a backlog tells nothing of what lies behind. Undefined: not told, or never all. */
   readTo(): number | undefined
   /** Brings the gauges that follow from the clock up to date. */
   refresh(): void
@@ -206,7 +206,7 @@ export function openBoardSource(
       const { state: now } = look()
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
-    readTo: () => memory.cursorUs || memory.lastSuccessAt * 1000 || undefined,
+    readTo: () => memory.cursorUs || memory.caughtUpAt * 1000 || undefined,
     status() {
       const { state, error } = look()
       return {

@@ -35,7 +35,7 @@ const ORDER = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 } as const
 
 function replaysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}): ApiReplays {
   const options = { sinks: ['archive'], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
-  return new ApiReplays({ ...options, ranges: [desk.range(more)], readTo: () => undefined })
+  return new ApiReplays({ ...options, ranges: [desk.range(more)], readTo: async () => undefined })
 }
 
 /** Begun and run to its end. */

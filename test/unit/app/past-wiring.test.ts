@@ -65,6 +65,17 @@ test('a replay ends where the daemon’s own live reading is', async () => {
   expect(Math.abs((spans[0]?.toUs ?? 0) - headUs)).toBeLessThanOrEqual(1_000)
 })
 
+test('before live reading has gone on after a restart, a replay ends where the one before was', async () => {
+  const { place, app: first } = await start()
+  const headUs = Math.max(...place.mock.entries().map(({ atUs }) => atUs))
+  await first.stop()
+  place.mock.add({ at: place.clock.now() })
+  app = await place.open(false)
+  const toUs = (place.clock.now() + DAY) * 1000
+  const { spans } = await begin(app, audit, { fromUs: headUs - 10_000_000, toUs })
+  expect(spans).toEqual([{ fromUs: headUs - 10_000_000, toUs: headUs + 1 }])
+})
+
 test('a backfill of the history notes which days it kept as which version, a replay keeps none', async () => {
   const { place, app: daemon } = await start(({ url }) => {
     if (!url.includes('/history/')) return undefined

@@ -13,7 +13,7 @@ export function replaysOf(
   { types = ['*'], journal = desk.journal, ...more }: Partial<ReplaysOptions> & { types?: string[] } = {},
 ): ApiReplays {
   const options = { ranges: [rangeOn(desk, types)], sinks: ['archive'], journal, clock: desk.clock }
-  return new ApiReplays({ ...options, random: () => 0.5, readTo: () => undefined, ...more })
+  return new ApiReplays({ ...options, random: () => 0.5, readTo: async () => undefined, ...more })
 }
 
 /** All of the past was read, delivered and dropped from the journal. */

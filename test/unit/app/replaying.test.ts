@@ -180,7 +180,7 @@ test('what the daemon never saw is sent, counted, and stays new to live reading'
 test('what live reading has not come to is not sent: it comes anyway', async () => {
   const desk = await openReadDesk({}, 1_000)
   const readTo = (TODAY - 2 * DAY) * 1000
-  const replays = replaysOf(desk, { readTo: () => readTo })
+  const replays = replaysOf(desk, { readTo: async () => readTo })
   await replays.begin(ORDER)
   await runUntil(desk, replays, isDone)
   expect((await desk.ids()).sort()).toEqual(idsIn(desk, { fromUs: SPAN.fromUs, toUs: readTo + 1 }))
@@ -190,7 +190,7 @@ test('the newest entry that live reading has read is sent', async () => {
   const desk = await openReadDesk({}, 1_000)
   const newest = inOrder(desk).at(500)
   const readTo = desk.mock.entries().find(({ id }) => id === newest)?.atUs
-  const replays = replaysOf(desk, { readTo: () => readTo })
+  const replays = replaysOf(desk, { readTo: async () => readTo })
   await replays.begin(ORDER)
   await runUntil(desk, replays, isDone)
   expect((await desk.ids()).at(-1)).toBe(newest)

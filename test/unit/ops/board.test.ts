@@ -175,13 +175,15 @@ describe('/status', () => {
     expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
   })
 
-  it('after a start live reading counts as far as it last succeeded, until it tells itself', () => {
+  it('after a start live reading counts as far as when it had last read all, and not as far as where it last succeeded, until it tells itself', () => {
     const origin = { workspace: 'acme', source: 'audit' } as const
     const { board, source } = openHouse()
     expect(board.readTo(origin)).toBeUndefined()
     expect(board.readTo({ ...origin, source: 'history.usage' })).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: 0, gapAt: 0 })
-    expect(board.readTo(origin)).toBe(startAt * 1000)
+    expect(board.readTo(origin)).toBeUndefined()
+    source.recalled({ readAt: startAt, caughtUpAt: startAt - 5_000, gapAt: 0 })
+    expect(board.readTo(origin)).toBe((startAt - 5_000) * 1000)
     source.cursor(startAt * 1000 + 123_456)
     source.success()
     expect(board.readTo(origin)).toBe(startAt * 1000 + 123_456)
