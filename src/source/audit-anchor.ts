@@ -6,7 +6,7 @@ import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, horizonUs, lastPart } from './audit-step.ts'
+import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 import { splitterOptions } from './audit-walk.ts'
 import { BodySample } from './body-sample.ts'
@@ -146,12 +146,9 @@ export async function* anchor(step: Step): Steps {
       yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
       return
     }
-    // Nothing there yet. Of `latest`, whatever comes from now on is new.
-    if (latest) cursor.startUs = Math.floor((found.serverAt ?? now) / 1000) * 1_000_000
-    cursor.dueAt = now + currentPace(step).intervalMs
-    cursor.caughtUp = true
-    options.watch.caughtUp()
-    yield lastPart(step, undefined)
+    yield awaitFirst(step, latest, found)
+  } else if (isAhead(step, found)) {
+    yield awaitFirst(step, latest, found)
   } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
     // Readable, but perhaps not the first that is.
     yield lastPart(step, undefined)
@@ -167,6 +164,17 @@ export async function* anchor(step: Step): Steps {
       group && { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) },
     )
   }
+}
+
+/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new. */
+function awaitFirst(step: Step, latest: boolean, { group, serverAt }: Found): Part {
+  const { cursor, options } = step
+  const now = options.clock.now()
+  if (latest) cursor.startUs = Math.floor((serverAt ?? now) / 1000) * 1_000_000
+  cursor.dueAt = now + currentPace(step).intervalMs
+  cursor.caughtUp = true
+  options.watch.caughtUp()
+  return lastPart(step, latest ? undefined : group)
 }
 
 /** Whether there is an entry all the same where none was found. */

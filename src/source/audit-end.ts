@@ -6,7 +6,7 @@ import type { Drain } from './audit-cursor.ts'
 import { SECOND_US } from './audit-probe.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, lastPart } from './audit-step.ts'
+import { horizonUs, isAhead, lastPart } from './audit-step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
 const EMPTY_ANSWERS = 3
@@ -77,17 +77,18 @@ export async function* endByTime(step: Step, drain: Drain, fromUs: number): Step
   yield lastPart(step, undefined, { gaps: 1 })
 }
 
-/** What it tells is known from now on. */
+/** What it tells is known from now on. Dated in the future, it hides what is the newest of now, and is no witness. */
 async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  if (isAhead(step, found)) return { ...found, position: undefined }
   if (found.position)
     cursor.latestUs = Math.max(cursor.latestUs, Math.min(found.position.at, horizonUs(step)))
   return found
 }
 
-function isLater({ cursor }: Step, { position, unreadableUs }: Found): boolean {
-  return (position?.at ?? unreadableUs ?? 0) > cursor.headUs
+function isLater(step: Step, found: Found): boolean {
+  return (found.position?.at ?? found.unreadableUs ?? 0) > step.cursor.headUs && !isAhead(step, found)
 }
 
 const unreadable = () =>

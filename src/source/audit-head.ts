@@ -17,6 +17,8 @@ import { MAX_TAKE } from './tiers.ts'
 const FADING = 0.98
 /** After so many pages a drain counts as long. */
 const LOOK_AHEAD_PAGES = 3
+/** So many entries dated in the future may be somebody's mistake, however small this server's pages are. */
+const MOST_AHEAD = 10
 /** A page that does not advance is asked for so often before the drain gives up until the next poll. */
 const STUCK_PAGES = 3
 
@@ -127,9 +129,10 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   }
   // A page that was narrowed is full with what it was asked for.
   const full = view.count >= Math.min(take, cursor.largestPage)
-  if (!view.last && view.lastOfAll) {
+  if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
-    if (full || view.count >= take) {
+    const ahead = view.count - (view.last ? 1 : 0)
+    if (ahead >= Math.min(take, Math.max(cursor.largestPage, MOST_AHEAD))) {
       view.last = view.lastOfAll
       view.passedHead = true
     } else {
@@ -168,8 +171,14 @@ function passMalformed(step: Step, drain: Drain, full: boolean): void {
 }
 
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
-function isEmpty({ from }: Drain, view: PageView, head: Position | null): boolean {
-  return view.count === 0 || (view.passedHead && view.beyond === 0 && from.id === head?.id)
+function isEmpty(drain: Drain, view: PageView, head: Position | null): boolean {
+  if (view.count === 0) return true
+  return view.passedHead && view.beyond === 0 && drain.from.id === head?.id && !isAheadAlone(drain, view)
+}
+
+/** Nothing but what is dated in the future, beside `from` itself where that is included. */
+function isAheadAlone({ from }: Drain, { last, lastOfAll }: PageView): boolean {
+  return lastOfAll !== null && lastOfAll.id !== from.id && (last === null || last.id === from.id)
 }
 
 /**

@@ -1,5 +1,6 @@
 // Ways on for a head that is stuck: held against `latest`, found again by time, past an entry that cannot be read (law 6).
 import { ConnectorError } from '../model/errors.ts'
+import type { Part } from '../model/source.ts'
 import { anchorAt, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
@@ -7,14 +8,16 @@ import type { PageView } from './audit-page.ts'
 import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
 import { endByTime } from './audit-end.ts'
-import { giveUp } from './audit-rest.ts'
+import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, lastPart } from './audit-step.ts'
+import { horizonUs, isAhead, lastPart } from './audit-step.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* lookAhead(step: Step, drain: Drain): Steps {
-  const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  if (position) step.cursor.latestUs = Math.max(step.cursor.latestUs, Math.min(position.at, horizonUs(step)))
+  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  const { position } = found
+  if (position && !isAhead(step, found))
+    step.cursor.latestUs = Math.max(step.cursor.latestUs, Math.min(position.at, horizonUs(step)))
   drain.pages++
   yield lastPart(step, undefined)
 }
@@ -40,10 +43,20 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     yield* endByTime(step, drain, cursor.headUs + 1)
     return
   }
+  if (isAhead(step, found)) {
+    yield restBefore(step, drain, found)
+    return
+  }
   drain.reanchored = true
   if (found.position) stepOver(step, drain, found.position)
   else passByTime(step, drain)
   yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
+}
+
+/** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
+function restBefore(step: Step, drain: Drain, { group }: Found): Part {
+  rest(step, drain)
+  return lastPart(step, group)
 }
 
 /** Goes on at an entry found by time; the head stays where it is until something newer is read. */
@@ -87,6 +100,8 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
     yield* passFurther(step, drain, probe, found)
   } else if (!found.position) {
     yield* endByTime(step, drain, probe.atUs)
+  } else if (isAhead(step, found)) {
+    yield restBefore(step, drain, found)
   } else {
     drain.probe = readableAt(probe) ?? null
     if (!drain.probe) stepOver(step, drain, found.position)

@@ -3,7 +3,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Part } from '../model/source.ts'
 import { DAY_MS } from '../model/time.ts'
-import type { AuditCursor } from './audit-cursor.ts'
+import type { AuditCursor, Position } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
@@ -42,6 +42,17 @@ const UNTOLD_FUTURE_MS = DAY_MS
 export function horizonUs({ options }: Pick<Step, 'options'>, serverAt?: number): number {
   const now = options.clock.now()
   return 1000 * (serverAt === undefined ? now + UNTOLD_FUTURE_MS : Math.max(now, serverAt) + FUTURE_MS)
+}
+
+/**
+ * Dated in the future by the server's own clock: it is shipped, but no place to go on from, since what comes now is dated
+ * before it. Where the server does not tell its clock, it may be ours that is wrong.
+ */
+export function isAhead(
+  step: Pick<Step, 'options'>,
+  { position, serverAt }: { position: Position | undefined; serverAt: number | undefined },
+): boolean {
+  return position !== undefined && serverAt !== undefined && position.at > horizonUs(step, serverAt)
 }
 
 /** How a step hands a part out and learns what became of it. */

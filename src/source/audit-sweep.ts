@@ -38,7 +38,9 @@ function startOf({ options, cursor }: Step): number {
   const full = sweep.fullDueAt <= now || cursor.lateUs === 0
   const lateMs = cursor.lateUs / 1000
   if (full) sweep.fullDueAt = now + Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS)
-  sweep.quickDueAt = now + Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
+  // No later than `sweepDueAt` believes: what is further off counts as a clock set back, and would be due at once for ever.
+  const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
+  sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   const spanMs = full ? options.sweepMs : Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
   sweep.untilUs = cursor.headUs
   return Math.max(now * 1000 - spanMs * 1000, cursor.startUs ?? 0)

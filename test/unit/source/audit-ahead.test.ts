@@ -1,0 +1,113 @@
+// Entries dated in the future by mistake: they are shipped, and keep nothing else from being read (laws 6 and 7).
+import { expect, test } from 'vitest'
+import { HOUR, MINUTE, START, openDesk } from './desk.ts'
+import type { Desk } from './desk.ts'
+
+const AHEAD = START + 5 * HOUR
+
+/** Entries come now and then, and each is read before the next: how many were not. */
+async function unreadOf(desk: Desk, entries = 10): Promise<number> {
+  const fresh: string[] = []
+  for (let i = 0; i < entries; i++) {
+    fresh.push(desk.mock.add({ at: desk.clock.now(), visibleAt: 0 }).id)
+    await desk.live(desk.clock.now() + 6 * MINUTE)
+  }
+  const met = new Set(await desk.ids())
+  return fresh.filter((id) => !met.has(id)).length
+}
+
+const manners = (['exclusive', 'inclusive'] as const).flatMap((from) =>
+  [0, 48 * HOUR].map((sweepMs) => ({ from, sweepMs })),
+)
+
+test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, count }))))(
+  'live reading goes on before $count entries dated in the future (from $from, sweep $sweepMs)',
+  async ({ from, sweepMs, count }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches: { from } })
+    desk.add(2)
+    await desk.live(START + MINUTE)
+    const ahead = Array.from({ length: count }, (_, i) => desk.mock.add({ at: AHEAD + i, visibleAt: 0 }).id)
+    await desk.live(START + 20 * MINUTE)
+    expect(desk.state().caughtUp).toBe(true)
+    expect(await unreadOf(desk)).toBe(0)
+    expect(await desk.ids()).toEqual(expect.arrayContaining(ahead))
+    expect(desk.watch.gaps).toBe(0)
+    expect(desk.state().headUs).toBeLessThanOrEqual(desk.clock.now() * 1000)
+  },
+)
+
+test.each(manners)(
+  'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $sweepMs)',
+  async ({ from, sweepMs }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches: { from } })
+    const known = desk.add(5)
+    await desk.live(START + MINUTE)
+    desk.mock.purge(known)
+    const ahead = desk.mock.add({ at: AHEAD, visibleAt: 0 }).id
+    await desk.live(START + 20 * MINUTE)
+    expect(await desk.ids()).toContain(ahead)
+    expect(await unreadOf(desk)).toBe(0)
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test.each(manners)(
+  'behind an entry that stays unreadable, what is dated in the future is no place to go on from (from $from, sweep $sweepMs)',
+  async ({ from, sweepMs }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches: { from } })
+    desk.add(5)
+    await desk.live(START + MINUTE)
+    desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0, defect: 'poison' })
+    const ahead = desk.mock.add({ at: AHEAD, visibleAt: 0 }).id
+    await desk.live(START + 20 * MINUTE)
+    expect(await desk.ids()).toContain(ahead)
+    expect(await unreadOf(desk)).toBe(0)
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test.each(manners)(
+  'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $sweepMs)',
+  async ({ from, sweepMs }) => {
+    const start = { kind: 'latest' } as const
+    const desk = await openDesk({ source: { sweepMs, start }, switches: { from } })
+    const before = desk.add(5, START - MINUTE)
+    desk.mock.add({ at: AHEAD, visibleAt: 0 })
+    await desk.live(START + MINUTE)
+    expect(desk.state().caughtUp).toBe(true)
+    expect(await unreadOf(desk)).toBe(0)
+    expect(await desk.ids()).not.toEqual(expect.arrayContaining(before))
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test('a log that begins with what is dated in the future is read when something comes', async () => {
+  const desk = await openDesk()
+  const ahead = desk.mock.add({ at: AHEAD, visibleAt: 0 }).id
+  await desk.live(START + MINUTE)
+  expect(await desk.ids()).toEqual([ahead])
+  expect(await unreadOf(desk)).toBe(0)
+})
+
+test('a `latest` that is dated in the future does not hide a cursor that is dead by silence', async () => {
+  const desk = await openDesk({ switches: { gone: 'empty' } })
+  const known = desk.add(5)
+  await desk.live(START + MINUTE)
+  desk.mock.purge(known)
+  const fresh = desk.add(3)
+  desk.mock.add({ at: AHEAD, visibleAt: 0 })
+  await desk.live(START + 20 * MINUTE)
+  expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
+})
+
+test('an entry found many times the swept span behind the head makes no storm of sweeps', async () => {
+  // Without the server's clock, what is dated hours ahead leads the way, and all else is late by them.
+  const desk = await openDesk({ source: { sweepMs: HOUR }, switches: { date_header: 'off' } })
+  desk.add(5)
+  await desk.live(START + MINUTE)
+  desk.mock.add({ at: START + 20 * HOUR, visibleAt: 0 })
+  await unreadOf(desk)
+  desk.asked()
+  await desk.live(desk.clock.now() + HOUR)
+  expect(desk.asked().length).toBeLessThan(60)
+})
