@@ -4,7 +4,7 @@
 const ALL_BYTES = 32 * 1024 * 1024
 /** Of these, what readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
 const READING_BYTES = 24 * 1024 * 1024
-/** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting. */
+/** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting, and who waits for room keeps none waiting either. */
 const PAST_BYTES = 12 * 1024 * 1024
 
 interface Waiter {
@@ -12,17 +12,25 @@ interface Waiter {
   enter(): void
 }
 
-/** First come, first served, so that a large holder is not starved by small ones. A part of a room bounds one kind of holder: the rest is left to the others. */
+/** Whom one that waits lets past. */
+type Rank = 'in_turn' | 'behind'
+
+/**
+ * First come, first served, so that a large holder is not starved by small ones; only who waits behind gets in when nobody
+ * else waits. A part of a room bounds one kind of holder: the rest is left to the others.
+ */
 export class Room {
   readonly #capacityBytes: number
   readonly #around: Room | undefined
+  readonly #rank: Rank
   #heldBytes = 0
-  readonly #waiting: Waiter[] = []
+  readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
-  /** `around`: what is held here is held there too. */
-  constructor(capacityBytes: number, around?: Room) {
+  /** `around`: what is held here is held there too. `rank`: of all who enter here, there too. */
+  constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn') {
     this.#capacityBytes = capacityBytes
     this.#around = around
+    this.#rank = rank
   }
 
   get heldBytes(): number {
@@ -34,16 +42,15 @@ export class Room {
   }
 
   /** Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts. */
-  async enter(bytes: number, signal: AbortSignal): Promise<() => void> {
+  async enter(bytes: number, signal: AbortSignal, rank = this.#rank): Promise<() => void> {
     signal.throwIfAborted()
     const wanted = Math.min(bytes, this.#capacityBytes)
-    if (this.#waiting.length > 0 || this.#heldBytes + wanted > this.#capacityBytes)
-      await this.#turn(wanted, signal)
-    else this.#heldBytes += wanted
+    if (this.#isFree(wanted, rank)) this.#heldBytes += wanted
+    else await this.#turn(wanted, signal, rank)
     const leave = this.#wayOut(wanted)
     if (!this.#around) return leave
     try {
-      return both(await this.#around.enter(wanted, signal), leave)
+      return both(await this.#around.enter(wanted, signal, rank), leave)
     } catch (error) {
       leave()
       throw error
@@ -51,14 +58,21 @@ export class Room {
   }
 
   /** The way out, or undefined where there is no room right now: for what can do without. */
-  tryEnter(bytes: number): (() => void) | undefined {
+  tryEnter(bytes: number, rank = this.#rank): (() => void) | undefined {
     const wanted = Math.min(bytes, this.#capacityBytes)
-    if (this.#waiting.length > 0 || this.#heldBytes + wanted > this.#capacityBytes) return undefined
-    const leaveAround = this.#around?.tryEnter(wanted)
+    if (!this.#isFree(wanted, rank)) return undefined
+    const leaveAround = this.#around?.tryEnter(wanted, rank)
     if (this.#around && !leaveAround) return undefined
     this.#heldBytes += wanted
     const leave = this.#wayOut(wanted)
     return leaveAround ? both(leaveAround, leave) : leave
+  }
+
+  /** Right now, past nobody whose turn comes before. */
+  #isFree(bytes: number, rank: Rank): boolean {
+    const { in_turn: inTurn, behind } = this.#waiting
+    const isTurn = inTurn.length === 0 && (rank === 'in_turn' || behind.length === 0)
+    return isTurn && this.#heldBytes + bytes <= this.#capacityBytes
   }
 
   #wayOut(bytes: number): () => void {
@@ -71,10 +85,11 @@ export class Room {
     }
   }
 
-  #turn(bytes: number, signal: AbortSignal): Promise<void> {
+  #turn(bytes: number, signal: AbortSignal, rank: Rank): Promise<void> {
+    const waiting = this.#waiting[rank]
     return new Promise((resolve, reject) => {
       const leave = () => {
-        this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
+        waiting.splice(waiting.indexOf(waiter), 1)
         reject(signal.reason as Error)
         this.#admit()
       }
@@ -86,15 +101,18 @@ export class Room {
         },
       }
       signal.addEventListener('abort', leave, { once: true })
-      this.#waiting.push(waiter)
+      waiting.push(waiter)
     })
   }
 
   #admit(): void {
-    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
-      if (this.#heldBytes + next.bytes > this.#capacityBytes) return
+    const { in_turn: inTurn, behind } = this.#waiting
+    for (;;) {
+      const waiting = inTurn.length > 0 ? inTurn : behind
+      const [next] = waiting
+      if (!next || this.#heldBytes + next.bytes > this.#capacityBytes) return
       this.#heldBytes += next.bytes
-      this.#waiting.shift()
+      waiting.shift()
       next.enter()
     }
   }
@@ -104,7 +122,7 @@ export class Room {
 export function openRooms(): { readonly all: Room; readonly reading: Room; readonly past: Room } {
   const all = new Room(ALL_BYTES)
   const readers = { reading: new Room(READING_BYTES, all) }
-  return { all, ...readers, past: new Room(PAST_BYTES, readers.reading) }
+  return { all, ...readers, past: new Room(PAST_BYTES, readers.reading, 'behind') }
 }
 
 const both = (one: () => void, other: () => void) => () => {

@@ -116,6 +116,41 @@ it('what reads the past holds half of the readers’ room at most, and waits wit
   expect([reading.tryEnter(1), all.heldBytes]).toEqual([undefined, 24 * 2 ** 20])
 })
 
+it('what reads the past waits behind all others: a live reader that fits is in at once, and one that does not comes first', async () => {
+  const { all, reading, past } = openRooms()
+  const mib = 2 ** 20
+  const order: string[] = []
+  const leave = await reading.enter(18 * mib, never)
+  const old = past.enter(8 * mib, never).then((way) => (order.push('past'), way))
+  await settled()
+  const small = await reading.enter(4 * mib, never)
+  const large = reading.enter(20 * mib, never).then((way) => (order.push('live'), way))
+  await settled()
+  expect([reading.tryEnter(1), past.tryEnter(1), all.heldBytes]).toEqual([undefined, undefined, 22 * mib])
+  small()
+  leave()
+  ;(await large)()
+  ;(await old)()
+  expect(order).toEqual(['live', 'past'])
+  expect([all.heldBytes, reading.heldBytes, past.heldBytes]).toEqual([0, 0, 0])
+})
+
+it('what reads the past keeps neither a live reader nor a sink waiting where sinks have filled the room of all', async () => {
+  const { all, reading, past } = openRooms()
+  const mib = 2 ** 20
+  await all.enter(27 * mib, never)
+  const leaving = new AbortController()
+  const old = past.enter(8 * mib, leaving.signal)
+  await settled()
+  const leave = await reading.enter(4 * mib, never)
+  expect([all.tryEnter(2 * mib), all.heldBytes]).toEqual([undefined, 31 * mib])
+  expect(all.tryEnter(mib)).toBeDefined()
+  leaving.abort()
+  await expect(old).rejects.toThrow()
+  leave()
+  expect([all.heldBytes, reading.heldBytes, past.heldBytes]).toEqual([28 * mib, 0, 0])
+})
+
 it('whatever comes and goes, no more is held than there is, and in the end nothing', async () => {
   await fc.assert(
     fc.asyncProperty(
@@ -129,7 +164,7 @@ it('whatever comes and goes, no more is held than there is, and in the end nothi
       ),
       async (visits) => {
         const room = new Room(20)
-        const part = new Room(12, room)
+        const part = new Room(12, room, 'behind')
         await Promise.all(
           visits.map(async ({ bytes, turns, gone, inPart }) => {
             const leaving = new AbortController()
