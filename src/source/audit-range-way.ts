@@ -61,13 +61,14 @@ export async function* findPlace(step: RangeStep): Steps {
   yield lastPart(step, place.walk ? found.group : undefined)
 }
 
-/** There is nothing at this time or later, unless `latest` tells of it: then it is asked for again, and at last told as a gap. */
+/** There is nothing at this time or later, unless `latest` speaks against it: then it is asked for again, and at last told as a gap. */
 async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   const { place } = step
-  const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'backfill')
-  const isContradicted = position !== undefined && position.at >= atUs
+  const { position, unreadable } = await readEntry(step, '/api/v1/logs/audit/latest', 'backfill')
+  // A log of which something was read is not empty: a `latest` that shows nothing is no witness for the end.
+  const isContradicted = position ? position.at >= atUs : unreadable || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
-    const message = 'The API finds no entry by time although `latest` tells of one'
+    const message = 'The API finds no entry by time, and `latest` does not agree'
     return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
   }
   if (isContradicted) place.gaps++
@@ -145,13 +146,18 @@ export function endOrDoubt(place: RangePlace, walk: Walk): void {
 export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
   const { place } = step
   const afterUs = Math.max(walk.from.at, place.newestUs)
-  const { position, unreadable, unreadableUs } = await laterThan(step, afterUs)
+  const { position, unreadable, unreadableUs, isPastSpan } = await laterThan(step, afterUs)
   const atUs = position ? position.at : unreadableUs
-  if (unreadable && atUs === undefined && ++place.tries < TRIES) {
-    const message = 'The API answered an entry that cannot be read where the end of the log was to be proven'
+  // Entries were read, so `latest` can show nothing but by mistake.
+  const isUnproven = atUs === undefined && !isPastSpan
+  if (isUnproven && ++place.tries < TRIES) {
+    const shown = unreadable ? 'an entry that cannot be read' : 'with no entry'
+    const message = `The API answered ${shown} where the end of the log was to be proven`
     yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
     return
   }
+  // Nor does `search` reach so far back.
+  if (isUnproven && !unreadable && nextSecond(afterUs) < reachUs(step)) place.gaps++
   place.tries = 0
   place.checking = false
   const isLater = atUs === undefined ? unreadable : atUs > afterUs
@@ -161,14 +167,14 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
 }
 
 /** Behind the reach of `search`, and where that finds nothing, `latest` is the witness: pages lead on to the log's end, not the span's. */
-async function laterThan(step: RangeStep, afterUs: number): Promise<Found> {
+async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { isPastSpan?: boolean }> {
   const { place } = step
   if (nextSecond(afterUs) >= reachUs(step)) {
     const found = await anchorAt(step, nextSecond(afterUs), 'backfill')
     const atUs = found.position?.at ?? found.unreadableUs
     // The span's end is proven, if not the log's. What `search` left out of the last entry's own second it cannot prove.
     if (atUs !== undefined && atUs >= place.untilUs && nextSecond(afterUs) < place.untilUs)
-      return { ...found, position: undefined, unreadable: false, unreadableUs: undefined }
+      return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
     if (found.position || found.unreadable) return found
   }
   return readEntry(step, '/api/v1/logs/audit/latest', 'backfill')

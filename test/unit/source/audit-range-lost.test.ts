@@ -121,6 +121,101 @@ test.each(spans)(
   },
 )
 
+const mute = [
+  ['is null', () => jsonReply('null')],
+  ['is an empty object', () => jsonReply('{}')],
+  ['is a 404', () => gone()],
+  ['breaks off', () => jsonReply('{"log":{"id":"abc","timest')],
+] as const
+
+test.each(spans.flatMap((span) => mute.map(([name, answer]) => [name, span[0], span[1], answer] as const)))(
+  'an empty page is no end where `latest` %s, and `search` finds nothing, by mistake each, %s',
+  async (_name, _span, span, latest) => {
+    const at = openBench({
+      ...span,
+      wrap: mistaken((kind, nth) => {
+        if (kind === 'page' && nth === 3) return jsonReply('[]')
+        if (kind === 'search' && nth === 2) return jsonReply('{}')
+        return kind === 'latest' && nth === 1 ? latest() : undefined
+      }),
+    })
+    fill(at, span.from, 4_500)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+  },
+)
+
+test.each(mute.slice(0, 3))(
+  'where `latest` %s for ever the end of a span that `search` reaches is its end, and of an older one it is told as a possible gap',
+  async (_name, latest) => {
+    for (const [span, told] of [
+      [young, 0],
+      [old, 1],
+    ] as const) {
+      const at = openBench({ ...span, wrap: mistaken((kind) => (kind === 'latest' ? latest() : undefined)) })
+      for (let i = 0; i < 30; i++) at.mock.add({ at: span.from + DAY + i * 300, visibleAt: 0 })
+      const { ids, gaps } = await at.walk()
+      expect({ ...compared(ids, at.expected()), gaps }).toEqual({ ...whole, gaps: told })
+    }
+  },
+)
+
+test.each(spans)(
+  'a place that was lost and is not found by mistake is no end where `latest` shows nothing, %s',
+  async (_name, span) => {
+    let lost = false
+    const at = openBench({
+      ...span,
+      wrap: (send) => {
+        const asked = { place: 0, latest: 0 }
+        return (request, signal) => {
+          const kind = kindOf(request.url)
+          if (kind === 'page' && !lost && at.read.ids.length > 1_500) {
+            lost = true
+            return Promise.resolve(gone())
+          }
+          if (lost && ['search', 'earliest'].includes(kind) && ++asked.place === 1)
+            return Promise.resolve(jsonReply('{}'))
+          if (lost && kind === 'latest' && ++asked.latest === 1) return Promise.resolve(jsonReply('{}'))
+          return send(request, signal)
+        }
+      },
+    })
+    fill(at, span.from, 4_500)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+    expect(lost).toBe(true)
+  },
+)
+
+test.each(spans)(
+  'a first place that is not found by mistake is no end where `latest` breaks off, %s',
+  async (_name, span) => {
+    const at = openBench({
+      ...span,
+      wrap: mistaken((kind, nth) => {
+        if (['search', 'earliest'].includes(kind) && nth === 1) return jsonReply('{}')
+        return kind === 'latest' && nth === 1 ? jsonReply('{"log":{"id":"abc","timest') : undefined
+      }),
+    })
+    fill(at, span.from, 30)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual(whole)
+  },
+)
+
+test.each(spans)(
+  'a place that is never found although `latest` tells of more is a possible gap, %s',
+  async (_name, span) => {
+    const at = openBench({
+      ...span,
+      wrap: mistaken((kind) => (['search', 'earliest'].includes(kind) ? jsonReply('{}') : undefined)),
+    })
+    fill(at, span.from, 30)
+    expect(await at.walk()).toMatchObject({ ids: [], gaps: 1 })
+  },
+)
+
 test.each(spans)('a first place that is not found by mistake is no end, %s', async (_name, span) => {
   const at = openBench({
     ...span,
