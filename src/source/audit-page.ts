@@ -14,6 +14,8 @@ export interface PageView {
   /** the last entry, however it is dated */
   lastOfAll: Position | null
   newestUs: number
+  /** Infinity: no entry but in the future */
+  oldestUs: number
   /** the page holds the head, or goes past it */
   passedHead: boolean
   /** entries behind the head: what a poll is for */
@@ -35,6 +37,7 @@ export function freshView(passedHead: boolean): PageView {
     last: null,
     lastOfAll: null,
     newestUs: 0,
+    oldestUs: Infinity,
     passedHead,
     beyond: 0,
     own: 0,
@@ -71,6 +74,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
     if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
     if (at > horizonUs) continue
     if (at > view.newestUs) view.newestUs = at
+    if (at < view.oldestUs) view.oldestUs = at
     lastIndex = i
     if (lost !== null && at >= lost.at) {
       if (at === lost.at && entries.id(i) === lost.id) view.metLost = true

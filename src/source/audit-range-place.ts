@@ -36,6 +36,8 @@ export interface RangePlace {
   /** an empty page is being held against `search`; was held, and there is something later */
   checking: boolean
   doubted: boolean
+  /** the last page lay behind the span with all that it held */
+  overshot: boolean
   /** hashes of the last page's entries: the next one may repeat them */
   tail: string[]
   /** places at which entries may have been left out */
@@ -49,7 +51,7 @@ const TAIL_LENGTH = 1_600
 const KEY_LENGTH = 22
 
 /** Places of an earlier build lack these. */
-const wayBack = { deadTries: 0, sentUs: null, rewinds: 0, rewoundUs: -1 } as const
+const wayBack = { deadTries: 0, sentUs: null, rewinds: 0, rewoundUs: -1, overshot: false } as const
 
 export function freshPlace(fromUs: number, untilUs: number, now: number): RangePlace {
   return {

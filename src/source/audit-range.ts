@@ -129,6 +129,13 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
     return {}
   }
   place.doubted = false
+  // A server that answers with somebody else's page: only the same again is the end of the span.
+  const overshoots = last !== null && view.oldestUs >= place.untilUs
+  if (overshoots && !place.overshot) {
+    place.overshot = true
+    return {}
+  }
+  place.overshot = overshoots
   if (isStuck(walk, view)) {
     const fault = new ConnectorError('bad_reply', 'A page does not advance: it ends where an earlier one did')
     if (walk.stuckPages >= STUCK_PAGES) passFrom(place, walk)

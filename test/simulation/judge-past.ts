@@ -30,7 +30,7 @@ export async function judgePast(
   ]
 }
 
-/** A page of the live reader in the place of the walk's own, all of it behind the span, is taken for the span's end. */
+/** A page of the live reader in the place of the walk's own, further on within the span, cannot be told from it: what it skips is not read. */
 const isMisled = ({ scenario }: World) => (scenario.faults.repeated_page ?? 0) !== 0
 
 const inSpan = ({ fromUs, toUs }: PastSpan, atUs: number) => atUs >= fromUs && atUs < toUs

@@ -86,6 +86,26 @@ test('malformed elements are told apart, each once', async () => {
   expect(new Set(ids).size).toBe(ids.length)
 })
 
+test.each([2, 3])(
+  'page %d is another reader’s, wholly behind the span: that is no end of it',
+  async (nth) => {
+    let pages = 0
+    const others: string[] = []
+    const at = openBench({
+      ...{ from: START - 3 * DAY, to: START - DAY },
+      wrap: (send) => (request, signal) => {
+        const isOthers = request.url.includes('from=') && ++pages === nth
+        const url = isOthers ? request.url.replace(/from=[^&]*/, `from=${others[0]}`) : request.url
+        return send({ ...request, url }, signal)
+      },
+    })
+    for (let i = 0; i < 3_500; i++) at.mock.add({ at: START - 3 * DAY + i * 40 * SECOND, visibleAt: 0 })
+    for (let i = 0; i < 20; i++) others.push(at.mock.add({ at: START - (20 - i) * MINUTE, visibleAt: 0 }).id)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  },
+)
+
 test('a walk goes on where it stood: its place is all that it needs', async () => {
   const at = openBench()
   spread(at, 3_000, DAY)
