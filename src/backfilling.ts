@@ -71,7 +71,7 @@ export class Backfills implements Past {
 
   async backfills() {
     await this.#orders.load()
-    return this.list()
+    return this.#orders.toldToFollowers().map((walk) => toldOf(walk.order, walk))
   }
 
   async cancelBackfill(choice: PastChoice): Promise<number> {

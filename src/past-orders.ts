@@ -7,6 +7,8 @@ import type { Walking } from './ranges.ts'
 
 /** One that ended is told so long. */
 const TOLD_MS = DAY_MS
+/** And so long beside the next one in its place: who follows one looks every second, and for half a minute without an answer. */
+const REPLACED_MS = 60_000
 const MOST_NOTES = 10_000
 
 /** An order and how its walk is. */
@@ -38,6 +40,8 @@ export interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
 export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   readonly #options: PastOrdersOptions<Order, One>
   readonly #running = new Map<string, One>()
+  /** ended, and others are in their places */
+  #replaced: One[] = []
   #loaded: Promise<void> | undefined
   #wake: (() => void)[] = []
 
@@ -61,6 +65,14 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
     const now = this.#options.clock.now()
     return [...this.#running.values()].filter(({ order }) => now - (order.endedAt ?? now) <= TOLD_MS)
   }
+
+  /** Those, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
+  toldToFollowers(): readonly One[] {
+    this.#replaced = this.#replaced.filter(this.#isFresh)
+    return [...this.#replaced, ...this.told()]
+  }
+
+  readonly #isFresh = ({ order: { endedAt = 0 } }: One) => this.#options.clock.now() - endedAt <= REPLACED_MS
 
   /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
   async next(
@@ -92,6 +104,8 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
       }
       throw error
     }
+    if (before?.order.endedAt !== undefined)
+      this.#replaced = [...this.#replaced, before].filter(this.#isFresh)
     for (const wake of this.#wake.splice(0)) wake()
   }
 

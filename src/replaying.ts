@@ -82,7 +82,7 @@ export class ApiReplays implements Replays {
 
   async replays() {
     await this.#orders.load()
-    return this.list()
+    return this.#orders.toldToFollowers().map((running) => toldOf(running.order, running))
   }
 
   async cancelReplays(sink: string | undefined): Promise<number> {

@@ -94,17 +94,19 @@ function orUndefined(error: unknown): undefined {
   throw error
 }
 
-/** The same one as it stands now; one that is no longer there was cancelled. */
+/** The same one as it stands now. One that is no longer there was cancelled, unless another is in its place: then it may have ended by itself. */
 function asHeard<One extends Followed>(
   { begunAt, stays }: Following<One>,
   heard: readonly One[],
   one: One,
 ): One {
-  const same = heard.find(
-    (other) =>
-      begunAt(other) === begunAt(one) && other.sink === one.sink && isSameOrigin(other.origin, one.origin),
-  )
-  const error = { code: 'aborted', message: `it was cancelled; ${stays('it')}` } as const
+  const alike = heard.filter((other) => other.sink === one.sink && isSameOrigin(other.origin, one.origin))
+  const same = alike.find((other) => begunAt(other) === begunAt(one))
+  const how =
+    alike.length === 0
+      ? 'it was cancelled'
+      : 'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end'
+  const error = { code: 'aborted', message: `${how}; ${stays('it')}` } as const
   return same ?? { ...one, endedAt: begunAt(one), error }
 }
 

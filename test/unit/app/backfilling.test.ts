@@ -171,6 +171,19 @@ test('what is begun of several sources is over one span, whatever another comman
   expect(await second).toMatch(/acme history.usage over another span is under way/)
 })
 
+test('one that ended whole is told so to who followed it, although another was begun right behind it', async () => {
+  const desk = await openLateDesk({}, 10)
+  const past = pastOf(desk)
+  const [first] = await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  desk.clock.advance(desk.clock.now() + SECOND)
+  await past.backfill({}, NOW)
+  const all = await past.backfills()
+  expect(all.find(({ begunAt }) => begunAt === first?.begunAt)).toMatchObject({ ...SPAN, error: undefined })
+  expect(all.map(({ endedAt }) => endedAt === undefined)).toEqual([false, true])
+  expect(past.list()).toMatchObject([NOW])
+})
+
 test('types that are not wanted are counted and not kept', async () => {
   const desk = await openLateDesk({}, 300)
   const past = pastOf(desk, ['auth:*'])

@@ -53,6 +53,22 @@ test('one that cannot be kept leaves the one that ended before it where it was',
   expect(orders.told()).toEqual([ended])
 })
 
+test('one that ended is told to who followed it for a minute after its end, also where the next one has its place', async () => {
+  const { orders, state } = openOrders()
+  const one = walkOf<Order>({ name: 'a' })
+  await orders.begin(one)
+  one.order.endedAt = state.now
+  await orders.save(one)
+  const next = walkOf<Order>({ name: 'a' })
+  await orders.begin(next)
+  expect(orders.told()).toEqual([next])
+  expect(orders.toldToFollowers()).toEqual([one, next])
+  await orders.cancel(next)
+  expect(orders.toldToFollowers()).toEqual([one])
+  state.now += 60_001
+  expect(orders.toldToFollowers()).toEqual([])
+})
+
 test('one that was cancelled is not saved again, nor cancelled twice; its notes are gone', async () => {
   const { orders, notes } = openOrders()
   const one = walkOf<Order>({ name: 'a' })

@@ -294,6 +294,16 @@ test('what the journal never knew is told with the commands that bring it to the
   )
 })
 
+test('one in whose place another is found is not told as cancelled: it may have ended by itself', async () => {
+  const replays = await running()
+  const told = replays.replays.bind(replays)
+  replays.replays = async () => (await told()).map((one) => ({ ...one, runAt: one.runAt + 1 }))
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain(
+    'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end; what it put',
+  )
+})
+
 test('one that was cancelled fails; a daemon that is gone is waited for, and then left', async () => {
   const replays = await running()
   replays.replays = async () => []
