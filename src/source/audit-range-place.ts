@@ -79,7 +79,7 @@ export function userOf(text: Cursor | undefined): string | undefined {
 
 /** What is known of the page under way, over its parts. */
 export interface PageUnderWay {
-  /** hashes of its entries */
+  /** hashes of its last entries: a server may send far more in one page than it was asked for */
   readonly keys: Set<string>
   /** it showed an entry newer than `sentUs`: the walk is back where it was, and only the keys tell apart what comes from here on */
   isBack: boolean
@@ -99,15 +99,22 @@ export function within(entries: Entries, place: RangePlace, page: PageUnderWay):
     if (at < sentUs && !page.isBack) continue
     const key = hash('sha256', `${at} ${entries.id(i)}`, 'base64url').slice(0, KEY_LENGTH)
     const known = before.has(key) || page.keys.has(key)
-    page.keys.add(key)
+    remember(page.keys, key)
     if (!known) kept.push(i)
   }
   return kept.length === entries.count ? entries : entries.pick(kept)
 }
 
+function remember(keys: Set<string>, key: string): void {
+  keys.add(key)
+  if (keys.size <= TAIL_LENGTH) return
+  const [oldest = key] = keys
+  keys.delete(oldest)
+}
+
 /** After a whole page: what it held is known to the next one. A page that showed nothing new changes nothing. */
 export function notePage(place: RangePlace, { keys, isBack }: PageUnderWay): void {
   const before = new Set(place.tail)
-  if ([...keys].some((key) => !before.has(key))) place.tail = [...keys].slice(-TAIL_LENGTH)
+  if ([...keys].some((key) => !before.has(key))) place.tail = [...keys]
   if (isBack) place.sentUs = null
 }
