@@ -80,6 +80,8 @@ interface HouseOptions {
   readonly workspace?: object
   /** whose workspaces are read beside acme, each under the key `<name>-key`: the mock knows none of them */
   readonly others?: readonly string[]
+  /** more keys of theirs */
+  readonly otherWorkspaces?: object
   readonly maxBytes?: string
   readonly folder?: string
   /** of the house before, whose time goes on */
@@ -113,7 +115,10 @@ export function openHouse(options: HouseOptions = {}) {
     journal: { path: join(folder, 'a.db'), max_bytes: options.maxBytes ?? '1MiB' },
     workspaces: [
       { ...workspaceNamed('acme', options.key ?? 'acme-key'), ...options.workspace },
-      ...(options.others ?? []).map((name) => workspaceNamed(name, `${name}-key`)),
+      ...(options.others ?? []).map((name) => ({
+        ...workspaceNamed(name, `${name}-key`),
+        ...options.otherWorkspaces,
+      })),
     ],
     sinks: [
       { name: options.fileSink ?? 'archive', type: 'file', path: join(folder, 'out.ndjson') },

@@ -132,26 +132,38 @@ test('when a backfill of the audit log last met a gap is kept', async () => {
   expect(await daemon.journal.note('gap:acme:audit')).toBeDefined()
 })
 
-test('backfills whose answers stall keep no live reading from its room', async () => {
-  const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
-  const { seen, answer } = stalledAnswers()
-  const place = openHouse({
-    others,
-    api: async (request, signal) => {
-      if (request.headers['authorization'] === 'Bearer acme-key') return place.mock.transport(request, signal)
-      // Live reading asks for the earliest entry, a span for the first in it.
-      return request.url.includes('/search') ? answer() : reply(200, {})
-    },
-  })
-  house = place
-  app = await place.open(false)
-  app.run().catch(() => undefined)
-  const daemon = app
-  await until(() => daemon.board.status().sinks[0]?.accepted_entries === 20, 'all that was there')
-  await daemon.past.backfill({ source: 'audit' }, past(place))
-  // Each takes 4 MiB, since none says how long it is.
-  await until(() => seen.open === others.length, 'all of them stalled')
-  place.mock.add({ at: place.clock.now() })
-  await until(() => daemon.board.status().sinks[0]?.accepted_entries === 21, 'what live reading reads on')
-  expect(seen.left).toBe(0)
-})
+test.each([
+  // Live reading asks for the earliest entry, a span for the first in it.
+  ['audit', (url: URL) => url.pathname.endsWith('/search')],
+  ['history.usage', (url: URL) => Number(url.searchParams.get('start_time')) < (Date.now() - 2 * DAY) / 1000],
+] as const)(
+  'backfills of %s whose answers stall keep no live reading from its room',
+  async (source, isPast) => {
+    const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
+    const { seen, answer } = stalledAnswers()
+    const place = openHouse({
+      others,
+      otherWorkspaces: { history: { version: 'v2', usage: true, interval: '1s', start: '1h' } },
+      api: async (request, signal) => {
+        if (request.headers['authorization'] === 'Bearer acme-key')
+          return place.mock.transport(request, signal)
+        const url = new URL(request.url)
+        const isMeant = url.pathname.includes('/history/') === (source === 'history.usage')
+        return isMeant && isPast(url)
+          ? answer()
+          : reply(200, isMeant && source !== 'audit' ? { events: [] } : {})
+      },
+    })
+    house = place
+    app = await place.open(false)
+    app.run().catch(() => undefined)
+    const daemon = app
+    await until(() => daemon.board.status().sinks[0]?.accepted_entries === 20, 'all that was there')
+    await daemon.past.backfill({ source }, past(place))
+    // Each takes 4 MiB, since none says how long it is.
+    await until(() => seen.open === others.length, 'all of them stalled')
+    place.mock.add({ at: place.clock.now() })
+    await until(() => daemon.board.status().sinks[0]?.accepted_entries === 21, 'what live reading reads on')
+    expect(seen.left).toBe(0)
+  },
+)
