@@ -38,7 +38,7 @@ export function cutText(begun: readonly ApiReplay[]): string {
     return left === ''
       ? []
       : [
-          `auditferry: of ${name}, ${left} is not read from the API: live reading has not come to it yet. What it takes in there as new goes to every sink by itself; what the journal has of it already does not\n`,
+          `auditferry: of ${name}, ${left} is not read from the API: it is later than what live reading has read in order. What live reading takes in there as new goes to every sink by itself; what the journal has of it already does not\n`,
         ]
   })
   return lines.join('')

@@ -19,7 +19,7 @@ export const replaysFollowed: Following<ApiReplay> = {
   isWhole: ({ counts }) => counts.gaps === 0,
   endText: (one, ended) =>
     one.spans.length === 0
-      ? `${nameText(one)}: nothing to read: live reading has not come to this span yet (${spansText(one)})`
+      ? `${nameText(one)}: nothing to read: this span is later than what live reading has read in order (${spansText(one)})`
       : `${nameText(one)}: ${ended}: ${countsText(one)}`,
   adviceText,
 }
@@ -43,7 +43,7 @@ function countsText(one: ApiReplay): string {
   const never =
     unknown === 0 ? '' : `; ${number(unknown)} of them the journal does not know, or not with this content`
   const left = spansText(one)
-  const cut = left === '' ? '' : `; not read, live reading had not come to it: ${left}`
+  const cut = left === '' ? '' : `; not read, later than what live reading had read in order: ${left}`
   return `${told}${never}${gapsText(gaps)}${cut}`
 }
 

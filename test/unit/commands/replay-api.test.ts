@@ -276,7 +276,9 @@ test('--only api of what the API cannot show again fails and says so; a span tha
   replays.told = { endedAt: 1, spans: [] }
   await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
   expect(await replay(stand.world, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('nothing to read: live reading has not come to this span yet')
+  expect(stand.heard().stdout).toContain(
+    'nothing to read: this span is later than what live reading has read in order',
+  )
 })
 
 test('what the journal never knew is told with the commands that bring it to the other sinks', async () => {
@@ -349,10 +351,10 @@ test('what live reading has not come to is told when it begins and when it ends'
   const { stdout, stderr } = stand.heard()
   const left = '2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z'
   expect(stderr).toContain(
-    `of acme audit, ${left} is not read from the API: live reading has not come to it yet`,
+    `of acme audit, ${left} is not read from the API: it is later than what live reading has read in order. What live reading takes in there`,
   )
   expect(stdout).toContain(
-    `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, live reading had not come to it: ${left}`,
+    `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, later than what live reading had read in order: ${left}`,
   )
 })
 
