@@ -4,7 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Lane, Part } from '../model/source.ts'
 import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
-import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
@@ -110,6 +110,9 @@ function readMalformed(bytes: Uint8Array): { position: Position | undefined; atU
 
 /** From here on `search` may be asked, µs. */
 export const reachUs = ({ options }: Step): number => (options.clock.now() - SEARCH_REACH_MS) * 1000
+
+/** The reach of `search` moves on while one asks. */
+export const REACH_MARGIN_US = 60 * SECOND_US
 
 /** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
 export function anchorAt(step: Step, atUs: number, lane: Lane): Promise<Found> {

@@ -1,6 +1,6 @@
 // The end of the log, proven: an empty page is held against `latest`, against itself, and at last against `search`. No single answer ends a drain where another speaks against it.
 import { ConnectorError } from '../model/errors.ts'
-import { anchorAt, readEntry } from './audit-anchor.ts'
+import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain } from './audit-cursor.ts'
 import { SECOND_US } from './audit-probe.ts'
@@ -37,7 +37,10 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
 async function* askSearch(step: Step, drain: Drain): Steps {
   const { cursor, options } = step
-  const found = await anchorAt(step, cursor.headUs + SECOND_US, 'live')
+  const fromUs = cursor.headUs + SECOND_US
+  // Behind its reach the earliest entry would answer, which tells nothing of what follows the head.
+  const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
+  const found = await anchorAt(step, searchUs, 'live')
   if (isLater(step, found)) {
     options.log.warn(
       'The page behind the cursor stays empty although there are newer entries, finding the place by time',
@@ -46,6 +49,12 @@ async function* askSearch(step: Step, drain: Drain): Steps {
   } else if (found.unreadable && found.unreadableUs === undefined) {
     giveUp(step, drain)
     yield lastPart(step, undefined, { fault: unreadable() })
+    return
+  } else if (searchUs > fromUs) {
+    giveUp(step, drain)
+    const message =
+      'The last entry read lies behind what `search` reaches, and `latest` does not prove it the end of the log'
+    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
     return
   } else {
     cursor.latestUs = cursor.headUs

@@ -1,7 +1,7 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { anchorAt, readEntry, reachUs } from './audit-anchor.ts'
+import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import type { Position, Walk } from './audit-cursor.ts'
@@ -14,8 +14,6 @@ import { lastPart } from './audit-step.ts'
 const TRIES = 10
 /** The same entry again, or back to an earlier one, so often with nothing new read meanwhile. */
 const MOST_AGAIN = 3
-/** The reach of `search` moves on while one asks. */
-const REACH_MARGIN_US = 60 * SECOND_US
 /** A server's clock that is further off than this from ours is not believed. */
 export const CLOCKS_APART_MS = 3_600_000
 

@@ -1,7 +1,7 @@
 // The end of the log as the head takes it: what one answer says of it by mistake is held against others, and what stays unread is told.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../src/model/http.ts'
-import { MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
+import { DAY, MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 const reply = (text: string, status = 200): HttpReply => ({
@@ -72,6 +72,33 @@ test.each(mistakes)(
     })
     desk.add(3_000)
     expect((await readOnce(desk)).unread === 0 || desk.watch.gaps > 0).toBe(true)
+  },
+)
+
+test.each(mistakes)(
+  'pages that stay empty by mistake behind the reach of `search` are no end where `latest` %s each time',
+  async (_name, answer) => {
+    const desk = await openOnce((kind, nth) => {
+      if (kind === 'page' && nth >= 2 && nth <= 4) return reply('[]')
+      return kind === 'latest' ? answer() : undefined
+    })
+    for (let i = 0; i < 3_000; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
+    desk.add(10)
+    expect(await readOnce(desk)).toEqual(whole)
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test.each(mistakes)(
+  'nobody says that all is read of a log that ends behind the reach of `search` while `latest` %s, and all do once it tells',
+  async (_name, answer) => {
+    let isMute = true
+    const desk = await openOnce((kind) => (kind === 'latest' && isMute ? answer() : undefined))
+    for (let i = 0; i < 30; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
+    expect(await readOnce(desk)).toEqual({ caughtUp: false, unread: 0 })
+    isMute = false
+    expect(await readOnce(desk)).toEqual(whole)
+    expect(desk.watch.gaps).toBe(0)
   },
 )
 
