@@ -1,6 +1,6 @@
 // Entries dated in the future by mistake: they are shipped, and keep nothing else from being read (laws 6 and 7).
 import { expect, test } from 'vitest'
-import { HOUR, MINUTE, START, openDesk } from './desk.ts'
+import { HOUR, MINUTE, START, endpoints, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 const AHEAD = START + 5 * HOUR
@@ -16,6 +16,10 @@ async function unreadOf(desk: Desk, entries = 10): Promise<number> {
   return fresh.filter((id) => !met.has(id)).length
 }
 
+async function* emptyPage() {
+  yield Buffer.from('[]')
+}
+
 const manners = (['exclusive', 'inclusive'] as const).flatMap((from) =>
   [0, 48 * HOUR].map((sweepMs) => ({ from, sweepMs })),
 )
@@ -24,11 +28,19 @@ test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, cou
   'live reading goes on before $count entries dated in the future (from $from, sweep $sweepMs)',
   async ({ from, sweepMs, count }) => {
     const desk = await openDesk({ source: { sweepMs }, switches: { from } })
-    desk.add(2)
+    // One alone: each page begins at the head, and none before was larger than what is ahead.
+    desk.add(1)
     await desk.live(START + MINUTE)
     const ahead = Array.from({ length: count }, (_, i) => desk.mock.add({ at: AHEAD + i, visibleAt: 0 }).id)
     await desk.live(START + 20 * MINUTE)
     expect(desk.state().caughtUp).toBe(true)
+    expect(desk.state().head?.at).toBe(START * 1000)
+    desk.asked()
+    await desk.live(START + 80 * MINUTE)
+    // Such an entry costs a quiet poll nothing: twelve of them, and the sweep's own.
+    expect(
+      endpoints(desk.asked()).filter((name) => name === 'page' || name === 'latest').length,
+    ).toBeLessThan(20)
     expect(await unreadOf(desk)).toBe(0)
     expect(await desk.ids()).toEqual(expect.arrayContaining(ahead))
     expect(desk.watch.gaps).toBe(0)
@@ -98,6 +110,38 @@ test('a `latest` that is dated in the future does not hide a cursor that is dead
   desk.mock.add({ at: AHEAD, visibleAt: 0 })
   await desk.live(START + 20 * MINUTE)
   expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
+})
+
+test.each(['exclusive', 'inclusive'] as const)(
+  'pages that stay empty by mistake lose no cursor where `latest` and `search` show but what is dated in the future (from %s)',
+  async (from) => {
+    let isMistaken = false
+    const desk = await openDesk({
+      switches: { from },
+      wrap: (send) => (request, signal) =>
+        isMistaken && request.url.includes('from=')
+          ? send({ ...request, url: request.url.replace(/audit\?.*/, 'audit/earliest') }, signal).then(
+              (reply) => ({ ...reply, body: emptyPage() }),
+            )
+          : send(request, signal),
+    })
+    desk.add(5)
+    await desk.live(START + MINUTE)
+    desk.mock.add({ at: AHEAD, visibleAt: 0 })
+    isMistaken = true
+    await desk.live(START + 7 * MINUTE)
+    isMistaken = false
+    expect(await unreadOf(desk)).toBe(0)
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test('what is dated in the future does not count as what a long drain has before it', async () => {
+  const desk = await openDesk()
+  desk.add(4_500)
+  desk.mock.add({ at: AHEAD, visibleAt: 0 })
+  await desk.drain()
+  expect(desk.state().latestUs).toBeLessThanOrEqual(START * 1000)
 })
 
 test('an entry found many times the swept span behind the head makes no storm of sweeps', async () => {
