@@ -65,11 +65,15 @@ export function added(
   }
 }
 
-/** Of a source one is read at a time. */
-export function otherSpan({ workspace, source }: Origin): ConnectorError {
+/** Of a source one is read at a time. A span that was given relative to now is another one by now: which it is stands here. */
+export function otherSpan({
+  origin,
+  fromUs,
+  toUs,
+}: Pick<Order, 'origin' | 'fromUs' | 'toUs'>): ConnectorError {
   return new ConnectorError(
     'misconfigured',
-    `A backfill of ${workspace} ${source} over another span is under way: wait for it (backfill --status) or end it (backfill --cancel)`,
+    `A backfill of ${origin.workspace} ${origin.source} over another span is under way (from ${isoFromUs(fromUs)} to ${isoFromUs(toUs)}): wait for it (backfill --status) or end it (backfill --cancel)`,
   )
 }
 

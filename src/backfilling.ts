@@ -164,6 +164,6 @@ export class Backfills implements Past {
 
   #refuseOther(origin: Origin, { fromUs, toUs }: PastSpan): void {
     const order = this.#active(origin)?.order
-    if (order && (order.fromUs !== fromUs || order.toUs !== toUs)) throw otherSpan(origin)
+    if (order && (order.fromUs !== fromUs || order.toUs !== toUs)) throw otherSpan(order)
   }
 }

@@ -137,7 +137,8 @@ test('the same span is joined, another one is refused while the first is under w
   const past = pastOf(desk)
   const [first] = await past.backfill({}, SPAN)
   expect(await past.backfill({}, SPAN)).toEqual([first])
-  await expect(past.backfill({}, NOW)).rejects.toThrow('over another span is under way')
+  const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
+  await expect(past.backfill({}, NOW)).rejects.toThrow(`over another span is under way (${span})`)
   await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
     'No source that is switched on',
   )
