@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { HttpRequest, Transport } from '../../../src/model/http.ts'
 import type { ObjectGroup, ObjectSink, StoredObject } from '../../../src/model/sink.ts'
@@ -69,11 +69,9 @@ const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
   return error as ConnectorError
 }
 
-/** Until so many sleep: the deadline of a request, and the server. */
+/** Until so many sleep: the deadline of a request, and the server. Before that files are written on the thread pool, which takes a busy machine any number of turns. */
 async function asleep({ clock }: TestDeps, count: number): Promise<void> {
-  for (let i = 0; i < 2_000 && clock.sleeping < count; i++)
-    await new Promise((resolve) => setImmediate(resolve))
-  expect(clock.sleeping).toBe(count)
+  await vi.waitFor(() => expect(clock.sleeping).toBe(count), { timeout: 10_000, interval: 1 })
 }
 
 describe('an object', () => {
