@@ -1,7 +1,6 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
 import type { DeadLetter, DeadLetterQuery } from '../model/set-aside.ts'
-import { sizeText } from '../ops/words.ts'
-import { countText } from '../ops/words.ts'
+import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
 import { pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'

@@ -1,7 +1,6 @@
 // `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at and taken elsewhere.
 import type { QuarantineRecord } from '../model/set-aside.ts'
-import { sizeText } from '../ops/words.ts'
-import { countText } from '../ops/words.ts'
+import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
 import { pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'

@@ -16,12 +16,10 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const found = await readLatest(step)
   const { position } = found
   const empty = drain.emptyAnswers ?? 0
-  if (
-    position
-      ? position.id !== cursor.head?.id && position.at > cursor.headUs
-      : empty > 0 && isLater(step, found)
-  )
-    drain.doubt = 'read_again'
+  const isNewer = position !== undefined && position.id !== cursor.head?.id && position.at > cursor.headUs
+  // A malformed one that tells its time is a witness for an empty page, not for one of malformed elements.
+  const isUnreadNewer = !position && empty > 0 && isLater(step, found)
+  if (isNewer || isUnreadNewer) drain.doubt = 'read_again'
   else if (empty === 0 || (position && cursor.latestUs <= cursor.headUs)) rest(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
     yield* askSearch(step, drain)
@@ -87,7 +85,7 @@ export async function* endByTime(step: Step, drain: Drain, fromUs: number): Step
 }
 
 /** What it tells is known from now on. Dated in the future, it hides what is the newest of now, and is no witness. */
-async function readLatest(step: Step): Promise<Found> {
+export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
   if (isAhead(step, found)) return { ...found, position: undefined }

@@ -1,4 +1,4 @@
-// Ways on for a head that is stuck: held against `latest`, found again by time, past an entry that cannot be read (law 6).
+// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { anchorAt, readEntry } from './audit-anchor.ts'
@@ -7,17 +7,14 @@ import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
-import { endByTime } from './audit-end.ts'
+import { endByTime, readLatest } from './audit-end.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { horizonUs, isAhead, lastPart } from './audit-step.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* lookAhead(step: Step, drain: Drain): Steps {
-  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  const { position } = found
-  if (position && !isAhead(step, found))
-    step.cursor.latestUs = Math.max(step.cursor.latestUs, Math.min(position.at, horizonUs(step)))
+  await readLatest(step)
   drain.pages++
   yield lastPart(step, undefined)
 }
