@@ -45,6 +45,8 @@ export interface Following<One extends Followed> {
 
 const LOOK_MS = 1_000
 const LINE_MS = 10_000
+/** Looks that are answered in their time are closer together. */
+const SILENT_MS = 3_000
 /** A daemon that restarts is back within this, or the command leaves it. */
 const PATIENCE_MS = 30_000
 /** To the line's beginning, and everything off it. */
@@ -65,10 +67,12 @@ export async function follow<One extends Followed>(
   let heardAt = clock.elapsed()
   for (;;) {
     const open = now.filter(({ endedAt }) => endedAt === undefined)
-    if (barText) world.stdout(`${newTroubles(following, open, troubles)}${AGAIN}${barText(now)}`)
+    const silence = silenceText(clock.elapsed() - heardAt)
+    if (barText)
+      world.stdout(`${newTroubles(following, open, troubles, silence)}${AGAIN}${barText(now)}${silence}`)
     else if (clock.elapsed() - toldAt >= LINE_MS) {
       toldAt = clock.elapsed()
-      for (const one of open) world.stdout(lineText(following, one))
+      for (const one of open) world.stdout(lineText(following, one, silence))
     }
     if (open.length === 0) break
     await clock.sleep(LOOK_MS, world.signal)
@@ -155,12 +159,16 @@ export function withoutDaemon({ stderr }: World, file: string, what: string): nu
   return exitCodes.failed
 }
 
-function lineText<One extends Followed>(following: Following<One>, one: One): string {
+/** What the daemon said last may no longer hold: that it says nothing is told in place of it. */
+const silenceText = (silentMs: number) =>
+  silentMs < SILENT_MS ? '' : `; no answer from the daemon since ${Math.round(silentMs / 1000)} s`
+
+function lineText<One extends Followed>(following: Following<One>, one: One, silence = ''): string {
   const { nameText, part, countsText, isWhole, endText } = following
   const why = one.error && plain(one.error.message)
   if (one.endedAt !== undefined)
     return `${endText(one, why ?? (isWhole(one) ? 'done' : 'ended, not whole'))}\n`
-  return `${nameText(one)}: ${percentText(part(one))}, ${countsText(one)}${troubleText(one)}\n`
+  return `${nameText(one)}: ${percentText(part(one))}, ${countsText(one)}${silence || troubleText(one)}\n`
 }
 
 /** What holds it up, if anything does. */
@@ -182,7 +190,9 @@ function newTroubles<One extends Followed>(
   following: Following<One>,
   open: readonly One[],
   told: Set<string>,
+  silence: string,
 ): string {
+  if (silence !== '') return ''
   const news = open.filter((one) => {
     const trouble = troubleText(one)
     return trouble !== '' && told.size < told.add(`${following.nameText(one)}${trouble}`).size

@@ -4,6 +4,7 @@ import { backfill } from '../../../src/commands/backfill.ts'
 import type { BackfillCommandOptions } from '../../../src/commands/backfill.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Journal } from '../../../src/model/journal.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Backfill, Past } from '../../../src/model/past.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { openHouse } from '../ops/board-fixture.ts'
@@ -127,6 +128,33 @@ test('what holds one up is told above the bar, once for each reason', async () =
   ])
   expect(lines.slice(2)).toEqual([expect.stringContaining('done: 3 read'), ''])
 })
+
+test.each([false, true])(
+  'a daemon that does not answer is told as that, and not the last that it said (on a screen: %s)',
+  async (colours) => {
+    stand = await openPastStand()
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
+    const open: Backfill = {
+      ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
+      ...{ error: undefined, waitsFor: 'budget' },
+    }
+    let now = 0
+    const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
+    const backfills = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
+    const past = { backfill: async () => [open], backfills } as Partial<Past> as Past
+    const { board, metrics, taps } = openHouse()
+    const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
+    const control = await openControl({ journalPath: stand.path, ...parts })
+    const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
+    expect(await backfill({ ...stand.world, colours }, options(), steps)).toBe(0)
+    await control.close()
+    const { stdout } = stand.heard()
+    for (const seconds of [10, 20]) expect(stdout).toContain(`; no answer from the daemon since ${seconds} s`)
+    expect(stdout.includes('waiting for')).toBe(colours)
+    expect(stdout).toContain('done: 3 read')
+  },
+)
 
 test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', async () => {
   stand = await openPastStand({ start: 'latest' })
