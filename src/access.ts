@@ -60,6 +60,11 @@ export class Access {
     })
   }
 
+  /** The API answered 429 to somebody who reads in the same area, and that is waited out. */
+  isLimited(source: SourceName): boolean {
+    return this.#budget(areaOf[source]).isLimited
+  }
+
   #sending(source: SourceName): Transport {
     const send = this.#send
     const origin = { workspace: this.workspace.name, source }

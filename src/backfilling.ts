@@ -130,7 +130,7 @@ export class Backfills implements Past {
     const { clock, random } = this.#options
     const { order } = running
     const { log, wanted } = range
-    const watch = watching(range.watch, running, { cursor: (atUs) => (order.atUs = atUs) })
+    const watch = watching(range, running, { cursor: (atUs) => (order.atUs = atUs) })
     const source = range.open(order, watch, 'keep')
     return { source, watch, log, clock, random, wanted, once: true, journal: this.#books(range, running) }
   }

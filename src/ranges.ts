@@ -18,6 +18,8 @@ export interface RangeReader {
   readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
   /** Reads the span once; the cursor of its parts is a place in that span. */
   open(span: PastSpan, watch: SourceWatch, use: PastUse): Source
+  /** A 429 is waited out, whoever it was answered to. */
+  readonly isLimited: () => boolean
   /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */
   readonly unread: (place: string | undefined) => readonly Unread[] | undefined
 }
@@ -53,17 +55,21 @@ export interface Walking {
 }
 
 /** A walk over the past is idle only until the budget has a place for it. */
-const waits: Partial<Record<SourceState, WaitsFor>> = { waiting: 'budget', idle: 'budget', paused: 'room' }
+function waitsFor(state: SourceState, { isLimited }: Pick<RangeReader, 'isLimited'>): WaitsFor | undefined {
+  if (state === 'paused') return 'room'
+  if (state !== 'waiting' && state !== 'idle') return undefined
+  return isLimited() ? 'limit' : 'budget'
+}
 
 /** The same, and `walking` is told how it is: to wait for room is no failure. */
 export function watching(
-  watch: SourceWatch,
+  range: Pick<RangeReader, 'watch' | 'isLimited'>,
   walking: Walking,
   told: Partial<SourceWatch> & Pick<SourceWatch, 'cursor'>,
 ): SourceWatch {
-  return quietly(watch, {
+  return quietly(range.watch, {
     state(state, error) {
-      walking.waitsFor = waits[state]
+      walking.waitsFor = waitsFor(state, range)
       if (error?.code !== 'journal_full') walking.error = error ?? walking.error
     },
     success: () => (walking.error = undefined),

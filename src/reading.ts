@@ -81,6 +81,7 @@ function auditRange(access: Access, reader: Reader): RangeReader {
       const client = access.client('audit', watch, access.shared.pastRoom)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
     },
+    isLimited: () => access.isLimited('audit'),
     unread: () => undefined,
   }
 }
@@ -132,6 +133,7 @@ function historyRange(
       const live = () => journal.cursor(origin)
       return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })
     },
+    isLimited: () => access.isLimited(origin.source),
     unread: (place) => unreadOf(openPlace(place, origin)),
   }
 }

@@ -170,7 +170,7 @@ export class ApiReplays implements Replays {
   #collector(range: RangeReader, running: Running, span: PastSpan): Collector {
     const { clock, random, journal } = this.#options
     const { log, wanted } = range
-    const watch = watching(range.watch, running, {
+    const watch = watching(range, running, {
       cursor: (atUs) => (running.order = { ...running.order, atUs }),
       // Nothing is taken in, and what is missing here is no gap of live reading.
       appended: () => undefined,

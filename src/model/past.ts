@@ -5,8 +5,8 @@ import type { Origin, SourceName } from './source.ts'
 /** What the past is read for: what it shows goes into the journal, to one sink again, or nowhere: it is only told. */
 export type PastUse = 'keep' | 'send' | 'tell'
 
-/** What holds a walk over the past up for now: one begun before it, a place in the request budget, room in the journal. */
-export type WaitsFor = 'turn' | 'budget' | 'room'
+/** What holds a walk over the past up for now: one begun before it, its share of the request budget, the end of a 429, room in the journal. */
+export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room'
 
 /** By the entries' own time, µs: included, excluded. */
 export interface PastSpan {

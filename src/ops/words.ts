@@ -11,7 +11,9 @@ export function spanText(seconds: number): string {
 
 export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   turn: 'its turn: another one that reads the same source comes first',
-  budget: 'a place in the request budget: live reading comes first',
+  budget:
+    "a place in the request budget: the 60 % of it that the past may use are used, the rest is live reading's",
+  limit: 'the end of a rate limit: the API answered 429, and nothing is asked for a while',
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 

@@ -79,6 +79,11 @@ export class Budget {
     return { places: this.#inFlight + this.#recent.count, allowed: this.#allowed }
   }
 
+  /** A 429 is waited out: nobody has a place, whatever is free. */
+  get isLimited(): boolean {
+    return this.#blockedUntil > this.#options.clock.elapsed()
+  }
+
   /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */
   freeAt(lane: Lane): number {
     return Math.ceil(this.#options.clock.now() + this.#waitMs(lane))

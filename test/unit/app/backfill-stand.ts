@@ -31,6 +31,7 @@ export function rangeOn({ clock, mock, budget, watch, log }: Desk, types = ['*']
       const common = { origin, clock, log, instance: INSTANCE, expectedUserAgent: () => false }
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
+    isLimited: () => budget.isLimited,
     unread: () => undefined,
   }
 }

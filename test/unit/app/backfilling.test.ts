@@ -244,6 +244,18 @@ test('of each minute a backfill leaves four places in ten to those before it, th
   expect(fullest).toBe(6)
 })
 
+test('what it waits for is its own share of the budget, or the end of a 429 that others were answered', async () => {
+  const desk = await openLateDesk({ limit: 10 }, 8_000)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'budget')
+  expect(desk.budget.used).toMatchObject({ places: 6, allowed: 10 })
+  desk.budget.limited(90_000)
+  const from = desk.clock.now()
+  await runUntil(desk, past, () => desk.clock.now() > from + MINUTE)
+  expect(past.list()[0]).toMatchObject({ waitsFor: 'limit', error: undefined })
+})
+
 test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {
   const desk = await openLateDesk({}, 3_000)
   let bytes = 0

@@ -38,7 +38,7 @@ test('live reading that has silently died is told as failing while a backfill of
 
 test('to wait for room is no failure, and takes away none that was told', () => {
   const walking: Walking = { error: undefined, waitsFor: undefined }
-  const watch = watching(silentWatch, walking, { cursor: () => undefined })
+  const watch = watching({ watch: silentWatch, isLimited: () => false }, walking, { cursor: () => undefined })
   const full = new ConnectorError('journal_full', 'half of it is in use')
   watch.state('paused', full)
   expect(walking).toEqual({ error: undefined, waitsFor: 'room' })

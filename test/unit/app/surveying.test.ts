@@ -43,6 +43,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
   const range: RangeReader = {
     ...{ origin, watch: silentWatch, log: new LogLines(), wanted: () => true },
     open: () => source,
+    isLimited: () => false,
     unread: () => undefined,
   }
   const surveys = new Surveys({ ranges: [range], journal: { known }, clock })

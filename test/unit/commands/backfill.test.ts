@@ -123,7 +123,9 @@ test('what holds one up is told above the bar, once for each reason', async () =
     .stdout.split('\n')
     .map((line) => line.split('\u001b[K').at(-1))
   expect(lines.slice(0, 2)).toEqual([
-    expect.stringMatching(/^acme audit: 0 %, 3 read, .*; waiting for a place in the request budget/),
+    expect.stringMatching(
+      /^acme audit: 0 %, 3 read, .*; waiting for a place in the request budget: the 60 % of it/,
+    ),
     expect.stringMatching(/^acme audit: 0 %, 3 read, .*; waiting for room in the journal/),
   ])
   expect(lines.slice(2)).toEqual([expect.stringContaining('done: 3 read'), ''])

@@ -104,6 +104,7 @@ export class HistoryDesk {
       ...{ origin, watch, log, wanted: () => true },
       open: (span, quiet, use) =>
         new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, use }),
+      isLimited: () => false,
       unread: (place) => unreadOf(openPlace(place, origin)),
     }
   }
