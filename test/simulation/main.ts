@@ -2,9 +2,15 @@
 import { simulate, simulateWorld } from './simulate.ts'
 
 const tell = process.argv.includes('--tell')
-const [count = '100', from = '1'] = process.argv.slice(2).filter((word) => word !== '--tell')
+const words = process.argv.slice(2).filter((word) => word !== '--tell')
+const [count = 100, from = 1] = words.map(Number)
+// Without this, a mistyped number would be no seed at all, and none of those fails.
+if (words.length > 2 || !Number.isSafeInteger(count) || !Number.isSafeInteger(from) || count < 1) {
+  process.stderr.write('usage: node test/simulation/main.ts [how many, 100] [from which seed, 1] [--tell]\n')
+  process.exit(2)
+}
 if (tell) {
-  const { scenario, mock, logged } = await simulateWorld(Number(from))
+  const { scenario, mock, logged } = await simulateWorld(from)
   process.stdout.write(`${JSON.stringify(scenario)}\n`)
   for (const { at, target, status, elements, faults } of mock.requests)
     process.stdout.write(
@@ -15,7 +21,7 @@ if (tell) {
 }
 let failed = 0
 const totals = { entries: 0, requests: 0, deaths: 0 }
-for (let seed = Number(from); seed < Number(from) + Number(count); seed++) {
+for (let seed = from; seed < from + count; seed++) {
   const { faults, entries, requests, deaths } = await simulate(seed)
   totals.entries += entries
   totals.requests += requests
