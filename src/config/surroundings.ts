@@ -123,6 +123,15 @@ function lookAtSources({ loaded, warning }: Look): void {
         )
 }
 
+/** Audit log and history are on where they stand there; the vault is not, and this is the one place that says so in time. */
+function lookAtVaults({ loaded, warning }: Look): void {
+  for (const [index, { vault }] of loaded.config.workspaces.entries()) {
+    const path = ['workspaces', index, 'vault']
+    if (vault?.projects === false && !loaded.document.has([...path, 'projects']))
+      warning(path, 'nothing of the vault is read: add `projects: true`, or leave `vault` out')
+  }
+}
+
 function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {
   const faults: Fault[] = []
   const warnings: Fault[] = []
@@ -141,6 +150,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtWrittenFiles(look)
   lookAtSecretFiles(look)
   lookAtSources(look)
+  lookAtVaults(look)
   return { faults, warnings }
 }
 

@@ -134,15 +134,30 @@ test('a source that nobody reads is a warning where somebody named it', () => {
   ])
 })
 
-test('a source that is read for no sink is a warning', () => {
+/** What is warned of where a workspace reads the audit log and what stands in `more`. */
+function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]') {
   const text = `journal: { path: ${folder}/a.db }
 workspaces:
-  - { name: acme, base_url: "https://a.example.com", api_key: k, audit: {}, history: { usage: true, query: true } }
-sinks: [{ name: a, type: stdout }, { name: b, type: file, path: ${folder}/b, sources: [audit] }]
+  - { name: acme, base_url: "https://a.example.com", api_key: k, audit: {}, ${more} }
+sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text)
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
-  expect(says(lookAround(loaded ?? expect.fail(), realFiles).warnings)).toEqual([
+  return says(lookAround(loaded ?? expect.fail(), realFiles).warnings)
+}
+
+test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {
+  const warning =
+    '3 workspaces.0.vault: nothing of the vault is read: add `projects: true`, or leave `vault` out'
+  expect(warningsOf('vault: { interval: 1m }')).toEqual([warning])
+  expect(warningsOf('vault: {}')).toEqual([warning])
+  expect(warningsOf('vault: { projects: false }')).toEqual([])
+  expect(warningsOf('vault: { projects: true }')).toEqual([])
+})
+
+test('a source that is read for no sink is a warning', () => {
+  const sinks = `[{ name: a, type: stdout }, { name: b, type: file, path: ${folder}/b, sources: [audit] }]`
+  expect(warningsOf('history: { usage: true, query: true }', sinks)).toEqual([
     "3 workspaces.0.history.query: history.query is read and kept, and no sink takes it: name it in a sink's sources",
   ])
 })
