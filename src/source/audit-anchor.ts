@@ -4,7 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Lane, Part } from '../model/source.ts'
 import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
-import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
@@ -34,6 +34,14 @@ export interface Found {
   /** told by a 404: no entry, or no such path */
   readonly missing?: boolean
 }
+
+/** It cannot be read and tells nothing at all: its answer may just have broken off. */
+export const isBroken = ({ unreadable, unreadableUs }: Found): boolean =>
+  unreadable && unreadableUs === undefined
+
+/** The fault of a part that asks for it once more. */
+export const brokenEntry = () =>
+  new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
 export async function readEntry(step: Step, path: string, lane: Lane): Promise<Found> {
@@ -199,10 +207,13 @@ function firstEntry(step: Step, latest: boolean): Promise<Found> {
 async function passUnreadable(step: Step, found: Found): Promise<Part> {
   const { cursor, options } = step
   const { probe, startUs } = cursor
-  if (found.unreadableUs === undefined) {
-    const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
-    cursor.anchorTries++
-    if (cursor.anchorTries < UNREADABLE_TRIES) return lastPart(step, undefined, { fault })
+  if (isBroken(found)) {
+    const fault = brokenEntry()
+    const again = probe ? askedAgain(probe) : undefined
+    if (again) cursor.probe = again
+    else if (!probe) cursor.anchorTries++
+    if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES))
+      return lastPart(step, undefined, { fault })
     // A server that cannot tell any entry is out of order: nothing is passed on its word.
     const witness = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
     if (!witness.position) {

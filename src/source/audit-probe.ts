@@ -1,5 +1,8 @@
 // Past entries that cannot be read, by `search`: ever larger steps forward until one can, then back by halves to the first that can. Pure.
 
+/** A page is asked for so often before it counts as bad, and so is each place on the way past one. */
+export const BAD_TRIES = 3
+
 /** `search` takes whole seconds. */
 export const SECOND_US = 1_000_000
 
@@ -12,6 +15,8 @@ export interface Probe {
   /** from here one that can be read is met; null: not yet found */
   highUs: number | null
   steps: number
+  /** how often in a row what stands at `atUs` could not be read; absent: not yet */
+  tries?: number
 }
 
 function wholeSecond(us: number): number {
@@ -22,6 +27,12 @@ function wholeSecond(us: number): number {
 export function probeAfter(us: number): Probe {
   const lowUs = wholeSecond(us)
   return { atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
+}
+
+/** The same once more, where its answer may just have broken off; undefined: it was asked for often enough. */
+export function askedAgain(probe: Probe): Probe | undefined {
+  const tries = (probe.tries ?? 0) + 1
+  return tries < BAD_TRIES ? { ...probe, tries } : undefined
 }
 
 /** What was met at `probe.atUs` cannot be read either; `ownUs` is its own time where that much can be. */

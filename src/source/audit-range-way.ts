@@ -1,11 +1,11 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
+import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import type { Position, Walk } from './audit-cursor.ts'
-import { probeAfter, readableAt, SECOND_US, unreadableAt } from './audit-probe.ts'
+import { askedAgain, probeAfter, readableAt, SECOND_US, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
@@ -77,9 +77,11 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
 function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
   const { place } = step
   const { probe } = place
-  if (found.unreadableUs === undefined && !probe && ++place.tries < TRIES) {
-    const fault = new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
-    return lastPart(step, undefined, { fault })
+  if (isBroken(found)) {
+    const again = probe ? askedAgain(probe) : undefined
+    if (again) place.probe = again
+    else if (!probe) place.tries++
+    if (again || (!probe && place.tries < TRIES)) return lastPart(step, undefined, { fault: brokenEntry() })
   }
   place.tries = 0
   if (!probe) place.gaps++

@@ -1,11 +1,11 @@
 // Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { anchorAt, readEntry } from './audit-anchor.ts'
+import { anchorAt, brokenEntry, isBroken, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { SECOND_US, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { BAD_TRIES, SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
 import { endByTime, readLatest } from './audit-end.ts'
 import { giveUp, rest } from './audit-rest.ts'
@@ -36,6 +36,10 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
   cursor.trail = []
   cursor.lost ??= head
+  if (isBroken(found) && ++drain.badTries < BAD_TRIES) {
+    yield lastPart(step, undefined, { fault: brokenEntry() })
+    return
+  }
   if (!found.position && !found.unreadable) {
     yield* endByTime(step, drain, cursor.headUs + 1)
     return
@@ -61,6 +65,7 @@ function stepOver({ cursor, options }: Step, drain: Drain, position: Position): 
   drain.doubt = 'none'
   drain.probe = null
   drain.narrowTake = null
+  drain.badTries = 0
   drain.ends = []
   drain.from = position
   drain.passedHead = true
@@ -111,7 +116,13 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
 }
 
 async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Steps {
-  if (found.unreadableUs !== undefined || (await canTell(step, drain))) {
+  const again = isBroken(found) ? askedAgain(probe) : undefined
+  if (again) {
+    drain.probe = again
+    yield lastPart(step, undefined, { fault: brokenEntry() })
+    return
+  }
+  if (!isBroken(found) || (await canTell(step, drain))) {
     drain.probe = unreadableAt(probe, found.unreadableUs)
     yield lastPart(step, found.group)
     return
@@ -134,5 +145,6 @@ async function canTell(step: Step, drain: Drain): Promise<boolean> {
 /** A gap may follow. */
 export function passByTime({ cursor }: Step, drain: Drain): void {
   drain.probe = probeAfter(Math.min(drain.from.at, cursor.headUs || drain.from.at))
+  drain.badTries = 0
   cursor.trail = []
 }

@@ -1,10 +1,11 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
 import { MINUTE_MS } from '../model/time.ts'
-import { anchorAt } from './audit-anchor.ts'
+import { anchorAt, isBroken } from './audit-anchor.ts'
+import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
-import { probeAfter, unreadableAt } from './audit-probe.ts'
+import { SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { isGone, isUnreadable, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
@@ -51,8 +52,16 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
   try {
     const found = await anchorAt(step, fromUs, 'sweep')
     if (found.unreadable) {
-      passFurther(sweep, fromUs, found.unreadableUs)
+      passFurther(sweep, fromUs, found)
       yield lastPart(step, undefined)
+      return
+    }
+    const { walk } = sweep
+    const back = found.position && walk?.probe ? readableAt(walk.probe) : undefined
+    if (walk && back) {
+      // Readable, but perhaps not the first that is.
+      walk.probe = back
+      yield lastPart(step, found.group)
       return
     }
     sweep.walk = found.position && found.position.at < sweep.untilUs ? walkFrom(found.position) : null
@@ -66,9 +75,12 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
 }
 
 /** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes; the next one tries again. */
-function passFurther(sweep: Sweep, fromUs: number, ownUs: number | undefined): void {
+function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
-  const probe = unreadableAt(walk.probe ?? probeAfter(fromUs), ownUs)
+  // What was asked for first is the second that `fromUs` stands in.
+  const asked = walk.probe ?? probeAfter(fromUs - SECOND_US)
+  const again = isBroken(found) ? askedAgain(asked) : undefined
+  const probe = again ?? unreadableAt(asked, found.unreadableUs)
   sweep.walk = probe.atUs < sweep.untilUs ? { ...walk, probe } : null
 }
 

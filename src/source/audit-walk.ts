@@ -4,14 +4,13 @@ import type { Walk } from './audit-cursor.ts'
 import type { Looker, PageView } from './audit-page.ts'
 import { freshView, lookOver } from './audit-page.ts'
 import type { Step, Steps } from './audit-step.ts'
+import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
 import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
 
-/** A page is asked for so often before it counts as bad. */
-const BAD_TRIES = 3
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
 /** After so many good narrowed pages the usual `take` is tried again. */

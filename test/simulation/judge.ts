@@ -25,27 +25,15 @@ function fileLines(world: World): string[] {
 
 const SWEPT_MS = 7 * 3_600_000
 
-const PASSED_US = 5_000_000
-
-/** Shown to a replay alone: live reading had passed it with the unreadable entry right before it, a gap that is told. */
-function passedOf(world: World): (entry: MockEntry) => boolean {
-  const unreadable = world.mock.entries().filter(({ defect }) => defect === 'poison')
-  const replayed = new Set(hecLines(world, true).map(({ id }) => id))
-  return ({ id, atUs }) =>
-    replayed.has(id) && unreadable.some((one) => atUs >= one.atUs && atUs - one.atUs < PASSED_US)
-}
-
 /** What each sink must hold: everything that was shown whole or has been there for long, from the start on, and is no malformed element. */
 function wanted(world: World): readonly MockEntry[] {
   const { start } = world.scenario
   const startUs = start === 'earliest' ? 0 : (world.scenario.startAt - 6 * 3_600_000) * 1000
   // Behind an entry that cannot be read, the rest of its second is a gap that is told.
   const swept = world.scenario.faults.poison === 0
-  const isPassed = passedOf(world)
-  return world.mock.entries().filter((entry) => {
-    const { shownAt, shownBy, defect, atUs, visibleAt } = entry
+  return world.mock.entries().filter(({ shownAt, shownBy, defect, atUs, visibleAt }) => {
     // `latest` is only asked for its id and time.
-    const shown = shownAt !== undefined && shownBy.some((where) => where !== 'latest') && !isPassed(entry)
+    const shown = shownAt !== undefined && shownBy.some((where) => where !== 'latest')
     // A full sweep comes at least every six hours: what has been visible for longer must have been asked for.
     const due = swept && visibleAt < world.clock.now() - SWEPT_MS
     return (shown || due) && defect === undefined && atUs >= startUs

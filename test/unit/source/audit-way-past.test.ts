@@ -1,0 +1,120 @@
+// The way past an entry that stays unreadable: an answer on it that breaks off takes nothing readable with it, whoever reads (law 6).
+import { expect, test } from 'vitest'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import { compared, openBench } from './audit-range-bench.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, openDesk } from './desk.ts'
+
+const brokenOff = (): HttpReply => ({
+  ...{ status: 200, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from('{"log":{"id":"abc","timest')
+  })(),
+})
+
+/** `search` breaks off for its `first` request and the `most - 1` after it. */
+const breaking =
+  (first: number, most: number) =>
+  (send: Transport): Transport => {
+    let nth = 0
+    return (request, signal) => {
+      if (request.url.includes('/search?')) nth++
+      const isStruck = request.url.includes('/search?') && nth >= first && nth < first + most
+      return isStruck ? Promise.resolve(brokenOff()) : send(request, signal)
+    }
+  }
+
+const strikes = [1, 2, 3].flatMap((first) => [1, 2].map((most) => ({ first, most })))
+
+test.each(strikes)(
+  'live reading: `search` that breaks off $most times, from request $first on, widens no gap behind an unreadable entry',
+  async ({ first, most }) => {
+    const desk = await openDesk({ wrap: breaking(first, most) })
+    const at = START - 9 * MINUTE
+    const before = desk.add(5, at - SECOND)
+    desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    const after = [1, 2, 3, 4, 5].map((i) => desk.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
+    await desk.drain()
+    expect(new Set(await desk.ids())).toEqual(new Set([...before, ...after]))
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test.each([1, 2])(
+  'the beginning: `search` that breaks off %d times widens no gap where the first entry of all is unreadable',
+  async (most) => {
+    const from = START - HOUR
+    const start = { kind: 'time', atUs: from * 1000 } as const
+    // Ten answers make the first entry an unreadable one; the eleventh is the first on the way past it.
+    const desk = await openDesk({ source: { start }, wrap: breaking(11, most) })
+    desk.mock.add({ at: from, visibleAt: 0, defect: 'poison' })
+    const after = [1, 2, 3, 4, 5].map((i) => desk.mock.add({ at: from + i * SECOND, visibleAt: 0 }).id)
+    await desk.drain()
+    expect(new Set(await desk.ids())).toEqual(new Set(after))
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test.each([1, 2])(
+  'a place that is found again by time: `search` that breaks off %d times is asked once more',
+  async (most) => {
+    const desk = await openDesk({ wrap: breaking(1, most) })
+    const known = desk.add(5)
+    await desk.live(START + MINUTE)
+    desk.mock.purge(known)
+    // In the very second of the entry that is gone.
+    const fresh = [1, 2].map((i) => desk.mock.add({ at: START + i, visibleAt: 0 }).id)
+    await desk.live(START + 20 * MINUTE)
+    expect(await desk.ids()).toEqual([...known, ...fresh])
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test.each(strikes)(
+  'the past: `search` that breaks off $most times, from request $first on, widens no gap behind an unreadable entry',
+  async ({ first, most }) => {
+    const from = START - 20 * DAY
+    // The first `search` finds the beginning.
+    const bench = openBench({ from, to: from + DAY, wrap: breaking(first + 1, most) })
+    const at = from + HOUR
+    for (let i = 5; i > 0; i--) bench.mock.add({ at: at - i * SECOND, visibleAt: 0 })
+    const { id } = bench.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    for (let i = 1; i <= 5; i++) bench.mock.add({ at: at + i * SECOND, visibleAt: 0 })
+    bench.mock.add({ at: START - MINUTE, visibleAt: 0 })
+    const readable = bench.expected().filter((one) => one !== id)
+    const { ids, gaps } = await bench.walk()
+    expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
+  },
+)
+
+test.each([0, 1, 2])(
+  'the sweep finds what is late right behind an unreadable entry, though `search` breaks off %d times',
+  async (most) => {
+    // Live reading's first way past it takes some requests of its own.
+    let isSwept = false
+    const wrap = (send: Transport): Transport => {
+      const broken = breaking(1, most)(send)
+      return (request, signal) => (isSwept ? broken : send)(request, signal)
+    }
+    const desk = await openDesk({ source: { sweepMs: DAY }, wrap })
+    const at = START - 9 * MINUTE
+    desk.add(5, at - MINUTE)
+    desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    desk.add(5)
+    await desk.live(START + HOUR)
+    isSwept = true
+    const late = desk.mock.add({ at: at + SECOND, visibleAt: START + 2 * HOUR }).id
+    await desk.live(START + 9 * HOUR)
+    expect(await desk.ids()).toContain(late)
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test('what breaks off on the way past an unreadable entry is no malformed element: of it nothing is quarantined', async () => {
+  const desk = await openDesk({ wrap: breaking(1, 2) })
+  desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0 })
+  desk.mock.add({ at: START - 9 * MINUTE + 1, visibleAt: 0, defect: 'poison' })
+  desk.add(5)
+  await desk.drain()
+  // Its bytes as a page, and no others.
+  expect(desk.journal.stats().quarantined).toBe(1)
+})
