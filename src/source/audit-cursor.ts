@@ -77,6 +77,8 @@ export interface AuditCursor {
   caughtUp: boolean
   /** the cursor's entry is gone: a gap, unless it is met again before anything newer */
   lost: Position | null
+  /** the head behind which the last gap was told: the same one is not told again; absent: none */
+  gapBehind?: string
   sweep: Sweep
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number

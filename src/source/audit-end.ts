@@ -2,7 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
-import type { Drain } from './audit-cursor.ts'
+import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { SECOND_US } from './audit-probe.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
@@ -76,12 +76,21 @@ export async function* endByTime(step: Step, drain: Drain, fromUs: number): Step
     yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
     return
   }
-  options.log.error(
-    'Possible gap: there are newer entries than the last, but the API finds none of them by time',
-  )
+  const gaps = newGap(cursor, cursor.head)
+  if (gaps > 0)
+    options.log.error(
+      'Possible gap: there are newer entries than the last, but the API finds none of them by time',
+    )
   cursor.lost = null
   rest(step, drain)
-  yield lastPart(step, undefined, { gaps: 1 })
+  yield lastPart(step, undefined, { gaps })
+}
+
+/** A gap behind `head` is told once, however many polls meet it. */
+export function newGap(cursor: AuditCursor, head: Position | null): number {
+  if (!head || cursor.gapBehind === head.id) return 0
+  cursor.gapBehind = head.id
+  return 1
 }
 
 /** What it tells is known from now on. Dated in the future, it hides what is the newest of now, and is no witness. */

@@ -7,7 +7,7 @@ import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { BAD_TRIES, SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
-import { endByTime, readLatest } from './audit-end.ts'
+import { endByTime, newGap, readLatest } from './audit-end.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { horizonUs, isAhead, lastPart } from './audit-step.ts'
@@ -77,11 +77,13 @@ function stepOver({ cursor, options }: Step, drain: Drain, position: Position): 
 function gapAfter(step: Step, position: Position): number {
   const { cursor, options } = step
   if (!cursor.lost || position.at <= cursor.lost.at) return 0
+  const gaps = newGap(cursor, cursor.lost)
   cursor.lost = null
-  options.log.error(
-    'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
-  )
-  return 1
+  if (gaps > 0)
+    options.log.error(
+      'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
+    )
+  return gaps
 }
 
 export function settleLost(step: Step, view: PageView): number {

@@ -184,3 +184,48 @@ test.each(mistakes)(
     }
   },
 )
+
+/** Pages, or what is looked for by time, are empty by mistake where that is switched on; `latest` tells the truth. */
+function openBlind() {
+  const blind = { pages: false, search: false }
+  const wrap = mistaken((kind) => {
+    if (kind === 'page' && blind.pages) return reply('[]')
+    return kind === 'search' && blind.search ? reply('{}') : undefined
+  })
+  return { blind, desk: openDesk({ wrap }) }
+}
+
+test('newer entries that nothing leads to are told as one gap, not once a poll, and read once something does', async () => {
+  const { blind, desk: opening } = openBlind()
+  const desk = await opening
+  const ids = desk.add(5)
+  await desk.live(START + MINUTE)
+  blind.pages = blind.search = true
+  ids.push(...desk.add(5, START + 2 * MINUTE))
+  await desk.live(START + 60 * MINUTE)
+  expect(desk.watch.gaps).toBe(1)
+  expect(desk.log.lines.filter((line) => line.includes('Possible gap'))).toHaveLength(1)
+  blind.pages = blind.search = false
+  await desk.live(START + 70 * MINUTE)
+  expect(await desk.ids()).toEqual(ids)
+  expect(desk.journal.stats().gaps).toBe(1)
+  // The next one is another place.
+  blind.pages = blind.search = true
+  desk.add(5)
+  await desk.live(START + 130 * MINUTE)
+  expect(desk.journal.stats().gaps).toBe(2)
+})
+
+test('a gap that was told is not told again where its place is found by time at last', async () => {
+  const { blind, desk: opening } = openBlind()
+  const desk = await opening
+  desk.add(5)
+  await desk.live(START + MINUTE)
+  blind.pages = blind.search = true
+  const next = desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id
+  await desk.live(START + 30 * MINUTE)
+  blind.search = false
+  await desk.live(START + 60 * MINUTE)
+  expect(await desk.ids()).toContain(next)
+  expect(desk.watch.gaps).toBe(1)
+})
