@@ -112,9 +112,9 @@ export class Ledger {
     return this.#statements.intentsOf.all(name)
   }
 
-  writeIntent(name: string, { first, last, attempt, shape, detail }: Intent): void {
+  writeIntent(name: string, { first, last, shape, detail }: Intent): void {
     this.#sink(name)
-    this.#statements.putIntent.run(name, first, last, attempt, shape, detail)
+    this.#statements.putIntent.run(name, first, last, shape, detail)
   }
 
   /** Inside a transaction; `apply` what it returns when that has landed. */
@@ -195,9 +195,12 @@ function prepare(db: Database) {
     putAhead: db.prepare('INSERT INTO ahead VALUES (?, ?, ?)'),
     dropAhead: db.prepare('DELETE FROM ahead WHERE sink = ?'),
     intentsOf: db.prepare<[string], Intent>(
-      'SELECT first, last, attempt, shape, detail FROM intents WHERE sink = ? ORDER BY first',
+      'SELECT first, last, shape, detail FROM intents WHERE sink = ? ORDER BY first',
     ),
-    putIntent: db.prepare('INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)'),
+    // A former version counted its tries: nobody asks for them, and the column stays for who goes back to it.
+    putIntent: db.prepare(
+      'INSERT OR REPLACE INTO intents (sink, first, last, attempt, shape, detail) VALUES (?, ?, ?, 1, ?, ?)',
+    ),
     dropIntents: db.prepare('DELETE FROM intents WHERE sink = ? AND first BETWEEN ? AND ?'),
     dropIntentsBelow: db.prepare('DELETE FROM intents WHERE sink = ? AND first <= ?'),
     deadLettersOf: number<[string]>('SELECT count(*) FROM dead_letters WHERE sink = ?'),

@@ -87,9 +87,7 @@ export interface TakeLimits {
 export interface Intent {
   readonly first: Seq
   readonly last: Seq
-  /** counts from 1 */
-  readonly attempt: number
-  /** hash of the settings that shape the bytes; another hash: the bytes will differ from the first attempt's */
+  /** hash of the settings that shape the bytes; another hash: the bytes will differ from the first try's */
   readonly shape: string
   /** what the sink needs to recognise its own half-done work: an offset, an acknowledgement's id; JSON of its making */
   readonly detail: string

@@ -73,7 +73,7 @@ export class ObjectShipper implements Stepper {
       log.warn(
         'Settings that shape the objects changed while some were on their way: what may have been stored before can be stored once more under its new name',
       )
-    return sendingOf({ ...intent, attempt: intent.attempt + 1, shape })
+    return sendingOf({ ...intent, shape })
   }
 
   /** Counts what is new, or says how long the open stretch may wait for more. */
@@ -108,7 +108,7 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, shape } = this.#options
     const { first, last } = this.#plan
     if (first === undefined || last === undefined) throw new Error('an empty stretch was closed')
-    const intent = { first, last, attempt: 1, shape, detail: '' }
+    const intent = { first, last, shape, detail: '' }
     await journal.intend(sink.name, intent)
     this.#plan = new Plan()
     this.#sending = sendingOf(intent)

@@ -80,7 +80,7 @@ export class Shipper implements Stepper {
         log.warn(
           'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
         )
-      const again = { ...intent, attempt: intent.attempt + 1, shape }
+      const again = { ...intent, shape }
       this.#again.push({ loaded: undefined, intent: again, doubtful: true })
     }
     this.#resumed = true
@@ -137,7 +137,7 @@ export class Shipper implements Stepper {
   async #intentOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<Intent> {
     const { sink, shape } = this.#options
     const detail = (await sink.prepare?.(lines, signal)) ?? ''
-    return { first, last, attempt: 1, shape, detail }
+    return { first, last, shape, detail }
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
@@ -248,11 +248,7 @@ export class Shipper implements Stepper {
     if (error !== undefined) {
       // What lapsed together goes out again together, after one pause and not one each.
       for (const lapsed of this.#unconfirmed.takeLapsed())
-        this.#again.push({
-          intent: { ...lapsed.intent, attempt: lapsed.intent.attempt + 1 },
-          loaded: undefined,
-          doubtful: true,
-        })
+        this.#again.push({ intent: lapsed.intent, loaded: undefined, doubtful: true })
       throw error as Error
     }
     const { first, last } = intent

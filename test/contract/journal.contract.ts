@@ -40,12 +40,11 @@ export interface JournalPlace {
   remove(): Promise<void>
 }
 
-const intent = (first: number, last: number, attempt = 1) => ({
+const intent = (first: number, last: number, told = 1) => ({
   first,
   last,
-  attempt,
   shape: 's',
-  detail: `{"a":${attempt}}`,
+  detail: `{"a":${told}}`,
 })
 
 export function journalContract(name: string, placeOf: () => Promise<JournalPlace>): void {

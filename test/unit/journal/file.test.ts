@@ -133,6 +133,25 @@ describe('the file', () => {
     })
   })
 
+  it('an intent of a version that counted its tries is found, and that version finds one of today', async () => {
+    const journal = await open()
+    await journal.append(part([spec(1), spec(2)]))
+    await journal.close()
+    const before = new Sqlite(path)
+    before.prepare('INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)').run('a', 1, 1, 7, 's', 'd')
+    before.close()
+    const again = await open()
+    expect(await again.intents('a')).toEqual([{ first: 1, last: 1, shape: 's', detail: 'd' }])
+    await again.intend('a', { first: 2, last: 2, shape: 's', detail: 'e' })
+    await again.close()
+    const after = new Sqlite(path)
+    const rows = after
+      .prepare('SELECT first, last, attempt, shape, detail FROM intents WHERE first = 2')
+      .all()
+    after.close()
+    expect(rows).toEqual([{ first: 2, last: 2, attempt: 1, shape: 's', detail: 'e' }])
+  })
+
   it('a folder in the way is told as a matter of configuration', async () => {
     await expect(open({ path: folder })).rejects.toMatchObject({ code: 'config_invalid' })
     writeFileSync(join(folder, 'plain'), '')
@@ -343,7 +362,7 @@ describe('no room', () => {
       const journal = await open({ path: join(mount, 'journal.db'), ballastBytes: 600_000 })
       await journal.append(big(1))
       writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 8192))
-      await journal.intend('a', { first: 1, last: 1, attempt: 1, shape: 's', detail: 'x'.repeat(200_000) })
+      await journal.intend('a', { first: 1, last: 1, shape: 's', detail: 'x'.repeat(200_000) })
       await journal.settle('a', settlement(1, 1))
       expect(sentences.join()).toContain('ballast')
       await expect(journal.append(big(2))).rejects.toMatchObject({ code: 'disk_full' })

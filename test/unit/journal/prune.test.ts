@@ -96,7 +96,7 @@ it('an entry parked twice is one dead letter, with the number and the time of th
 it('a sink that comes back after its entries went has no intent for them, and keeps those above', async () => {
   for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
   for (const seq of [1, 2, 3])
-    await journal.intend('b', { first: seq, last: seq, attempt: 1, shape: 's', detail: String(seq) })
+    await journal.intend('b', { first: seq, last: seq, shape: 's', detail: String(seq) })
   await reopen(['a'])
   await journal.settle('a', settlement(1, 2))
   await pruneAll()

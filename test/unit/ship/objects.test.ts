@@ -419,7 +419,7 @@ describe('crashes', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, attempt: 1, shape: 'former', detail: '' })
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
     await pier.settle()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
     expectEachOnce(pier.fake, someIds(1, 2))

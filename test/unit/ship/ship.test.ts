@@ -115,7 +115,7 @@ describe('intents', () => {
     await quay.append(3)
     berth.sink.answer = async (delivery) => {
       expect(await quay.journal.intents('archive')).toMatchObject([
-        { first: 1, last: 3, attempt: 1, shape: 'one', detail: 'detail of 3' },
+        { first: 1, last: 3, shape: 'one', detail: 'detail of 3' },
       ])
       expect(delivery).toMatchObject({ detail: 'detail of 3', doubtful: false })
       return taken(delivery)
@@ -163,7 +163,7 @@ describe('intents', () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, attempt: 1, shape: 'one', detail: '' })
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'one', detail: '' })
     await berth.step()
     expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], doubtful: true }])
   })
@@ -188,7 +188,7 @@ describe('intents', () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, attempt: 1, shape: 'former', detail: '' })
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
     await berth.empty()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
   })
@@ -197,7 +197,7 @@ describe('intents', () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: () => false })
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, attempt: 1, shape: 'one', detail: '' })
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'one', detail: '' })
     await berth.empty()
     expect(berth.sink.deliveries).toEqual([])
     expect(berth.watch.filtered).toBe(2)
@@ -538,7 +538,7 @@ describe('looking ahead', () => {
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
     await berth.step()
-    expect(await quay.journal.intents('archive')).toMatchObject([{ first: 4, last: 6, attempt: 1 }])
+    expect(await quay.journal.intents('archive')).toMatchObject([{ first: 4, last: 6 }])
     await berth.step()
     expect(berth.sink.deliveries[1]).toMatchObject({ seqs: [4, 5, 6], doubtful: false })
   })
