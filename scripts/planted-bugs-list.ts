@@ -623,9 +623,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: after a crash a pending acknowledgement is asked for',
     edits: [
       {
-        file: 'src/ship/shipper.ts',
-        find: '    const { intent, times, tally, rest } = taken\n    await journal.intend(sink.name, intent)\n',
-        replace: '    const { intent, times, tally, rest } = taken\n',
+        file: 'src/ship/unconfirmed.ts',
+        find: '    await journal.intend(sink.name, taken.intent)\n',
+        replace: '',
       },
     ],
     tests: [

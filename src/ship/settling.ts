@@ -6,7 +6,6 @@ import type { Later, Outcome } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import type { Loaded } from './lines.ts'
 import { tallyOf } from './tally.ts'
-import type { TakenBatch } from './unconfirmed.ts'
 
 export interface Settled {
   readonly settlement: Settlement
@@ -47,6 +46,16 @@ function counted(
 /** What another sink alone was to have is nobody's here. */
 export const filteredOf = (tally: readonly DayTally[]): number =>
   tally.reduce((sum, { filtered }) => sum + filtered, 0)
+
+/** As much of a batch as the receiver has taken. */
+export interface TakenBatch {
+  /** as it stands in the journal, with what `resume` needs */
+  readonly intent: Intent
+  /** own times of its lines, µs */
+  readonly times: Float64Array
+  /** what is settled once it is confirmed */
+  readonly tally: readonly DayTally[]
+}
 
 export interface Taken extends TakenBatch {
   /** what was refused behind it; undefined: nothing */

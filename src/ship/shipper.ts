@@ -1,13 +1,14 @@
-// The steps of delivery in batches: has one loaded, writes its intent, delivers it, settles what was answered. One for each sink.
+// The steps of delivery in batches: has one loaded, writes its intent, delivers it, settles what was answered for good. One for each sink.
 import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
-import type { Delivery, Later, Outcome, Sink } from '../model/sink.ts'
+import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
+import { Corner } from './corner.ts'
 import type { Loaded } from './lines.ts'
 import { tellDelays } from './lines.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
-import { filteredOf, settledOf, type Taken, takenBefore, takenOf, tellParked } from './settling.ts'
+import { settledOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
 export interface ShipperOptions extends LoaderOptions {
@@ -36,19 +37,20 @@ export class Shipper implements Stepper {
   readonly #options: ShipperOptions
   readonly #loader: Loader
   readonly #ahead: Ahead
-  readonly #unconfirmed = new Unconfirmed()
+  readonly #unconfirmed: Unconfirmed
+  readonly #corner: Corner
   /** to be sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #resumed = false
   #sending: Sending | undefined
   #answered: Answered | undefined
-  /** entries a batch, while a refusal is being cornered */
-  #cap: number | undefined
 
   constructor(options: ShipperOptions) {
     this.#options = options
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
+    this.#unconfirmed = new Unconfirmed(options)
+    this.#corner = new Corner(options)
   }
 
   /**
@@ -72,7 +74,7 @@ export class Shipper implements Stepper {
       const later = sink.resume?.(intent.detail)
       if (later) {
         const loaded = await this.#loader.reload(intent, signal)
-        this.#unconfirmed.add(takenBefore(sink.name, intent, loaded), later, signal)
+        this.#unconfirmed.keepFound(intent, loaded, later, signal)
         this.#loader.free(loaded)
         continue
       }
@@ -80,15 +82,13 @@ export class Shipper implements Stepper {
         log.warn(
           'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
         )
-      const again = { ...intent, shape }
-      this.#again.push({ loaded: undefined, intent: again, doubtful: true })
+      this.#sendAgain({ ...intent, shape })
     }
     this.#resumed = true
   }
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
-    const { sink } = this.#options
-    if (this.#unconfirmed.size > 0 && this.#unconfirmed.size >= (sink.maxUnconfirmed ?? 1)) {
+    if (this.#unconfirmed.full) {
       // However long that takes: others have use for the room.
       this.#ahead.drop()
       await this.#unconfirmed.wait(signal)
@@ -104,11 +104,7 @@ export class Shipper implements Stepper {
   /** With batches unconfirmed there is more to wait for than the loop knows of. */
   async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.size === 0) return waitMs
-    const { journal, sink, clock } = this.#options
-    await this.#unconfirmed.wait(signal, (until) => [
-      journal.arrival(sink.name, until),
-      ...(waitMs === Infinity ? [] : [clock.sleep(waitMs, until)]),
-    ])
+    await this.#unconfirmed.waitOrMore(waitMs, signal)
     return 'sent'
   }
 
@@ -117,10 +113,7 @@ export class Shipper implements Stepper {
     const again = this.#again.map(({ intent }) => intent)
     const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
-    return {
-      maxEntries: Math.min(this.#cap ?? Infinity, sink.maxEntries ?? Infinity, limits.maxEntries),
-      busy,
-    }
+    return { maxEntries: Math.min(this.#corner.most, sink.maxEntries ?? Infinity, limits.maxEntries), busy }
   }
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
@@ -152,7 +145,7 @@ export class Shipper implements Stepper {
     watch.state('sending')
     const startedAt = clock.elapsed()
     // Not while a refusal is cornered: what comes next then is a part of this one.
-    const looking = this.#cap === undefined ? this.#ahead.look(this.#wish(intent), signal) : Promise.resolve()
+    const looking = this.#corner.open ? Promise.resolve() : this.#ahead.look(this.#wish(intent), signal)
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
@@ -161,7 +154,7 @@ export class Shipper implements Stepper {
     } catch (error) {
       await looking.catch(() => undefined)
       if (error instanceof ConnectorError && error.action === 'split')
-        return await this.#corner({ intent, loaded }, error, signal)
+        return await this.#refused({ intent, loaded }, error, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error
@@ -173,23 +166,14 @@ export class Shipper implements Stepper {
     return this.#answer({ intent, loaded, outcome }, signal)
   }
 
-  /** The receiver refuses the batch as a whole: half of it next; a single entry is parked with the reason. */
-  async #corner(
+  /** The receiver refuses the batch as a whole. */
+  async #refused(
     { intent, loaded }: Pick<Answered, 'intent' | 'loaded'>,
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
-    const { count } = loaded.lines
-    if (count === 1) {
-      const refused = [{ index: 0, code: error.code, reason: error.message }]
-      return this.#answer({ intent, loaded, outcome: { settled: 1, refused } }, signal)
-    }
-    this.#cap = Math.floor(count / 2)
-    this.#options.log.info('The receiver refused a batch, trying half of it', {
-      code: error.code,
-      entries: count,
-      error: error.message,
-    })
+    const outcome = this.#corner.narrow(loaded.lines.count, error)
+    if (outcome) return this.#answer({ intent, loaded, outcome }, signal)
     this.#release(loaded)
     this.#sending = undefined
     return 'sent'
@@ -202,28 +186,15 @@ export class Shipper implements Stepper {
 
   async #note({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { later } = outcome
-    if (later && intent)
-      await this.#keepAsking(takenOf(this.#options.sink.name, intent, loaded, outcome, later), later, signal)
-    else await this.#settle(loaded, outcome, signal)
-    const { limits } = this.#options
-    this.#cap = this.#cap !== undefined && this.#cap * 2 < limits.maxEntries ? this.#cap * 2 : undefined
+    if (later && intent) {
+      await this.#unconfirmed.keep(intent, loaded, { ...outcome, later }, signal)
+      this.#answered = undefined
+      this.#sending = undefined
+    } else await this.#settle(loaded, outcome, signal)
+    this.#corner.widen()
     if (outcome.settled === loaded.lines.count) this.#loader.free(loaded)
     else this.#release(loaded)
     return 'sent'
-  }
-
-  /** What was taken is asked for until it is confirmed; what was refused behind it is parked. */
-  async #keepAsking(taken: Taken, later: Later, signal: AbortSignal): Promise<void> {
-    const { journal, sink } = this.#options
-    const { intent, times, tally, rest } = taken
-    await journal.intend(sink.name, intent)
-    if (rest) {
-      await journal.settle(sink.name, rest)
-      tellParked(this.#options, rest.parked)
-    }
-    this.#unconfirmed.add({ intent, times, tally }, later, signal)
-    this.#answered = undefined
-    this.#sending = undefined
   }
 
   async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
@@ -243,21 +214,17 @@ export class Shipper implements Stepper {
 
   /** Throws why a batch was never confirmed; it goes out again before anything new. */
   async #conclude(judged: Judged): Promise<StepResult> {
-    const { journal, sink, watch, clock } = this.#options
-    const { intent, times, tally, error } = judged
-    if (error !== undefined) {
-      // What lapsed together goes out again together, after one pause and not one each.
-      for (const lapsed of this.#unconfirmed.takeLapsed())
-        this.#again.push({ intent: lapsed.intent, loaded: undefined, doubtful: true })
-      throw error as Error
+    if (judged.error === undefined) {
+      await this.#unconfirmed.settle(judged)
+      return 'sent'
     }
-    const { first, last } = intent
-    const filtered = filteredOf(tally)
-    await journal.settle(sink.name, { first, through: last, parked: [], tally })
-    this.#unconfirmed.remove(judged)
-    watch.settled({ accepted: times.length, deadLettered: 0, filtered })
-    tellDelays(watch, clock.now(), times)
-    return 'sent'
+    // What lapsed together goes out again together, after one pause and not one each.
+    for (const { intent } of this.#unconfirmed.takeLapsed()) this.#sendAgain(intent)
+    throw judged.error as Error
+  }
+
+  #sendAgain(intent: Intent): void {
+    this.#again.push({ intent, loaded: undefined, doubtful: true })
   }
 
   /** What is delivered is settled, even where the next batch cannot be prepared: that is told when its own turn comes. */

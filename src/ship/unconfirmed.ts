@@ -1,16 +1,13 @@
-// Batches that the receiver has taken and not confirmed yet: who they are, and which of them was judged meanwhile.
-import type { DayTally } from '../model/balance.ts'
+// Batches that the receiver has taken and not confirmed yet: each keeps its intent and is asked for, until it is settled or goes out again.
 import { Tether } from '../model/abort.ts'
 import type { Intent } from '../model/journal.ts'
-import type { Later } from '../model/sink.ts'
+import type { Later, Outcome, Sink } from '../model/sink.ts'
+import { type Loaded, tellDelays } from './lines.ts'
+import type { LoopOptions } from './loop.ts'
+import { filteredOf, type TakenBatch, takenBefore, takenOf, tellParked } from './settling.ts'
 
-export interface TakenBatch {
-  /** as it stands in the journal, with what `resume` needs */
-  readonly intent: Intent
-  /** own times of its lines, µs */
-  readonly times: Float64Array
-  /** what is settled once it is confirmed */
-  readonly tally: readonly DayTally[]
+export interface UnconfirmedOptions extends LoopOptions {
+  readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
 }
 
 export interface Judged extends TakenBatch {
@@ -24,52 +21,88 @@ interface Waiting extends TakenBatch {
 }
 
 export class Unconfirmed {
+  readonly #options: UnconfirmedOptions
   readonly #waiting: Waiting[] = []
+
+  constructor(options: UnconfirmedOptions) {
+    this.#options = options
+  }
 
   get size(): number {
     return this.#waiting.length
+  }
+
+  /** No more may be sent before one of them is judged. */
+  get full(): boolean {
+    return this.size > 0 && this.size >= (this.#options.sink.maxUnconfirmed ?? 1)
   }
 
   get intents(): readonly Intent[] {
     return this.#waiting.map(({ intent }) => intent)
   }
 
-  add(batch: TakenBatch, later: Later, signal: AbortSignal): void {
-    const waiting: Waiting = {
-      ...batch,
-      judged: undefined,
-      judgement: later.confirmed(signal).then(
-        () => void (waiting.judged = { ...batch, error: undefined }),
-        (error: unknown) => void (waiting.judged = { ...batch, error }),
-      ),
-    }
-    this.#waiting.push(waiting)
-  }
-
-  /** The first that was judged; it stays until `remove`. */
+  /** The first that was judged; it stays until it is settled or has lapsed. */
   get judged(): Judged | undefined {
     return this.#waiting.find(({ judged }) => judged)?.judged
+  }
+
+  /** What was taken is asked for until it is confirmed; what was refused behind it is parked. */
+  async keep(
+    intent: Intent,
+    loaded: Loaded,
+    outcome: Outcome & { readonly later: Later },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { journal, sink } = this.#options
+    const { later } = outcome
+    const { rest, ...taken } = takenOf(sink.name, intent, loaded, outcome, later)
+    await journal.intend(sink.name, taken.intent)
+    if (rest) {
+      await journal.settle(sink.name, rest)
+      tellParked(this.#options, rest.parked)
+    }
+    this.#add(taken, later, signal)
+  }
+
+  /** One that was taken before a crash, of which it left the intent. */
+  keepFound(intent: Intent, loaded: Loaded, later: Later, signal: AbortSignal): void {
+    this.#add(takenBefore(this.#options.sink.name, intent, loaded), later, signal)
+  }
+
+  /** Of one that was confirmed. */
+  async settle(judged: Judged): Promise<void> {
+    const { journal, sink, watch, clock } = this.#options
+    const { intent, times, tally } = judged
+    const { first, last } = intent
+    await journal.settle(sink.name, { first, through: last, parked: [], tally })
+    this.#remove(judged)
+    watch.settled({ accepted: times.length, deadLettered: 0, filtered: filteredOf(tally) })
+    tellDelays(watch, clock.now(), times)
   }
 
   /** All that are to go out again, in the order in which they were sent. */
   takeLapsed(): readonly Judged[] {
     const lapsed = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
-    for (const judged of lapsed) this.remove(judged)
+    for (const judged of lapsed) this.#remove(judged)
     return lapsed
   }
 
-  remove({ intent }: Judged): void {
-    this.#waiting.splice(
-      this.#waiting.findIndex((waiting) => waiting.intent === intent),
-      1,
-    )
+  /** Resolves when one is judged, or when `signal` aborts. */
+  async wait(signal: AbortSignal): Promise<void> {
+    await this.#wait(signal, () => [])
   }
 
-  /** Resolves when one is judged, when `others` say so (they are told to end with the signal they get), or when `signal` aborts. */
-  async wait(
-    signal: AbortSignal,
-    others: (signal: AbortSignal) => readonly Promise<void>[] = () => [],
-  ): Promise<void> {
+  /** The same, or when more may have come or `withinMs` are over. */
+  async waitOrMore(withinMs: number, signal: AbortSignal): Promise<void> {
+    const { journal, sink, clock } = this.#options
+    await this.#wait(signal, (until) => [
+      journal.arrival(sink.name, until),
+      ...(withinMs === Infinity ? [] : [clock.sleep(withinMs, until)]),
+    ])
+  }
+
+  /** `others` are told to end with the signal they get. */
+  async #wait(signal: AbortSignal, others: (until: AbortSignal) => readonly Promise<void>[]): Promise<void> {
     const tether = new Tether(signal)
     const aborted = new Promise<void>((resolve) => {
       if (signal.aborted) resolve()
@@ -84,5 +117,24 @@ export class Unconfirmed {
     } finally {
       tether.close()
     }
+  }
+
+  #add(batch: TakenBatch, later: Later, signal: AbortSignal): void {
+    const waiting: Waiting = {
+      ...batch,
+      judged: undefined,
+      judgement: later.confirmed(signal).then(
+        () => void (waiting.judged = { ...batch, error: undefined }),
+        (error: unknown) => void (waiting.judged = { ...batch, error }),
+      ),
+    }
+    this.#waiting.push(waiting)
+  }
+
+  #remove({ intent }: Judged): void {
+    this.#waiting.splice(
+      this.#waiting.findIndex((waiting) => waiting.intent === intent),
+      1,
+    )
   }
 }
