@@ -1,21 +1,13 @@
-// The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, then written group by group, stored, settled as one.
+// The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, written, stored object by object, settled as one.
 import { type Framing, framingOf, roomBytes } from './lines.ts'
 import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
 import { filteredOf } from './settling.ts'
-import { flush, type Sending, sendingOf, type Waiting, writeAnew, type Writing } from './sending.ts'
-import { Contents, Plan } from './stretch.ts'
-import { dayOf, isOwn, Tally } from './tally.ts'
+import { type Sending, sendingOf, type Waiting, writeAnew } from './sending.ts'
+import { PIECE, Plan } from './stretch.ts'
+import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
-import type { Batch, Run, Seq } from '../model/journal.ts'
-import type { Evidence, ObjectGroup, ObjectSink } from '../model/sink.ts'
-import { ByteWriter } from '../model/writer.ts'
-
-/** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
-const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
-/** Objects that are written in one walk over the stretch: each has a compressor. What has more groups is walked again. */
-const LOT = 8
-
-type Lot = Map<ObjectGroup, Writing>
+import type { Batch } from '../model/journal.ts'
+import type { Evidence, ObjectSink } from '../model/sink.ts'
 
 export interface ObjectShipperOptions extends DeliveryOptions {
   readonly sink: ObjectSink
@@ -130,7 +122,7 @@ export class ObjectShipper implements Stepper {
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
     const [next] = sending.waiting
     if (next) await this.#put(sending, next, signal)
-    else if (!sending.complete) await this.#write(sending, signal)
+    else if (!sending.complete) await writeLot(this.#options, this.#framing, sending, signal)
     else await this.#settle(sending)
     return 'sent'
   }
@@ -152,88 +144,6 @@ export class ObjectShipper implements Stepper {
       watch.request(clock.elapsed() - startedAt)
     }
     await ready.discard()
-  }
-
-  /** Walks the stretch once and leaves up to a lot of its objects on the disk. */
-  async #write(sending: Sending, signal: AbortSignal): Promise<void> {
-    const lot: Lot = new Map()
-    const waiting: Waiting[] = []
-    try {
-      const more = await this.#walk(sending, lot, signal)
-      for (const { group, object, contents } of lot.values())
-        waiting.push({ group, contents, ready: await object.end(contents.whole) })
-      sending.waiting.push(...waiting)
-      sending.complete = !more
-    } catch (error) {
-      await Promise.all([...lot.values()].map(({ object }) => object.discard()))
-      throw error
-    }
-  }
-
-  /** True when there are groups that this lot had no place for. */
-  async #walk(sending: Sending, lot: Lot, signal: AbortSignal) {
-    const { intent, groups, done } = sending
-    const tally = (sending.tally = new Tally())
-    let more = false
-    for (let at = intent.first - 1; at < intent.last;) {
-      const piece = await this.#piece(at, intent.last)
-      const leave = await this.#options.room.enter(roomBytes(piece), signal)
-      try {
-        for (const run of piece.runs)
-          more = (await this.#frame(run, { groups, done, lot, tally }, signal)) || more
-        for (const writing of lot.values()) await flush(writing)
-      } finally {
-        leave()
-      }
-      at = piece.last
-    }
-    return more
-  }
-
-  async #piece(after: Seq, last: Seq): Promise<Batch> {
-    const { journal, sink } = this.#options
-    const limits = { ...PIECE, maxEntries: Math.min(PIECE.maxEntries, last - after) }
-    const piece = await journal.take(sink.name, limits, after)
-    if (piece?.first !== after + 1)
-      throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
-    return piece
-  }
-
-  async #frame(
-    run: Run,
-    { groups, done, tally, lot }: Pick<Sending, 'groups' | 'done' | 'tally'> & { readonly lot: Lot },
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const { sink, format, wanted } = this.#framing
-    const nowMs = this.#options.clock.now()
-    let more = false
-    for (let i = 0; i < run.entries.count; i++) {
-      if (!wanted(run, i)) {
-        if (isOwn(run, this.#options.sink.name) && !run.replay) tally.add(run, dayOf(run, i), 'filtered')
-        continue
-      }
-      tally.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
-      const group = groups.of(run, i)
-      let writing = lot.get(group)
-      if (!writing) {
-        if (done.has(group)) continue
-        if (lot.size === LOT) {
-          more = true
-          continue
-        }
-        writing = await this.#open(group, lot, signal)
-      }
-      sink.frame(run, i, writing.writer, format)
-      writing.contents.add(run.firstSeq + i, run.entries.at(i), nowMs)
-    }
-    return more
-  }
-
-  async #open(group: ObjectGroup, lot: Lot, signal: AbortSignal): Promise<Writing> {
-    const object = await this.#options.sink.open(lot.size, group, signal)
-    const writing = { group, object, contents: new Contents(group), writer: new ByteWriter() }
-    lot.set(group, writing)
-    return writing
   }
 
   async #settle({ intent, stored, contents, tally }: Sending): Promise<void> {

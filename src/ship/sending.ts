@@ -1,19 +1,8 @@
-// A closed stretch on its way out as objects: what is being written, what waits on the disk, what is stored.
+// A closed stretch on its way out as objects: what of it waits on the disk, what is stored.
 import { type Contents, Groups } from './stretch.ts'
 import type { Intent } from '../model/journal.ts'
-import type { ObjectGroup, OpenObject, ReadyObject, StoredObject } from '../model/sink.ts'
+import type { ObjectGroup, ReadyObject, StoredObject } from '../model/sink.ts'
 import { Tally } from './tally.ts'
-import { ByteWriter } from '../model/writer.ts'
-
-/** A writer that one huge entry made grow is not kept. */
-const SPARE_BYTES = 2 * 1024 * 1024
-
-export interface Writing {
-  readonly group: ObjectGroup
-  readonly object: OpenObject
-  readonly contents: Contents
-  writer: ByteWriter
-}
 
 export interface Waiting {
   readonly group: ObjectGroup
@@ -39,15 +28,6 @@ export interface Sending {
 export function sendingOf(intent: Intent): Sending {
   const lists = { waiting: [], stored: [], contents: [] }
   return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
-}
-
-/** What was framed of one piece goes to the disk. */
-export async function flush(writing: Writing): Promise<void> {
-  const { object, writer } = writing
-  if (writer.length === 0) return
-  await object.write(writer.view())
-  writer.clear()
-  if (writer.bytes.length > SPARE_BYTES) writing.writer = new ByteWriter()
 }
 
 /** What waits is given up: the journal still has it, and it comes under the same names. */

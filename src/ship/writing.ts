@@ -1,0 +1,141 @@
+// Writes a closed stretch onto the disk: one walk over it frames a lot of its objects side by side. What has more groups is walked again.
+import type { Clock } from '../model/clock.ts'
+import type { Batch, Journal, Run, Seq } from '../model/journal.ts'
+import type { Room } from '../model/room.ts'
+import type { ObjectGroup, ObjectSink, OpenObject } from '../model/sink.ts'
+import { ByteWriter } from '../model/writer.ts'
+import { type Framing, roomBytes } from './lines.ts'
+import type { Sending, Waiting } from './sending.ts'
+import { Contents, PIECE } from './stretch.ts'
+import { dayOf, isOwn, Tally } from './tally.ts'
+
+/** Objects that are written in one walk: each has a compressor. */
+const LOT = 8
+/** A writer that one huge entry made grow is not kept. */
+const SPARE_BYTES = 2 * 1024 * 1024
+
+export interface WritingOptions {
+  readonly sink: Pick<ObjectSink, 'name' | 'open'>
+  readonly journal: Pick<Journal, 'take'>
+  readonly room: Room
+  readonly clock: Clock
+}
+
+interface Writing {
+  readonly object: OpenObject
+  readonly contents: Contents
+  writer: ByteWriter
+}
+
+/** Leaves up to a lot of its objects on the disk, to be put. */
+export async function writeLot(
+  options: WritingOptions,
+  framing: Framing,
+  sending: Sending,
+  signal: AbortSignal,
+): Promise<void> {
+  const { intent } = sending
+  sending.tally = new Tally()
+  const lot = new Lot(options, framing, sending, signal)
+  try {
+    for (let at = intent.first - 1; at < intent.last;) {
+      const piece = await pieceOf(options, at, intent.last)
+      const leave = await options.room.enter(roomBytes(piece), signal)
+      try {
+        await lot.add(piece)
+      } finally {
+        leave()
+      }
+      at = piece.last
+    }
+    sending.waiting.push(...(await lot.end()))
+    sending.complete = !lot.more
+  } catch (error) {
+    await lot.discard()
+    throw error
+  }
+}
+
+async function pieceOf({ journal, sink }: WritingOptions, after: Seq, last: Seq): Promise<Batch> {
+  const limits = { ...PIECE, maxEntries: Math.min(PIECE.maxEntries, last - after) }
+  const piece = await journal.take(sink.name, limits, after)
+  if (piece?.first !== after + 1)
+    throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
+  return piece
+}
+
+/** The objects that one walk writes. */
+class Lot {
+  /** There are groups that it had no place for. */
+  more = false
+  readonly #options: WritingOptions
+  readonly #framing: Framing
+  readonly #sending: Sending
+  readonly #signal: AbortSignal
+  readonly #open = new Map<ObjectGroup, Writing>()
+
+  constructor(options: WritingOptions, framing: Framing, sending: Sending, signal: AbortSignal) {
+    this.#options = options
+    this.#framing = framing
+    this.#sending = sending
+    this.#signal = signal
+  }
+
+  /** Frames what of the piece belongs to its objects, and hands that to the disk. */
+  async add(piece: Batch): Promise<void> {
+    for (const run of piece.runs) await this.#frame(run)
+    for (const writing of this.#open.values()) await flush(writing)
+  }
+
+  async end(): Promise<readonly Waiting[]> {
+    const waiting: Waiting[] = []
+    for (const [group, { object, contents }] of this.#open)
+      waiting.push({ group, contents, ready: await object.end(contents.whole) })
+    return waiting
+  }
+
+  async discard(): Promise<void> {
+    await Promise.all([...this.#open.values()].map(({ object }) => object.discard()))
+  }
+
+  async #frame(run: Run): Promise<void> {
+    const { sink, format, wanted } = this.#framing
+    const { groups, done, tally } = this.#sending
+    const nowMs = this.#options.clock.now()
+    for (let i = 0; i < run.entries.count; i++) {
+      if (!wanted(run, i)) {
+        if (isOwn(run, this.#options.sink.name) && !run.replay) tally.add(run, dayOf(run, i), 'filtered')
+        continue
+      }
+      tally.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
+      const group = groups.of(run, i)
+      let writing = this.#open.get(group)
+      if (!writing) {
+        if (done.has(group)) continue
+        if (this.#open.size === LOT) {
+          this.more = true
+          continue
+        }
+        writing = await this.#begin(group)
+      }
+      sink.frame(run, i, writing.writer, format)
+      writing.contents.add(run.firstSeq + i, run.entries.at(i), nowMs)
+    }
+  }
+
+  async #begin(group: ObjectGroup): Promise<Writing> {
+    const object = await this.#options.sink.open(this.#open.size, group, this.#signal)
+    const writing = { object, contents: new Contents(group), writer: new ByteWriter() }
+    this.#open.set(group, writing)
+    return writing
+  }
+}
+
+/** What was framed of one piece goes to the disk. */
+async function flush(writing: Writing): Promise<void> {
+  const { object, writer } = writing
+  if (writer.length === 0) return
+  await object.write(writer.view())
+  writer.clear()
+  if (writer.bytes.length > SPARE_BYTES) writing.writer = new ByteWriter()
+}
