@@ -1,4 +1,4 @@
-// Opens the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
+// Opens and closes the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
 // Nothing here or elsewhere may open and close that file with fs: POSIX would drop SQLite's lock with it.
 import { mkdirSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -120,5 +120,17 @@ export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: File
       /* told above */
     }
     throw translate(error, path)
+  }
+}
+
+/** Leaves one file without a log beside it, unless the disk is full: then all stays in the log, where the next start finds it. */
+export function closeDatabase(db: Database, path: string): void {
+  try {
+    db.pragma('wal_checkpoint(TRUNCATE)')
+  } catch (error) {
+    const judged = translate(error, path)
+    if (!(judged instanceof ConnectorError && judged.code === 'disk_full')) throw judged
+  } finally {
+    db.close()
   }
 }

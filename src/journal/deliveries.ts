@@ -1,7 +1,8 @@
 // What became of each entry at each sink, counted by source and the entry's own UTC day and kept for good: what `reconcile` holds against what was read.
-import type { DayDeliveries, DayKept, DayRange, DayTally } from '../model/balance.ts'
+import type { DayDeliveries, DayKept, DayRange, DayTally, OwedStep } from '../model/balance.ts'
 import type { Database } from 'better-sqlite3'
 import type { Seq } from '../model/journal.ts'
+import type { Origin } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import type { Origins } from './origins.ts'
 import type { Progress } from './positions.ts'
@@ -58,7 +59,7 @@ export class Deliveries {
   begin(sink: string, progress: Progress): void {
     const owed = new Map<string, number>()
     for (let after = progress.position; ;) {
-      const step = this.owed(sink, progress, after)
+      const step = this.#owed(sink, progress, after)
       for (const { source, day, count } of step.rows) {
         const key = `${source} ${day}`
         owed.set(key, (owed.get(key) ?? 0) + count)
@@ -78,19 +79,29 @@ export class Deliveries {
   }
 
   kept({ fromDay, toDay }: DayRange): DayKept[] {
-    return this.#statements.kept
-      .all(fromDay, toDay)
-      .map(({ source, ...rest }) => ({ origin: this.#origins.origin(source), ...rest }))
+    return this.#statements.kept.all(fromDay, toDay).map((row) => this.#named(row))
   }
 
   delivered({ fromDay, toDay }: DayRange): DayDeliveries[] {
-    return this.#statements.delivered
-      .all(fromDay, toDay)
-      .map(({ source, ...rest }) => ({ origin: this.#origins.origin(source), ...rest }))
+    return this.#statements.delivered.all(fromDay, toDay).map((row) => this.#named(row))
   }
 
   /** One bounded step over what stands behind `after`: entries that are owed to this sink for the first time, or once more after they were parked. */
-  owed(sink: string, { ahead }: Progress, after: Seq) {
+  owed(sink: string, progress: Progress, after: Seq): OwedStep {
+    const { rows, ...step } = this.#owed(sink, progress, after)
+    return { ...step, rows: rows.map((row) => this.#named(row)) }
+  }
+
+  /** One bounded step over what is kept still behind `after`, as it came in: each entry once. */
+  shelved(after: Seq): OwedStep {
+    return this.owed(NOBODY, { position: after, ahead: [] }, after)
+  }
+
+  #named<Row extends Counted>({ source, ...rest }: Row): Omit<Row, 'source'> & { origin: Origin } {
+    return { origin: this.#origins.origin(source), ...rest }
+  }
+
+  #owed(sink: string, { ahead }: Progress, after: Seq) {
     const isSettled = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
     const chunks = this.#statements.times.all({ next: after + 1 })
     const counts = new Map<string, Counted & { count: number }>()
@@ -109,11 +120,6 @@ export class Deliveries {
       }
     }
     return { rows: [...counts.values()], through, more: chunks.length > 0 }
-  }
-
-  /** One bounded step over what is kept still behind `after`, as it came in: each entry once. */
-  shelved(after: Seq) {
-    return this.owed(NOBODY, { position: after, ahead: [] }, after)
   }
 }
 

@@ -1,29 +1,23 @@
-// The journal in SQLite: everything that must survive, in one file of one process. Synchronous inside, promises outside. `open.ts` opens it.
+// The journal's door: what the other rooms of the journal do, under the contract's names. Synchronous inside, promises outside. `open.ts` opens it.
 import type { Database } from 'better-sqlite3'
-import type { DayRange, OwedStep } from '../model/balance.ts'
-import { ConnectorError } from '../model/errors.ts'
+import type { DayRange } from '../model/balance.ts'
 import type { Batch, Intent, Journal, NoteChange, Seq, Settlement } from '../model/journal.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
-import type { DeadLetterQuery, FindingRecord, QuarantineQuery } from '../model/set-aside.ts'
+import type { DeadLetterQuery, QuarantineQuery } from '../model/set-aside.ts'
 import type { Origin } from '../model/source.ts'
 import { append, prepareAppend } from './append.ts'
 import { Arrivals } from './arrivals.ts'
 import type { Core } from './core.ts'
-import { corrupt, translate } from './faults.ts'
+import { closeDatabase } from './database.ts'
+import { corrupt } from './faults.ts'
+import * as findings from './findings.ts'
 import * as letters from './letters.ts'
 import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
 import * as quarantine from './quarantine.ts'
-
-/** So many are told with the totals; all of them stay. */
-const LAST_FINDINGS = 10
-
-interface Totals {
-  quarantined: number
-  gaps: number
-  findings: number
-}
+import { settle } from './settle.ts'
+import { Totals } from './totals.ts'
 
 function prepare(db: Database) {
   return {
@@ -33,15 +27,8 @@ function prepare(db: Database) {
     prune: preparePrune(db),
     replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
-    findings: db.prepare<
-      [number],
-      { source: number; kind: 'foreign_fetch'; entry_id: Buffer; at: number | null; found_at: number }
-    >('SELECT source, kind, entry_id, at, found_at FROM findings ORDER BY id DESC LIMIT ?'),
+    findings: findings.prepareFindings(db),
     notes: prepareNotes(db),
-    totals: db.prepare<[], Totals>(
-      `SELECT (SELECT count(*) FROM quarantine) AS quarantined, (SELECT total(gaps) FROM sources) AS gaps,
-       (SELECT count(*) FROM findings) AS findings`,
-    ),
   }
 }
 
@@ -50,15 +37,13 @@ export class SqliteJournal implements Journal {
   readonly #statements: ReturnType<typeof prepare>
   readonly #arrivals: Arrivals
   readonly #totals: Totals
-  #lastFindings: readonly FindingRecord[]
   #closed = false
 
   constructor(core: Core) {
     this.#core = core
     this.#statements = prepare(core.db)
     this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
-    this.#totals = { quarantined: 0, gaps: 0, findings: 0, ...this.#statements.totals.get() }
-    this.#lastFindings = this.#findings(LAST_FINDINGS)
+    this.#totals = new Totals(core, this.#statements.findings)
   }
 
   async cursor(origin: Origin) {
@@ -71,10 +56,7 @@ export class SqliteJournal implements Journal {
 
   async append(part: Parameters<Journal['append']>[0]) {
     const appended = append(this.#core, this.#statements.append, part)
-    this.#totals.quarantined += appended.quarantined
-    this.#totals.findings += appended.findings
-    this.#totals.gaps += part.gaps
-    if (appended.findings > 0) this.#lastFindings = this.#findings(LAST_FINDINGS)
+    this.#totals.add(part, appended)
     if (appended.added + appended.late > 0) this.#arrivals.wake()
     return appended
   }
@@ -112,22 +94,8 @@ export class SqliteJournal implements Journal {
     transactions.write(() => ledger.writeIntent(sink, intent))
   }
 
-  async settle(sink: string, { first, through, parked, tally, next, notes }: Settlement) {
-    const { deliveries, ledger, shelf, transactions } = this.#core
-    if (parked.some(({ seq }) => seq < first || seq > through))
-      throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
-    let copied = 0
-    const progress = transactions.write(() => {
-      copied = 0
-      for (const each of parked) if (letters.park(this.#core, this.#statements.letters, sink, each)) copied++
-      const settled = ledger.writeSettled(sink, { first, last: through })
-      if (tally) deliveries.add(sink, tally)
-      if (next) ledger.writeIntent(sink, next)
-      if (notes) writeNotes(this.#statements.notes, { put: notes })
-      return settled
-    })
-    ledger.applySettled(sink, progress, copied)
-    shelf.release(ledger.settledTo)
+  async settle(sink: string, settlement: Settlement) {
+    settle(this.#core, this.#statements, sink, settlement)
   }
 
   async arrival(sink: string, signal: AbortSignal) {
@@ -172,20 +140,7 @@ export class SqliteJournal implements Journal {
   }
 
   async findings(limit: number) {
-    return this.#findings(limit)
-  }
-
-  #findings(limit: number): readonly FindingRecord[] {
-    const { origins, transactions } = this.#core
-    return transactions.read(() =>
-      this.#statements.findings.all(limit).map(({ source, kind, entry_id, at, found_at }) => ({
-        origin: origins.origin(source),
-        kind,
-        entryId: entry_id.toString(),
-        entryUs: at ?? undefined,
-        foundAt: found_at,
-      })),
-    )
+    return this.#core.transactions.read(() => findings.list(this.#core, this.#statements.findings, limit))
   }
 
   async counts(range: DayRange) {
@@ -196,18 +151,12 @@ export class SqliteJournal implements Journal {
   async owed(sink: string, after: Seq | undefined) {
     const { deliveries, ledger, transactions } = this.#core
     const progress = ledger.progress(sink)
-    return this.#named(transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position)))
+    return transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position))
   }
 
   async shelved(after: Seq | undefined) {
     const { deliveries, transactions } = this.#core
-    return this.#named(transactions.read(() => deliveries.shelved(after ?? 0)))
-  }
-
-  #named(step: ReturnType<Core['deliveries']['owed']>): OwedStep {
-    const { origins } = this.#core
-    const rows = step.rows.map(({ source, ...rest }) => ({ origin: origins.origin(source), ...rest }))
-    return { ...step, rows }
+    return transactions.read(() => deliveries.shelved(after ?? 0))
   }
 
   async note(name: string) {
@@ -237,8 +186,7 @@ export class SqliteJournal implements Journal {
       full: ledger.owedBytes >= maxBytes,
       sinks: transactions.read(() => ledger.positions()),
       strangers: ledger.strangers,
-      ...this.#totals,
-      lastFindings: this.#lastFindings,
+      ...this.#totals.told,
     }
   }
 
@@ -251,15 +199,6 @@ export class SqliteJournal implements Journal {
     if (this.#closed) return
     this.#closed = true
     const { db, path, transactions } = this.#core
-    if (transactions.failed) return
-    try {
-      db.pragma('wal_checkpoint(TRUNCATE)')
-    } catch (error) {
-      const judged = translate(error, path)
-      // On a full disk all stays in the log beside the file, where the next start finds it.
-      if (!(judged instanceof ConnectorError && judged.code === 'disk_full')) throw judged
-    } finally {
-      db.close()
-    }
+    if (!transactions.failed) closeDatabase(db, path)
   }
 }
