@@ -1,21 +1,19 @@
-// The conductor of the canary: asks one tiny prompt now and then, and measures when its traces come back, from the API to each sink. It reads no entry but what readers hand by.
+// The conductor of the canary: asks one tiny prompt now and then, and notes when its traces come back, from the API to each sink. It reads no entry but what readers hand by.
 import { Tether } from '../model/abort.ts'
-import type { Clock, Random } from '../model/clock.ts'
+import type { Random } from '../model/clock.ts'
 import { believed } from '../model/clock.ts'
 import type { Entries } from '../model/entries.ts'
-import type { ConnectorError } from '../model/errors.ts'
 import type { Journal, Seq } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
 import { randomDigits } from '../model/random.ts'
 import type { SourceName } from '../model/source.ts'
 import { Streak } from '../model/streak.ts'
-import type { CanaryTrace, CanaryWatch, SourceWatch } from '../model/watch.ts'
-import { awaited, type Destination, settledBy, undelivered } from './deliveries.ts'
-import { alarmOf, delayAfter, nameOf } from './failing.ts'
+import { awaited, settledBy } from './deliveries.ts'
+import { delayAfter } from './failing.ts'
+import { Judge, type JudgeOptions } from './judge.ts'
 import { MemoryNote } from './memory-note.ts'
 import type { CanaryMemory, Round } from './round.ts'
-import { stageOf, stagesOf } from './stages.ts'
-import { isTraceSource, traceIn, type TraceSource } from './traces.ts'
+import { stageOf } from './stages.ts'
+import { isTraceSource, traceIn } from './traces.ts'
 
 /** Sinks are looked at this often while one of them has the trace before it. */
 const LOOK_MS = 1_000
@@ -31,29 +29,20 @@ export interface CanaryQuestion {
   readonly mark: string
 }
 
-export interface CanaryOptions {
+export interface CanaryOptions extends JudgeOptions {
   readonly workspace: string
   readonly intervalMs: number
-  /** what has not come so long after its prompt is missing */
-  readonly boundMs: number
-  /** those that are on */
-  readonly sources: readonly TraceSource[]
-  /** those that get a trace, each with the source whose trace it is held to */
-  readonly sinks: readonly Destination[]
   /** Resolves when the answer came whole, with the server's clock (epoch ms) where it told one. Throws ConnectorError. */
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
   /** the sources have read all that was there, but for those that cannot read */
   readonly ready: () => Promise<boolean>
   readonly journal: Pick<Journal, 'note' | 'putNote' | 'stats' | 'deadLetters'>
-  readonly watch: SourceWatch
-  readonly canary: CanaryWatch
-  readonly log: Log
-  readonly clock: Clock
   readonly random: Random
 }
 
 export class Canary {
   readonly #options: CanaryOptions
+  readonly #judge: Judge
   readonly #note: MemoryNote
   readonly #streak: Streak
   #memory: CanaryMemory | undefined
@@ -61,11 +50,10 @@ export class Canary {
   #again = false
   #noticed = false
   #wake: () => void = () => undefined
-  /** told of the last round that lacked something */
-  #alarmed: ConnectorError | undefined
 
   constructor(options: CanaryOptions) {
     this.#options = options
+    this.#judge = new Judge(options)
     this.#note = new MemoryNote(options.journal, options.workspace)
     this.#streak = new Streak(() => options.clock.elapsed())
   }
@@ -82,7 +70,7 @@ export class Canary {
     const at = this.#options.clock.now()
     memory.user = found.user ?? memory.user
     round.traces[source] = { at, seq: last, id: found.id }
-    this.#tell({ stage: stageOf[source] }, round, at)
+    this.#judge.seen({ stage: stageOf[source] }, round, at)
     this.#noticed = true
     this.#wake()
   }
@@ -132,17 +120,8 @@ export class Canary {
   }
 
   async #load(): Promise<CanaryMemory> {
-    const { canary } = this.#options
     const memory = await this.#note.load()
-    const { round } = memory
-    if (memory.wholeAt > 0) canary.whole(memory.wholeAt)
-    if (!round) return memory
-    for (const [source, { at }] of Object.entries(round.traces))
-      this.#tell({ stage: stageOf[source as TraceSource] }, round, at)
-    for (const [sink, at] of Object.entries(round.delivered))
-      this.#tell({ stage: 'delivered', sink }, round, at)
-    if (round.answered) this.#tell({ stage: 'request' }, round, round.sentAt + round.answered.tookMs)
-    if (round.over && memory.missing) this.#alarm(round)
+    this.#judge.remember(memory)
     return memory
   }
 
@@ -154,7 +133,7 @@ export class Canary {
   }
 
   async #ask(memory: CanaryMemory, signal: AbortSignal): Promise<void> {
-    const { clock, random, ask, watch } = this.#options
+    const { clock, random, ask } = this.#options
     const nonce = `c${randomDigits(random, 20)}`
     const sentAt = clock.now()
     const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
@@ -182,73 +161,24 @@ export class Canary {
       fromUs: (answeredAt - tookMs - BEFORE_MS) * 1000,
       toUs: (answeredAt + AFTER_MS) * 1000,
     }
-    this.#tell({ stage: 'request' }, round, sentAt + tookMs)
-    // What a former prompt lacked stays told until one comes back whole.
-    if (memory.missing) watch.state('failing', this.#alarmed)
-    else {
-      watch.success()
-      watch.caughtUp()
-    }
+    this.#judge.seen({ stage: 'request' }, round, sentAt + tookMs)
+    this.#judge.asked(memory)
     await this.#note.save(memory)
   }
 
   async #look(memory: CanaryMemory, round: Round): Promise<void> {
-    const { clock, canary, watch, log } = this.#options
-    await this.#lookAtSinks(round)
-    const now = clock.now()
-    const lacking = this.#lacking(round)
-    watch.state('idle')
-    if (lacking.length === 0) {
-      if (memory.missing) log.info('The canary came back whole again')
-      round.over = true
-      memory.missing = false
-      memory.wholeAt = now
-      canary.missing([])
-      canary.whole(now)
-      watch.success()
-      watch.caughtUp()
-    } else if (Math.abs(now - round.sentAt) >= this.#options.boundMs) {
-      round.over = true
-      memory.missing = true
-      const error = this.#alarm(round)
-      log.warn('The canary did not come back: a prompt of our own left no trace where it should', {
-        missing: lacking.map(nameOf).join(', '),
-        error: error.message,
-      })
-    }
-  }
-
-  #alarm(round: Round): ConnectorError {
-    const { canary, watch } = this.#options
-    const lacking = this.#lacking(round)
-    canary.missing(lacking)
-    const error = alarmOf(round, lacking, this.#options.boundMs)
-    watch.state('failing', error)
-    return (this.#alarmed = error)
-  }
-
-  #lacking(round: Round): readonly CanaryTrace[] {
-    const { sources, sinks } = this.#options
-    const left = sources.filter((source) => !round.traces[source])
-    return stagesOf(left, undelivered(round, sinks))
-  }
-
-  async #lookAtSinks(round: Round): Promise<void> {
     const { journal, clock, sinks } = this.#options
     for (const name of await settledBy(round, sinks, journal)) {
       const at = clock.now()
       round.delivered[name] = at
-      this.#tell({ stage: 'delivered', sink: name }, round, at)
+      this.#judge.seen({ stage: 'delivered', sink: name }, round, at)
     }
+    this.#judge.judge(memory, round)
   }
 
   #restMs(round: Round): number {
     if (awaited(round, this.#options.sinks).length > 0) return LOOK_MS
     return Math.max(1, round.sentAt + this.#options.boundMs - this.#options.clock.now())
-  }
-
-  #tell(trace: CanaryTrace, { sentAt }: Round, at: number): void {
-    this.#options.canary.seen(trace, Math.max(0, at - sentAt))
   }
 }
 
