@@ -147,7 +147,8 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
     // What the server's clock has not reached cannot be read yet.
     cursor.polledTo = walk.to - cursor.serverBehindMs
     cursor.openDay = Math.max(dayStart(cursor.polledTo), Math.min(cursor.startAt, dayStart(now)))
-    cursor.dueAt = now + intervalMs
+    // From its beginning on: what a pause held up for hours was read up to then only. Re-reads and the past have their turn all the same.
+    cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
   }
   if ((kind === 'live' || kind === 'backfill') && isCaughtUp(cursor)) watch.caughtUp()
 }

@@ -51,6 +51,22 @@ test.each([
   expect([kind, dueAt - START]).toEqual(['sweep', Math.max(waitMs, (START - TODAY) / 2)])
 })
 
+test.each([
+  ['a moment', 10_000, 6 * HOUR - 10_000],
+  ['hours, while the journal was full or the API away', 12 * HOUR, MINUTE],
+])('the open day is due an interval after its last reading began: one that took %s', (_, tookMs, waitMs) => {
+  const { cursor, options } = openCursor()
+  const walk = walkOver(TODAY, START - tookMs, START - tookMs)
+  cursor.live = walk
+  endWalk({ ...options, intervalMs: 6 * HOUR }, cursor, {
+    kind: 'live',
+    lane: 'live',
+    walk,
+    width: cursor.widths.live,
+  })
+  expect(cursor.dueAt - START).toBe(waitMs)
+})
+
 test('a trouble across the change of version is read up to it', () => {
   const trouble = { sinceAt: START, tries: 0, dueAt: START }
   const boundaryAt = TODAY - 5 * DAY
