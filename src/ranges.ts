@@ -55,7 +55,10 @@ export interface Walking {
 }
 
 /** A walk over the past is idle only until the budget has a place for it. */
-function waitsFor(state: SourceState, { isLimited }: Pick<RangeReader, 'isLimited'>): WaitsFor | undefined {
+export function waitsFor(
+  state: SourceState,
+  { isLimited }: Pick<RangeReader, 'isLimited'>,
+): WaitsFor | undefined {
   if (state === 'paused') return 'room'
   if (state !== 'waiting' && state !== 'idle') return undefined
   return isLimited() ? 'limit' : 'budget'

@@ -7,8 +7,8 @@ import type { Journal } from './model/journal.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
 import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
-import { quietly, rangeOf } from './ranges.ts'
-import type { RangeReader } from './ranges.ts'
+import { rangeOf, waitsFor, watching } from './ranges.ts'
+import type { RangeReader, Walking } from './ranges.ts'
 import { userOf } from './source/audit-range-place.ts'
 import { EntriesOnce } from './source/entries-once.ts'
 
@@ -30,6 +30,12 @@ interface Step {
   readonly asked: string
   readonly work: Promise<Surveyed>
   readonly stop: AbortController
+  readonly how: Reading
+}
+
+/** How a step is, while and after it reads. */
+interface Reading extends Walking {
+  atUs: number | undefined
 }
 
 type Counts = { -readonly [name in keyof SurveyDay]: number }
@@ -46,32 +52,38 @@ export class Surveys {
   async step(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
     const range = rangeOf(ranges, query.origin)
-    const source = range.open(query, quietly(range.watch), 'tell')
+    const how: Reading = { error: undefined, waitsFor: undefined, atUs: undefined }
+    const watch = watching(range, how, { cursor: (atUs) => (how.atUs = atUs) })
+    const source = range.open(query, watch, 'tell')
     const { caughtUp, dueAt } = source.plan(query.place)
     if (caughtUp) return { ...untouched(range, query), done: true }
     const asked = JSON.stringify(query)
     const known = this.#steps.get(range)
     const waitMs = dueAt - clock.now()
     if (known?.asked !== asked && waitMs > 0)
-      return { ...untouched(range, query), waitMs: Math.min(waitMs, WAIT_MS) }
-    const step = known?.asked === asked ? known : this.#begin(range, source, asked, query)
+      return {
+        ...untouched(range, query),
+        ...{ waitMs: Math.min(waitMs, WAIT_MS), waitsFor: waitsFor('idle', range) },
+      }
+    const step = known?.asked === asked ? known : this.#begin(range, source, query, how)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
       this.#drop(range, step)
       throw error
     })
-    if (surveyed === undefined) return { ...untouched(range, query), waitMs: 1 }
+    if (surveyed === undefined) return { ...untouched(range, query), waitMs: 1, waitsFor: step.how.waitsFor }
     this.#drop(range, step)
-    return surveyed
+    return { ...surveyed, atUs: step.how.atUs }
   }
 
   close(): void {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, source: Source, asked: string, query: SurveyQuery): Step {
+  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: Reading): Step {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
-    const step = { asked, stop, work: survey(range, source, query, this.#options.journal, stop.signal) }
+    const asked = JSON.stringify(query)
+    const step = { asked, stop, how, work: survey(range, source, query, this.#options.journal, stop.signal) }
     this.#steps.set(range, step)
     void this.#lapse(range, step)
     return step
@@ -91,8 +103,11 @@ export class Surveys {
   }
 }
 
+/** Of a step that waits for nothing and knows of no time. */
+const idle = { waitsFor: undefined, atUs: undefined }
+
 function untouched(range: RangeReader, { place }: SurveyQuery): Surveyed {
-  const empty = { days: [], unknown: [], gaps: 0, anew: false, waitMs: 0, fault: undefined }
+  const empty = { days: [], unknown: [], gaps: 0, anew: false, waitMs: 0, fault: undefined, ...idle }
   return { ...empty, place, done: false, ...knownAt(range, place) }
 }
 
@@ -132,7 +147,8 @@ async function survey(
   }
   done = source.plan(place).caughtUp
   const why = fault && { code: fault.code, message: fault.message }
-  return { ...tally.told(), gaps, anew, place, done, waitMs: 0, fault: why, ...knownAt(range, place) }
+  const told = { ...tally.told(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle }
+  return { ...told, ...knownAt(range, place) }
 }
 
 class Tally {

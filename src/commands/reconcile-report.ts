@@ -3,14 +3,14 @@ import type { Balance, BalanceRow, DayRange } from '../model/balance.ts'
 import type { SurveyDay, Unread } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
-import { DAY_MS, dayStart, dayText, isoFromUs } from '../model/time.ts'
+import { DAY_MS, dayText, isoFromUs } from '../model/time.ts'
 import type { Walked } from './reconcile-walk.ts'
 
 /**
- * `even`: it comes out even. `missing`: the API shows what is not here, or not so, or a sink's books lack something. `surplus`: more is
- * told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
+ * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `changed`: all is here, some
+ * of it with other content. `surplus`: more is told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
  */
-export type Result = 'even' | 'missing' | 'surplus' | 'moving'
+export type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving'
 
 export interface ReadRow extends Omit<SurveyDay, 'day'> {
   readonly workspace: string
@@ -70,8 +70,8 @@ export interface Findings {
   readonly running: boolean
   /** by workspace */
   readonly hosts: ReadonlyMap<string, string>
-  /** by workspace: the trailing span of the history whose days live reading reads again */
-  readonly rereadMs: ReadonlyMap<string, number>
+  /** by workspace, epoch ms: days of the history from here on live reading reads again */
+  readonly againFromMs: ReadonlyMap<string, number>
   readonly days: DayRange
   readonly nowMs: number
   /** keys of entries from here on are all kept */
@@ -99,13 +99,13 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, rereadMs, nowMs }: Findings, { origin, user, gaps, unread, unknown }: Walked) {
+function sourceOf({ hosts, againFromMs }: Findings, { origin, user, gaps, unread, unknown }: Walked) {
   const { workspace, source } = origin
-  const span = source === 'audit' ? 0 : (rereadMs.get(workspace) ?? 0)
+  const againMs = source === 'audit' ? undefined : againFromMs.get(workspace)
   return {
     ...{ workspace, source, host: hosts.get(workspace) ?? null, user: user ?? null, gaps },
     unread: unread.map(({ fromUs, toUs, why }) => ({ from: isoFromUs(fromUs), to: isoFromUs(toUs), why })),
-    read_again_from: span === 0 ? null : dayText(dayStart(nowMs - span)),
+    read_again_from: againMs === undefined ? null : dayText(againMs),
     unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
   }
 }
@@ -127,8 +127,9 @@ function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyD
   const byKeys = day * DAY_MS >= keysSinceMs || counts.unknown === 0
   const found = counts.known + counts.changed
   const here = byKeys ? found : found + counts.unknown
-  const isMissing = counts.changed > 0 || (byKeys ? counts.unknown > 0 : here > kept)
-  const result = isMissing ? 'missing' : here > kept ? 'surplus' : 'even'
+  const isMissing = byKeys ? counts.unknown > 0 : here > kept
+  const even = counts.changed > 0 ? 'changed' : here > kept ? 'surplus' : 'even'
+  const result = isMissing ? 'missing' : even
   return {
     ...{ workspace: origin.workspace, source: origin.source, day: dayText(day * DAY_MS), ...counts, kept },
     no_longer_shown: Math.max(0, kept - here),

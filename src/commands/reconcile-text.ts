@@ -2,9 +2,7 @@
 import { DAY_MS } from '../model/time.ts'
 import { columns, plain } from './columns.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './reconcile-report.ts'
-
-const number = (count: number) => count.toLocaleString('en-US')
-const counted = (count: number, one: string, many: string) => `${number(count)} ${count === 1 ? one : many}`
+import { counted, number, verdictOf } from './reconcile-verdict.ts'
 
 export function reportText(report: ReconcileReport): string {
   return [
@@ -99,73 +97,6 @@ const unreadWhy = {
   refused: 'refused with 400: it may not reach so far back',
   unreadable: 'unreadable, while other times could be read',
 } as const
-
-const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
-  rows.reduce((all, row) => all + of(row), 0)
-
-function verdictOf(report: ReconcileReport): string {
-  const { read, sinks, sources, balanced } = report
-  const judged = read.filter(({ result }) => result !== 'moving')
-  const fetched = (rows: readonly ReadRow[]) => sum(rows, (row) => row.fetched)
-  if (balanced) return `BALANCED. ${balancedText(fetched(judged), fetched(read) - fetched(judged), sinks)}`
-  const gaps = sum(sources, (source) => source.gaps)
-  const lacking = sum(judged, ({ result, proven_by, unknown, known, kept }) =>
-    result !== 'missing' ? 0 : proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept),
-  )
-  const clauses = [
-    ...(judged.length === 0 ? ['no day of the span is over yet'] : []),
-    ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
-    ...(lacking > 0
-      ? [
-          `${counted(lacking, 'entry', 'entries')} that the API shows ${lacking === 1 ? 'is' : 'are'} not here (auditferry backfill over the same span fetches ${lacking === 1 ? 'it' : 'them'})`,
-        ]
-      : []),
-    ...changedClause(sum(judged, ({ changed }) => changed)),
-    ...(judged.some(({ result }) => result === 'surplus')
-      ? ['more is known than was ever counted as kept']
-      : []),
-    ...sinkClauses(sinks),
-  ]
-  return `NOT BALANCED: ${clauses.join('; ')}.`
-}
-
-function changedClause(changed: number): string[] {
-  if (changed === 0) return []
-  const one = changed === 1
-  const what = `${counted(changed, 'entry has', 'entries have')} changed since ${one ? 'it was' : 'they were'} kept`
-  return [`${what} (auditferry backfill over the same span fetches the new ${one ? 'version' : 'versions'})`]
-}
-
-function sinkClauses(sinks: readonly SinkRow[]): string[] {
-  const uneven = sinks.filter(({ result }) => result === 'missing' || result === 'surplus')
-  return [...new Set(uneven.map(({ sink }) => sink))].map((sink) => {
-    const own = uneven.filter((row) => row.sink === sink)
-    const lost = sum(own, ({ missing }) => Math.max(0, missing))
-    const over = sum(own, ({ missing }) => Math.max(0, -missing))
-    const both = [
-      ...(lost > 0 ? [`of ${counted(lost, 'entry', 'entries')} kept nothing is known`] : []),
-      ...(over > 0 ? [`${counted(over, 'entry', 'entries')} more came out than in`] : []),
-    ]
-    return `at ${sink} ${both.join(', and ')}`
-  })
-}
-
-function balancedText(judged: number, moving: number, sinks: readonly SinkRow[]): string {
-  const open = (of: (row: SinkRow) => number, what: string) => {
-    const count = sum(sinks, of)
-    return count === 0 ? [] : [`${number(count)} ${what}`]
-  }
-  const left = [
-    ...open(({ owed }) => owed, 'still owed'),
-    ...open(({ parked }) => parked, 'refused by a receiver and kept as dead letters'),
-    ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
-    ...open(({ before }) => before, 'from before the counting of a sink began'),
-  ]
-  const days = moving === 0 ? '' : ' of days that are over'
-  const rest = moving === 0 ? '' : ` (the ${number(moving)} of the day that is not are shown, not judged)`
-  const all = `Each of the ${counted(judged, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
-  return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
-}
 
 function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const moving = read.some(({ result }) => result === 'moving')

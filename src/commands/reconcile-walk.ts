@@ -6,6 +6,7 @@ import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../model/past.
 import type { Origin } from '../model/source.ts'
 import { countText } from '../ops/words.ts'
 import { plain } from './columns.ts'
+import { percentText, troubleText } from './follow.ts'
 import type { World } from './world.ts'
 
 export interface Walked {
@@ -41,12 +42,14 @@ export async function walkOver(walking: Walking): Promise<Walked | undefined> {
   const sum = new Sum()
   let place: string | undefined
   let failures = 0
+  let atUs: number | undefined
   let toldAt = clock.elapsed()
   while (!world.signal.aborted) {
     const step = await past.survey({ origin, ...span, place }).catch(retryable)
     const fault = step instanceof ConnectorError ? step : step.fault
     if (!(step instanceof ConnectorError)) {
       sum.add(step)
+      atUs = step.anew ? step.atUs : (step.atUs ?? atUs)
       place = step.place
       if (step.done) return { origin, ...sum.told() }
     }
@@ -59,14 +62,23 @@ export async function walkOver(walking: Walking): Promise<Walked | undefined> {
       )
     if (clock.elapsed() - toldAt >= LINE_MS) {
       toldAt = clock.elapsed()
-      world.stderr(
-        `${plain(`${origin.workspace} ${origin.source}`)}: ${countText(sum.fetched, 'entries')} fetched\n`,
+      const trouble = troubleText(
+        step instanceof ConnectorError ? { error: step } : { ...step, error: fault },
       )
+      world.stderr(`${lineText(walking, atUs, sum.fetched)}${trouble}\n`)
     }
     const waitMs = fault ? backoffMs(failures, RETRY[kind], () => 0.5) : (step as Surveyed).waitMs
     if (waitMs > 0) await clock.sleep(waitMs, world.signal)
   }
   return undefined
+}
+
+/** Days that are still to come are not walked. */
+function lineText({ origin, span, clock }: Walking, atUs: number | undefined, fetched: number): string {
+  const toUs = Math.max(span.fromUs + 1, Math.min(span.toUs, clock.now() * 1000))
+  const part = atUs === undefined ? 0 : (atUs - span.fromUs) / (toUs - span.fromUs)
+  const name = plain(`${origin.workspace} ${origin.source}`)
+  return `${name}: ${percentText(Math.min(1, Math.max(0, part)))}, ${countText(fetched, 'entries')} fetched`
 }
 
 const isMove = (step: Surveyed | ConnectorError) => !(step instanceof ConnectorError) && step.waitMs === 0

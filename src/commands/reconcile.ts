@@ -20,6 +20,7 @@ import { configFile, references } from './config-file.ts'
 import { spanOf } from './instants.ts'
 import { knownConfig } from './known-config.ts'
 import { realOutside } from './outside.ts'
+import { againFrom } from './reconcile-again.ts'
 import { reportOf } from './reconcile-report.ts'
 import { reportText } from './reconcile-text.ts'
 import { walkOver } from './reconcile-walk.ts'
@@ -73,7 +74,7 @@ export async function reconcile(
       ...{
         running: opened.running,
         hosts: hostsOf(known),
-        rereadMs: rereadsOf(known),
+        againFromMs: againFrom(known, clock.now()),
         days,
         nowMs: clock.now(),
       },
@@ -174,10 +175,6 @@ async function evenBalance(
     if (isEven || tries === BALANCE_TRIES) return own
     await clock.sleep(BALANCE_MS)
   }
-}
-
-function rereadsOf({ workspaces }: Config): ReadonlyMap<string, number> {
-  return new Map(workspaces.map(({ name, history }) => [name, history?.reread ?? 0]))
 }
 
 function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {

@@ -88,6 +88,10 @@ export interface Surveyed {
   readonly done: boolean
   /** Nothing was read: the next step may be asked for after so long. */
   readonly waitMs: number
+  /** what the next step waits for, where nothing was read */
+  readonly waitsFor: WaitsFor | undefined
+  /** the own time of what this step read last, µs; undefined: it read nothing that tells one */
+  readonly atUs: number | undefined
   /** the page could not be read, and is tried again with the next step */
   readonly fault: { readonly code: ErrorCode; readonly message: string } | undefined
   /** who the key is to the audit log, where the walk met a fetch of ours */

@@ -8,7 +8,7 @@ import type { HistoryOptions, Task } from './history-step.ts'
 
 /** A day is read again when half of its age has passed since the last time, within these bounds. */
 const REREAD_MIN_MS = 30 * MINUTE_MS
-const REREAD_MAX_MS = 6 * HOUR_MS
+export const REREAD_MAX_MS = 6 * HOUR_MS
 /** What takes long to read is read again the more rarely: at most so much of the time goes into it. */
 const REREAD_SHARE = 1 / 10
 

@@ -3,6 +3,7 @@ import { Entries } from '../../../src/model/entries.ts'
 import type { SurveyQuery } from '../../../src/model/past.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
+import type { SourceWatch } from '../../../src/model/watch.ts'
 import type { RangeReader } from '../../../src/ranges.ts'
 import { Surveys } from '../../../src/surveying.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -26,11 +27,13 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
       answers.push(resolve)
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
     })
+  let quiet: SourceWatch = silentWatch
   const source: Source = {
     origin,
     plan: (cursor) => ({ dueAt: clock.now(), lane: 'backfill', caughtUp: cursor === 'read' }),
     async *read(_cursor, signal) {
       stand.requests++
+      quiet.state('waiting')
       stand.held++
       try {
         await answered(signal)
@@ -42,7 +45,10 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
   }
   const range: RangeReader = {
     ...{ origin, watch: silentWatch, log: new LogLines(), wanted: () => true },
-    open: () => source,
+    open: (_span, watch) => {
+      quiet = watch
+      return source
+    },
     isLimited: () => false,
     unread: () => undefined,
   }
@@ -56,7 +62,7 @@ test('a step that another walk ended leaves that one’s step alone', async () =
   const second = surveys.step(other)
   await first
   clock.advance(START + MINUTE)
-  expect(await second).toMatchObject({ done: false, waitMs: 1 })
+  expect(await second).toMatchObject({ done: false, waitMs: 1, waitsFor: 'budget' })
   answer()
   answer()
   expect(await surveys.step(other)).toMatchObject({ done: true, place: 'read' })

@@ -1,11 +1,15 @@
 // `reconcile`: with the journal to itself, and through a real daemon, before the mock.
 import { afterEach, describe, expect, test } from 'vitest'
+import { againFrom } from '../../../src/commands/reconcile-again.ts'
 import { reconcile } from '../../../src/commands/reconcile.ts'
 import { walkOver } from '../../../src/commands/reconcile-walk.ts'
 import type { ReconcileReport } from '../../../src/commands/reconcile-report.ts'
+import { reportOf } from '../../../src/commands/reconcile-report.ts'
 import { reportText } from '../../../src/commands/reconcile-text.ts'
 import type { Clock } from '../../../src/model/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Surveyed } from '../../../src/model/past.ts'
+import type { Start } from '../../../src/source/start.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { DAY, dayText, openPastStand, today } from './past-stand.ts'
 
@@ -58,7 +62,11 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       [0, 'even'],
     ])
     expect(await reconcile(stand.world, options(), clock)).toBe(1)
-    expect(stand.heard().stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here')
+    const { stdout } = stand.heard()
+    expect(stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here.\nThis fetches it: ')
+    expect(stdout).toContain(
+      `: auditferry backfill --workspace acme --source audit --from ${dayText(2)} --to ${dayText(1)}\n`,
+    )
   })
 
   test('a delivery that is in no book is found, at its sink and on its day', async () => {
@@ -185,4 +193,91 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   await expect(walkOver(walking)).rejects.toThrow(
     /took a new configuration .* while it walked; nothing was changed, begin again$/,
   )
+})
+
+test('what it waits for and how far it is are told while it walks', async () => {
+  stand = await openPastStand()
+  let now = 0
+  const slow: Clock = { ...clock, elapsed: () => now, sleep: async () => void (now += 10_000) }
+  const day = { fetched: 4, known: 4, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+  const step = {
+    ...{ days: [], unknown: [], gaps: 0, unread: [], anew: false, place: 'p', done: false, waitMs: 5_000 },
+    ...{ waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+  }
+  const steps: Surveyed[] = [
+    { ...step, waitMs: 0, days: [{ day: 0, ...day }], atUs: DAY * 1000 },
+    { ...step, waitsFor: 'budget' },
+    { ...step, waitsFor: 'budget' },
+    { ...step, fault: { code: 'bad_reply', message: 'no JSON' } },
+    { ...step, done: true },
+  ]
+  const survey = async () => steps.shift() ?? expect.fail('asked on')
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
+  await walkOver({ origin, past: { survey }, span, clock: slow, world: stand.world })
+  expect(stand.heard().stderr.split('\n')).toEqual([
+    expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; waiting for .* the rest is live reading's$/),
+    expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; trying again: no JSON$/),
+    '',
+  ])
+})
+
+describe('of the history', () => {
+  const today = 20_000
+  const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+  const lost = { ...even, known: 2, unknown: 1 }
+  const changed = { ...even, known: 2, changed: 1 }
+  const found = (days: readonly (typeof even)[]) => {
+    const origin = { workspace: 'acme', source: 'history.usage' } as const
+    const fromDay = today - days.length
+    const kept = days.map((_, i) => ({ origin, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 }))
+    return reportOf({
+      ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
+      ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
+      againFromMs: againFrom(
+        {
+          workspaces: [{ name: 'acme', history: { reread: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } }],
+        },
+        today * DAY + DAY / 2,
+      ),
+      walked: [
+        {
+          ...{ origin, unknown: [], gaps: 0, unread: [], user: undefined },
+          days: days.map((day, i) => ({ day: fromDay + i, ...day })),
+        },
+      ],
+      balance: { kept, rows: [] },
+    })
+  }
+  const text = (ago: number) => new Date((today - ago) * DAY).toISOString().slice(0, 10)
+
+  test('a day of which entries only changed is called changed, and is not even', () => {
+    const report = found([even, changed, even, even])
+    expect(report.read.map(({ result }) => result)).toEqual(['even', 'changed', 'even', 'even'])
+    expect(report.balanced).toBe(false)
+    const shown = reportText(report)
+    expect(shown).toContain('NOT BALANCED: 1 entry has changed since it was kept.\nThis fetches it: ')
+    expect(shown).toContain(`--source history.usage --from ${text(3)} --to ${text(2)}\n`)
+    expect(shown).not.toContain('comes without a backfill:')
+  })
+
+  test('a backfill is bid for the days that need one, and for none that is read again by itself', () => {
+    const report = found([even, lost, even, even, lost, changed])
+    const shown = reportText(report)
+    expect(shown).toContain('1 entry has changed')
+    expect(shown).toContain(`--source history.usage --from ${text(5)} --to ${text(4)}\n`)
+    expect(shown).toContain(`What is not here or has changed of acme history.usage from ${text(2)} on comes`)
+    expect(reportText(found([even, even, lost]))).not.toContain('auditferry backfill')
+  })
+
+  test('days before reading may have begun, or that leave the span just now, are not taken for read again', () => {
+    const now = today * DAY + 20 * 3_600_000
+    const from = (start: Start, reread = 2 * DAY) =>
+      againFrom({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme')
+    expect(from({ kind: 'span', ms: 7 * DAY })).toBe((today - 1) * DAY)
+    expect(from({ kind: 'time', atUs: 0 }, 2 * DAY + DAY / 2)).toBe((today - 2) * DAY)
+    expect(from({ kind: 'time', atUs: ((today - 2) * DAY + 1) * 1000 }, 9 * DAY)).toBe((today - 1) * DAY)
+    expect(from({ kind: 'latest' })).toBeUndefined()
+    expect(from({ kind: 'earliest' }, 0)).toBeUndefined()
+  })
 })
