@@ -42,6 +42,8 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   readonly #running = new Map<string, One>()
   /** ended, and others are in their places */
   #replaced: One[] = []
+  /** by note: what had ended in the place of the one that is there now, and is told again where that is cancelled */
+  readonly #before = new Map<string, One>()
   #loaded: Promise<void> | undefined
   #wake: (() => void)[] = []
 
@@ -104,8 +106,11 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
       }
       throw error
     }
-    if (before?.order.endedAt !== undefined)
+    this.#before.delete(name)
+    if (before?.order.endedAt !== undefined) {
+      this.#before.set(name, before)
       this.#replaced = [...this.#replaced, before].filter(this.#isFresh)
+    }
     for (const wake of this.#wake.splice(0)) wake()
   }
 
@@ -114,10 +119,21 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
     if (one.order.endedAt !== undefined || !this.isCurrent(one)) return false
     const { journal, nameOf } = this.#options
     const name = nameOf(one.order)
-    this.#running.delete(name)
     one.cancelled.abort(this.#cancelled())
-    await journal.changeNotes({ drop: [name, ...dropped], put: [] })
+    const before = this.#takeBack(name)
+    const put = before ? [{ name, value: JSON.stringify(before.order) }] : []
+    await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
     return true
+  }
+
+  /** The place of a cancelled one is that of the one that had ended there, or nobody's. */
+  #takeBack(name: string): One | undefined {
+    const before = this.#before.get(name)
+    this.#before.delete(name)
+    this.#running.delete(name)
+    if (before) this.#running.set(name, before)
+    this.#replaced = this.#replaced.filter((one) => one !== before)
+    return before
   }
 
   /** How far it is. One that was cancelled meanwhile must not come back. */

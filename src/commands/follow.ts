@@ -106,10 +106,13 @@ function asHeard<One extends Followed>(
 ): One {
   const alike = heard.filter((other) => other.sink === one.sink && isSameOrigin(other.origin, one.origin))
   const same = alike.find((other) => begunAt(other) === begunAt(one))
-  const how =
-    alike.length === 0
-      ? 'it was cancelled'
-      : 'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end'
+  // One that had ended before it began is told again now that this one has left its place.
+  const isOver = alike.every(
+    (other) => begunAt(other) < begunAt(one) && (other.endedAt ?? Infinity) <= begunAt(one),
+  )
+  const how = isOver
+    ? 'it was cancelled'
+    : 'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end'
   const error = { code: 'aborted', message: `${how}; ${stays('it')}` } as const
   return same ?? { ...one, endedAt: begunAt(one), error }
 }
@@ -144,10 +147,11 @@ export async function tellAll<One extends Followed>(
 /** `--cancel` */
 export function tellCancelled<One extends Followed>(
   { stdout }: World,
-  { what, stays }: Following<One>,
+  { what, title, stays }: Following<One>,
   count: number,
 ): number {
-  stdout(`${countText(count, `${what}s`)} ended; ${stays('they')}\n`)
+  if (count === 0) stdout(`No ${title} was under way: nothing to end\n`)
+  else stdout(`${countText(count, `${what}s`)} ended; ${stays(count === 1 ? 'it' : 'they')}\n`)
   return exitCodes.done
 }
 

@@ -63,10 +63,28 @@ test('one that ended is told to who followed it for a minute after its end, also
   await orders.begin(next)
   expect(orders.told()).toEqual([next])
   expect(orders.toldToFollowers()).toEqual([one, next])
-  await orders.cancel(next)
-  expect(orders.toldToFollowers()).toEqual([one])
   state.now += 60_001
-  expect(orders.toldToFollowers()).toEqual([])
+  expect(orders.toldToFollowers()).toEqual([next])
+})
+
+test('one that ended is told again, for its day and over a restart, once the one in its place was cancelled', async () => {
+  const { orders, again, state } = openOrders()
+  const one = walkOf<Order>({ name: 'a' })
+  await orders.begin(one)
+  one.order.endedAt = state.now
+  await orders.save(one)
+  for (let times = 0; times < 2; times++) {
+    const next = walkOf<Order>({ name: 'a' })
+    await orders.begin(next)
+    expect(await orders.cancel(next)).toBe(true)
+    expect(orders.toldToFollowers()).toEqual([one])
+    expect(orders.open()).toEqual([])
+  }
+  const restarted = again()
+  await restarted.load()
+  expect(restarted.told().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
+  state.now += DAY_MS + 1
+  expect(orders.told()).toEqual([])
 })
 
 test('one that was cancelled is not saved again, nor cancelled twice; its notes are gone', async () => {

@@ -170,7 +170,7 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
   expect(await backfill(stand.world, options({ cancel: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toBe('1 backfill ended; what they read stays\n')
+  expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain('No backfill is under way')
 })

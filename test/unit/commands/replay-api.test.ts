@@ -308,9 +308,14 @@ test('one in whose place another is found is not told as cancelled: it may have 
 
 test('one that was cancelled fails; a daemon that is gone is waited for, and then left', async () => {
   const replays = await running()
+  const begun = replays.replays.bind(replays)
   replays.replays = async () => []
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stdout).toContain('it was cancelled')
+  const earlier = { endedAt: clock.now() - 1, runAt: clock.now() - 9 }
+  replays.replays = async () => (await begun()).map((one) => ({ ...one, ...earlier }))
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain('it was cancelled; what it put')
   replays.replays = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stderr).toContain('the replay goes on when it runs again')
@@ -328,9 +333,9 @@ test('--status and --cancel speak to the daemon, and name no span', async () => 
   expect(stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
   expect(stdout).toContain('; waiting for its turn: another one that reads the same source comes first')
   expect(await replay(stand.world, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('0 replays ended')
+  expect(stand.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
   expect(await replay(stand.world, { ...bare, cancel: true }, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('1 replay ended')
+  expect(stand.heard().stdout).toBe('1 replay ended; what it put into the journal goes out\n')
   expect(await replay(stand.world, { ...bare, sink: 'siem' }, clock)).toBe(2)
   expect(await replay(stand.world, { ...bare, from: '24h' }, clock)).toBe(2)
 })
