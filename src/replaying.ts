@@ -55,29 +55,22 @@ export class ApiReplays implements Replays {
 
   async begin(order: ReplayOrder): Promise<BegunReplay> {
     await this.#orders.load()
-    const { sink, origin } = order
     this.#assertKnown(order)
-    const asked = JSON.stringify(order.spans)
     const stale = await this.#pageNotes(order)
-    const readTo = await this.#options.readTo(origin)
+    const readTo = await this.#options.readTo(order.origin)
     const joined = underWay(this.list(), order)
     if (joined) return { ...joined, isJoined: true }
-    const running = begun({
-      ...{
-        v: 1,
-        sink,
-        origin,
-        asked,
-        spans: this.#read(order, readTo),
-        span: 0,
-        runAt: order.runAt,
-        counts: none,
-      },
-    })
+    const running = begun(this.#fresh(order, readTo))
     running.isLoaded = true
     // What one before it left behind would hide entries from this one.
     await this.#orders.begin(running, namesOf(stale))
     return toldOf(running.order, running)
+  }
+
+  async preview(order: ReplayOrder): Promise<ApiReplay> {
+    this.#assertKnown(order)
+    const fresh = this.#fresh(order, await this.#options.readTo(order.origin))
+    return toldOf(fresh, { error: undefined, waitsFor: undefined })
   }
 
   async replays() {
@@ -116,6 +109,12 @@ export class ApiReplays implements Replays {
     if (!sinks.includes(sink))
       throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
     rangeOf(ranges, origin)
+  }
+
+  #fresh(order: ReplayOrder, readTo: number | undefined): Order {
+    const { sink, origin, runAt } = order
+    const asked = JSON.stringify(order.spans)
+    return { v: 1, sink, origin, asked, spans: this.#read(order, readTo), span: 0, runAt, counts: none }
   }
 
   /** As far as live reading is: what comes behind is new to every sink, and not this replay's. */

@@ -2,9 +2,10 @@
 import { leftOut } from '../model/replays.ts'
 import type { ApiReplay } from '../model/replays.ts'
 import { isSameOrigin } from '../model/source.ts'
-import { DAY_US, isoFromUs } from '../model/time.ts'
+import { DAY_MS, DAY_US, dayText, isoFromUs } from '../model/time.ts'
+import type { StatusReport } from '../ops/status.ts'
 import { plain } from './columns.ts'
-import type { Plan, PlannedDay } from './replay-plan.ts'
+import type { Only, Plan, PlannedDay } from './replay-plan.ts'
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */
 function cutAt(begun: readonly ApiReplay[], { origin }: Pick<PlannedDay, 'origin'>): number | undefined {
@@ -17,6 +18,38 @@ export function cutDays({ days }: Plan, begun: readonly ApiReplay[]): readonly P
   return days.filter((day) => day.via === 'api' && day.day * DAY_US >= (cutAt(begun, day) ?? Infinity))
 }
 
+/** Days that it has come to, and not to their end. */
+export function partDays({ days }: Plan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+  return days.filter((day) => {
+    const at = cutAt(begun, day) ?? -Infinity
+    return day.via === 'api' && day.day * DAY_US < at && at < (day.day + 1) * DAY_US
+  })
+}
+
+/** Of these, those whose rest may hold what a backfill brought before: where live reading has read everything nothing lies there. */
+export function lateDays(parts: readonly PlannedDay[], report: LiveReading): readonly PlannedDay[] {
+  const { workspaces, started_at: startedAt } = report
+  return parts.filter(({ origin }) => {
+    const sources = workspaces.find(({ name }) => name === origin.workspace)?.sources
+    const live = sources?.find(({ name }) => name === origin.source)
+    // What an earlier process knew says nothing of what has come since.
+    const caughtUpAt = live?.caught_up_at ?? null
+    if (!live || caughtUpAt === null || live.lag_seconds > 0) return true
+    return Date.parse(caughtUpAt) < Date.parse(startedAt)
+  })
+}
+
+type LiveReading = Pick<StatusReport, 'workspaces' | 'started_at'>
+
+/** A line each. */
+export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
+  const lines = late.map(({ origin, day }) => {
+    const name = plain(`${origin.workspace} ${origin.source}`)
+    return `auditferry: of ${name}, the rest of ${dayText(day * DAY_MS)} is not sent, and live reading is still behind: what it takes in there as new comes by itself, what the journal has of it already (a backfill ahead of live reading) does not: the same command sends all of that day once live reading is past it${only === 'api' ? '' : ', and --only journal what the journal keeps of it'}\n`
+  })
+  return lines.join('')
+}
+
 /** The journal's part with these days: what it keeps of them is sent from there. */
 export function withCut(plan: Plan, cut: readonly PlannedDay[]): Plan {
   const firstOf = (origin: PlannedDay['origin']) =>
@@ -25,6 +58,17 @@ export function withCut(plan: Plan, cut: readonly PlannedDay[]): Plan {
     .map((one) => ({ ...one, toDay: Math.min(one.toDay, firstOf(one.origin)) }))
     .filter(({ fromDay, toDay }) => fromDay < toDay)
   return { ...plan, leave }
+}
+
+/** What of the plan the API would be asked for. */
+export function withoutCut(plan: Plan, cut: readonly PlannedDay[], begun: readonly ApiReplay[]): Plan {
+  const isNothing = ({ origin }: Plan['reads'][number]) =>
+    begun.some((one) => isSameOrigin(one.origin, origin) && one.spans.length === 0)
+  return {
+    ...plan,
+    days: plan.days.filter((day) => !cut.includes(day)),
+    reads: plan.reads.filter((read) => !isNothing(read)),
+  }
 }
 
 export const howCut = (isLeft: boolean): string =>

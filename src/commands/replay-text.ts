@@ -17,7 +17,7 @@ const number = (count: number) => count.toLocaleString('en-US')
 const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
-export function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan): string {
+function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan): string {
   const rows = [
     ...fromJournal.map(({ origin, day, count }) => ({ origin, day, journal: number(count), api: '' })),
     ...days
@@ -30,6 +30,14 @@ export function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan
   const table =
     rows.length === 0 ? '' : columns([['WORKSPACE', 'SOURCE', 'DAY', 'FROM JOURNAL', 'FROM API'], ...told])
   return `${table}${reads.map((read) => readText(read, days)).join('')}`
+}
+
+/** Of a dry run: what would come from the API in all, then where each day comes from. */
+export function dryText(fromJournal: readonly DayCount[], plan: Plan, { sink }: Asked): string {
+  const days = daysText(fromJournal, plan)
+  if (plan.reads.length === 0) return days
+  const entries = plan.days.reduce((sum, { via, kept }) => (via === 'api' ? sum + kept : sum), 0)
+  return `Up to ${countText(entries, 'entries')} that the journal took in would be read from the API and sent to ${sink.name} again\n${days}`
 }
 
 function readText({ origin, spans }: Plan['reads'][number], days: readonly PlannedDay[]): string {

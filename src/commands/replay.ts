@@ -10,12 +10,12 @@ import { withAside } from './aside.ts'
 import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
 import { spanOf } from './instants.ts'
-import { cutDays, cutText, howCut, withCut } from './replay-cut.ts'
+import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './replay-cut.ts'
 import { replaysFollowed } from './replay-follow.ts'
 import { isOneOf, isUnsure, nothingPlanned, overtaken, planOf, withoutJoined } from './replay-plan.ts'
 import type { Asked, Only, Plan } from './replay-plan.ts'
 import {
-  daysText,
+  dryText,
   doneText,
   halfBegunText,
   howText,
@@ -105,13 +105,18 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
     world.stderr(unreadableText(asked))
     return exitCodes.failed
   }
-  const begun = options.dryRun ? [] : await begin(world, client, sink.name, plan, runAt)
+  const begun: readonly BegunReplay[] = options.dryRun
+    ? await preview(client, sink.name, plan, runAt)
+    : await begin(world, client, sink.name, plan, runAt)
   const joined = begun.filter((one) => one.isJoined === true).map(({ origin }) => origin)
   world.stderr(cutText(begun))
   const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
-  const isWhole = await sendKept(world, sending, joined, clock)
+  const isKept = await sendKept(world, sending, joined, clock)
+  const isWhole = (await tellLate(world, sending, client)) && isKept
   const followed =
-    begun.length === 0 ? exitCodes.done : await follow(world, replaysFollowed, begun, opened.connect, clock)
+    begun.length === 0 || options.dryRun
+      ? exitCodes.done
+      : await follow(world, replaysFollowed, begun, opened.connect, clock)
   return isWhole ? followed : exitCodes.failed
 }
 
@@ -130,7 +135,7 @@ async function sendKept(
   const done = isAsked ? await walk(opened.aside, query, world, clock) : nothingDone()
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
   if (isAsked && !isSilent) world.stdout(doneText(done, asked, dryRun, opened.running))
-  if (dryRun) world.stdout(daysText(done.days, plan))
+  if (dryRun) world.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
   if (isAsked) world.stdout(joinedText(joined))
   const unsure = isAsked && isUnsure(plan, joined)
   if (unsure) world.stderr(unsureText)
@@ -139,6 +144,30 @@ async function sendKept(
   world.stderr(shortText(short, howText(options, isRunning)))
   world.stderr(shortText(cut, (origin) => howCut(asked.only === 'api' || isOneOf(joined, origin))))
   return !done.stopped && !unsure && short.length + cut.length === 0
+}
+
+/** False: of a day that is read in part the rest may not come by itself. */
+async function tellLate(
+  { stderr }: World,
+  { asked, plan, begun }: Sending,
+  client: ControlClient | undefined,
+): Promise<boolean> {
+  const parts = partDays(plan, begun)
+  if (!client || parts.length === 0) return true
+  const late = lateDays(parts, await client.status())
+  stderr(lateText(late, asked.only))
+  return late.length === 0
+}
+
+/** What of it the daemon would read as live reading stands now. */
+async function preview(
+  client: ControlClient | undefined,
+  sink: string,
+  { reads }: Plan,
+  runAt: number,
+): Promise<readonly ApiReplay[]> {
+  if (!client) return []
+  return Promise.all(reads.map((read) => client.preview({ ...read, sink, runAt })))
 }
 
 /** Before the journal's part: what cannot be begun is refused while nothing is sent yet, and nothing of it is begun. */

@@ -78,6 +78,8 @@ export interface Replays {
    * ConnectorError `misconfigured` where the sink or the source is not known, or another one of both is under way.
    */
   begin(order: ReplayOrder): Promise<BegunReplay>
+  /** What `begin` would begin if nothing like it were under way: nothing is begun. Throws as it does for what is not known. */
+  preview(order: ReplayOrder): Promise<ApiReplay>
   /** Under way, and lately ended. */
   replays(): Promise<readonly ApiReplay[]>
   /** Ends those under way, of this sink or of all; what they put into the journal goes out. Returns how many. */

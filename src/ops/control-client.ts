@@ -138,6 +138,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
     shelved: (after) => json<OwedStep>('/shelved', { after }),
     begin: (order) => json<BegunReplay>('/replays', order),
+    preview: (order) => json<ApiReplay>('/replays/preview', order),
     replays: () => json<ApiReplay[]>('/replays'),
     cancelReplays: async (sink) => (await json<{ count: number }>('/replays/cancel', { sink })).count,
     origins: () => json<Origin[]>('/past'),

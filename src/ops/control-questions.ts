@@ -147,6 +147,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
   ['GET /replays', (options) => replaysOf(options).replays()],
   ['POST /replays', (options, asked) => replaysOf(options).begin(orderQuery.parse(asked))],
+  ['POST /replays/preview', (options, asked) => replaysOf(options).preview(orderQuery.parse(asked))],
   [
     'POST /replays/cancel',
     async (options, asked) => ({

@@ -20,7 +20,7 @@ import {
   START_US,
   uuid,
 } from '../../contract/journal-parts.ts'
-import { openHouse } from '../ops/board-fixture.ts'
+import { openHouse, settle, startAt } from '../ops/board-fixture.ts'
 import { openStand } from './stand.ts'
 
 const DAY_US = 86_400_000_000
@@ -32,6 +32,7 @@ let stand: ReturnType<typeof openStand>
 let journal: Journal
 let control: Control | undefined
 let now = 0
+let house: ReturnType<typeof openHouse>
 /** A minute a sleep: whatever waits, it is soon over. */
 const clock = {
   now: () => START_US / 1000 + 5 * 86_400_000,
@@ -74,6 +75,9 @@ class FakeReplays implements Replays {
     const begun = this.#as({ ...order, runAt: this.joins ?? order.runAt, endedAt: undefined })
     return this.joins === undefined ? begun : { ...begun, isJoined: true as const }
   }
+  async preview(order: ReplayOrder) {
+    return this.#as(order)
+  }
   async replays() {
     return this.orders.map((order) => this.#as({ ...order, runAt: this.joins ?? order.runAt, ...this.told }))
   }
@@ -102,7 +106,8 @@ class FakeReplays implements Replays {
 
 async function running(readable: readonly Origin[] = [audit]): Promise<FakeReplays> {
   const replays = new FakeReplays()
-  const { board, metrics, taps } = openHouse()
+  house = openHouse()
+  const { board, metrics, taps } = house
   const past = { origins: async () => readable } as Past
   const parts = { board, metrics, taps, journal, past, replays }
   control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
@@ -351,6 +356,7 @@ test('a sink that takes other sources has none of it', async () => {
 
 test('what live reading has not come to is told when it begins and when it ends', async () => {
   const replays = await running()
+  settle(house)
   replays.readTo = START_US + DAY_US / 2
   expect(await replay(stand.world, options(), clock)).toBe(0)
   const { stdout, stderr } = stand.heard()
@@ -362,6 +368,43 @@ test('what live reading has not come to is told when it begins and when it ends'
     `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, later than what live reading had read in order: ${left}`,
   )
 })
+
+test.each([true, false])(
+  'of a day that is read in part the rest may not come by itself while live reading is behind: it is told, and the command fails (read since the start: %s)',
+  async (isRead) => {
+    const replays = await running()
+    if (isRead) {
+      settle(house)
+      house.source.head((startAt + 5_000) * 1000)
+    }
+    replays.readTo = START_US + DAY_US / 2
+    expect(await replay(stand.world, options(), clock)).toBe(1)
+    expect(stand.heard().stderr).toContain('of acme audit, the rest of 2026-01-31 is not sent')
+  },
+)
+
+test.each([undefined, 'api'] as const)(
+  'a dry run tells the sum and what live reading has not come to, and begins nothing (--only %s)',
+  async (only) => {
+    const replays = await running()
+    settle(house)
+    replays.readTo = START_US + DAY_US / 2
+    expect(await replay(stand.world, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout).toContain(
+      'Up to 3 entries that the journal took in would be read from the API and sent to siem again\n',
+    )
+    expect(stderr).toContain(
+      'of acme audit, 2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z is not read from the API',
+    )
+    replays.readTo = START_US - 1
+    expect(await replay(stand.world, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(1)
+    const cut = stand.heard()
+    expect(cut.stdout).not.toContain('read from the API')
+    expect(cut.stderr).toContain('live reading has not come to them yet')
+    expect(replays.orders).toEqual([])
+  },
+)
 
 test.each([undefined, 'api'] as const)(
   'days behind live reading that the journal took in all the same are sent by somebody, or told, and the command fails (--only %s)',
