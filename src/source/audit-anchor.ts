@@ -158,7 +158,8 @@ export async function* anchor(step: Step): Steps {
       return
     }
     yield awaitFirst(step, latest, found)
-  } else if (isAhead(step, found)) {
+  } else if (found.serverAt !== undefined && isAhead(step, found)) {
+    // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
     yield awaitFirst(step, latest, found)
   } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
     // Readable, but perhaps not the first that is.
@@ -166,8 +167,9 @@ export async function* anchor(step: Step): Steps {
   } else {
     const { position, group } = found
     if (latest) cursor.startUs = position.at + 1
+    // Before it is the head: a first one dated far in the future is no proof of a slow clock.
+    cursor.headUs = Math.min(position.at, horizonUs(step, found.serverAt))
     cursor.head = position
-    cursor.headUs = Math.min(position.at, horizonUs(step))
     cursor.probe = null
     cursor.dueAt = now
     yield lastPart(

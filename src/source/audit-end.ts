@@ -6,7 +6,7 @@ import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { SECOND_US } from './audit-probe.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { isAhead, lastPart } from './audit-step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
 const EMPTY_ANSWERS = 3
@@ -98,8 +98,7 @@ export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
   if (isAhead(step, found)) return { ...found, position: undefined }
-  if (found.position)
-    cursor.latestUs = Math.max(cursor.latestUs, Math.min(found.position.at, horizonUs(step)))
+  if (found.position) cursor.latestUs = Math.max(cursor.latestUs, found.position.at)
   return found
 }
 

@@ -132,7 +132,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
     const ahead = view.count - (view.last ? 1 : 0)
-    if (ahead >= Math.min(take, Math.max(cursor.largestPage, MOST_AHEAD))) {
+    if (ahead >= Math.min(take, MOST_AHEAD) && view.count >= Math.min(take, cursor.largestPage)) {
       view.last = view.lastOfAll
       view.passedHead = true
     } else {

@@ -10,7 +10,7 @@ import type { Probe } from './audit-probe.ts'
 import { endByTime, newGap, readLatest } from './audit-end.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { isAhead, lastPart } from './audit-step.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* lookAhead(step: Step, drain: Drain): Steps {
@@ -61,7 +61,7 @@ function restBefore(step: Step, drain: Drain, { group }: Found): Part {
 }
 
 /** Goes on at an entry found by time; the head stays where it is until something newer is read. */
-function stepOver({ cursor, options }: Step, drain: Drain, position: Position): void {
+function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
   drain.doubt = 'none'
   drain.probe = null
   drain.narrowTake = null
@@ -70,7 +70,7 @@ function stepOver({ cursor, options }: Step, drain: Drain, position: Position): 
   drain.from = position
   drain.passedHead = true
   cursor.head = position
-  cursor.headUs = Math.max(cursor.headUs, Math.min(position.at, horizonUs({ options })))
+  cursor.headUs = Math.max(cursor.headUs, position.at)
 }
 
 /** The lost entry is no gap when it is met again before anything newer. */

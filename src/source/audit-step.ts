@@ -2,7 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Part } from '../model/source.ts'
-import { DAY_MS } from '../model/time.ts'
+import { HOUR_MS } from '../model/time.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
 import { partOf } from './part.ts'
@@ -33,26 +33,31 @@ export interface Step {
   readonly signal: AbortSignal
 }
 
+type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
+
 /** Clocks differ, and entries are dated in the future by mistake: what is further off than this may not lead the way. */
 const FUTURE_MS = 600_000
-/** The same where the server does not tell its clock. */
-const UNTOLD_FUTURE_MS = DAY_MS
+/**
+ * The same where the server does not tell its clock, and only ours does. One that is kept at all is wrong by no more than
+ * the hour of a summer time that it missed.
+ */
+const UNTOLD_FUTURE_MS = HOUR_MS + FUTURE_MS
 
 /** Behind this instant (µs) lies the future, by our clock or by the server's where that is ahead. */
-export function horizonUs({ options }: Pick<Step, 'options'>, serverAt?: number): number {
+export function horizonUs({ options, cursor }: OptionsAndCursor, serverAt?: number): number {
   const now = options.clock.now()
-  return 1000 * (serverAt === undefined ? now + UNTOLD_FUTURE_MS : Math.max(now, serverAt) + FUTURE_MS)
+  if (serverAt !== undefined) return 1000 * (Math.max(now, serverAt) + FUTURE_MS)
+  const untoldUs = 1000 * (now + UNTOLD_FUTURE_MS)
+  // The head lies there itself, since there was so much of it or it was the first: our clock is slow, and tells nothing.
+  return cursor.head !== null && cursor.head.at > untoldUs ? Infinity : untoldUs
 }
 
-/**
- * Dated in the future by the server's own clock: it is shipped, but no place to go on from, since what comes now is dated
- * before it. Where the server does not tell its clock, it may be ours that is wrong.
- */
+/** Dated in the future: it is shipped, but no place to go on from, since what comes now is dated before it. */
 export function isAhead(
-  step: Pick<Step, 'options'>,
+  step: OptionsAndCursor,
   { position, serverAt }: { position: Position | undefined; serverAt: number | undefined },
 ): boolean {
-  return position !== undefined && serverAt !== undefined && position.at > horizonUs(step, serverAt)
+  return position !== undefined && position.at > horizonUs(step, serverAt)
 }
 
 /** How a step hands a part out and learns what became of it. */

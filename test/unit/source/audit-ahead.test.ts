@@ -21,13 +21,16 @@ async function* emptyPage() {
 }
 
 const manners = (['exclusive', 'inclusive'] as const).flatMap((from) =>
-  [0, 48 * HOUR].map((sweepMs) => ({ from, sweepMs })),
+  [0, 48 * HOUR].flatMap((sweepMs) =>
+    (['on', 'off'] as const).map((date) => ({ from, sweepMs, date, switches: { from, date_header: date } })),
+  ),
 )
+const told = manners.filter(({ date }) => date === 'on')
 
 test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, count }))))(
-  'live reading goes on before $count entries dated in the future (from $from, sweep $sweepMs)',
-  async ({ from, sweepMs, count }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches: { from } })
+  'live reading goes on before $count entries dated in the future (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs, count }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches })
     // One alone: each page begins at the head, and none before was larger than what is ahead.
     desk.add(1)
     await desk.live(START + MINUTE)
@@ -49,9 +52,9 @@ test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, cou
 )
 
 test.each(manners)(
-  'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $sweepMs)',
-  async ({ from, sweepMs }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches: { from } })
+  'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches })
     const known = desk.add(5)
     await desk.live(START + MINUTE)
     desk.mock.purge(known)
@@ -64,9 +67,9 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'behind an entry that stays unreadable, what is dated in the future is no place to go on from (from $from, sweep $sweepMs)',
-  async ({ from, sweepMs }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches: { from } })
+  'behind an entry that stays unreadable, what is dated in the future is no place to go on from (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches })
     desk.add(5)
     await desk.live(START + MINUTE)
     desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -78,11 +81,11 @@ test.each(manners)(
   },
 )
 
-test.each(manners)(
-  'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $sweepMs)',
-  async ({ from, sweepMs }) => {
+test.each(told)(
+  'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs }) => {
     const start = { kind: 'latest' } as const
-    const desk = await openDesk({ source: { sweepMs, start }, switches: { from } })
+    const desk = await openDesk({ source: { sweepMs, start }, switches })
     const before = desk.add(5, START - MINUTE)
     desk.mock.add({ at: AHEAD, visibleAt: 0 })
     await desk.live(START + MINUTE)
@@ -145,13 +148,47 @@ test('what is dated in the future does not count as what a long drain has before
 })
 
 test('an entry found many times the swept span behind the head makes no storm of sweeps', async () => {
-  // Without the server's clock, what is dated hours ahead leads the way, and all else is late by them.
-  const desk = await openDesk({ source: { sweepMs: HOUR }, switches: { date_header: 'off' } })
+  // Without the server's clock, what is dated less than an hour ahead leads the way, and all else is late by it.
+  const desk = await openDesk({ source: { sweepMs: 20 * MINUTE }, switches: { date_header: 'off' } })
   desk.add(5)
   await desk.live(START + MINUTE)
-  desk.mock.add({ at: START + 20 * HOUR, visibleAt: 0 })
+  desk.mock.add({ at: START + 58 * MINUTE, visibleAt: 0 })
   await unreadOf(desk)
   desk.asked()
   await desk.live(desk.clock.now() + HOUR)
   expect(desk.asked().length).toBeLessThan(60)
+})
+
+test.each([
+  { slowMs: HOUR, name: 'an hour, as a summer time that was not taken' },
+  { slowMs: 14 * HOUR, name: '14 hours, as a local time that was taken for UTC' },
+])(
+  'where the server does not tell its clock, one of ours that is slow by $name, leaves nothing unread',
+  async ({ slowMs }) => {
+    const desk = await openDesk({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
+    desk.add(5, START + slowMs - 2 * HOUR)
+    await desk.live(START + MINUTE)
+    const fresh: string[] = []
+    for (let i = 0; i < 40; i++) {
+      fresh.push(desk.mock.add({ at: desk.clock.now() + slowMs, visibleAt: 0 }).id)
+      await desk.live(desk.clock.now() + 6 * MINUTE)
+      expect(await desk.ids()).toContain(fresh.at(-1))
+    }
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test('a clock of ours that is slow is no reason to wait behind a cursor whose entry is purged', async () => {
+  const slowMs = 14 * HOUR
+  const desk = await openDesk({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
+  desk.add(5, START + slowMs - 2 * HOUR)
+  await desk.live(START + MINUTE)
+  // So many ahead of our clock prove it wrong.
+  const known = desk.add(20, START + slowMs)
+  await desk.live(START + 7 * MINUTE)
+  desk.mock.purge(known)
+  const fresh = desk.add(5, START + slowMs + 10 * MINUTE)
+  await desk.live(START + 20 * MINUTE)
+  expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
+  expect(desk.watch.gaps).toBe(1)
 })
