@@ -153,7 +153,7 @@ export async function* anchor(step: Step): Steps {
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
     if (!latest && (await isContradicted(step))) {
-      const message = 'The API shows no entry to begin at although `latest` tells of one'
+      const message = 'The API shows no entry to begin at, and then tells of one all the same'
       yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
       return
     }
@@ -190,11 +190,14 @@ function awaitFirst(step: Step, latest: boolean, { group, serverAt }: Found): Pa
   return lastPart(step, latest ? undefined : group)
 }
 
-/** Whether there is an entry all the same where none was found. */
+/** Whether there is an entry all the same where none was found: by `latest`, and, before a log counts as empty at all, by a second look. */
 async function isContradicted(step: Step): Promise<boolean> {
-  const { startUs, probe } = step.cursor
+  const { startUs, probe, caughtUp } = step.cursor
   const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  return position !== undefined && position.at >= (probe?.atUs ?? startUs ?? -Infinity)
+  if (position !== undefined && position.at >= (probe?.atUs ?? startUs ?? -Infinity)) return true
+  if (caughtUp && !step.options.once) return false
+  const again = await firstEntry(step, false)
+  return again.position !== undefined || again.unreadable
 }
 
 function firstEntry(step: Step, latest: boolean): Promise<Found> {

@@ -229,3 +229,27 @@ test('a gap that was told is not told again where its place is found by time at 
   expect(await desk.ids()).toContain(next)
   expect(desk.watch.gaps).toBe(1)
 })
+
+test.each(mistakes)(
+  'a log whose beginning and `latest` %s once each, by mistake, is not taken for empty',
+  async (_name, answer) => {
+    for (const start of [
+      { kind: 'earliest' },
+      { kind: 'time', atUs: (START - 60 * MINUTE) * 1000 },
+    ] as const) {
+      const wrap = mistaken((kind, nth) => (kind !== 'page' && nth === 1 ? answer() : undefined))
+      const desk = await openDesk({ source: { once: true, start }, wrap })
+      desk.add(30)
+      expect(await readOnce(desk)).toEqual(whole)
+    }
+  },
+)
+
+test('an empty log is looked at once more on the first poll only', async () => {
+  const desk = await openDesk({ switches: { none: 'null' } })
+  await desk.step()
+  expect(endpoints(desk.asked())).toEqual(['earliest', 'latest', 'earliest'])
+  await desk.live(START + 5 * MINUTE)
+  expect(endpoints(desk.asked())).toEqual(['earliest', 'latest'])
+  expect(desk.state().caughtUp).toBe(true)
+})
