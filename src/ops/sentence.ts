@@ -109,6 +109,7 @@ export function sentenceOf(report: Told): string {
     ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
   )
   const refused =
-    report.config_refused_at === null ? [] : ['the changed configuration is refused, the old one goes on']
-  return join([...refused, ...(behind.length > 0 ? behind : [calmClause(report)]), ...letters])
+    report.config_refused_at === null ? [] : ['The changed configuration is refused, the old one goes on']
+  const calm = refused.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
+  return join([...refused, ...(behind.length > 0 ? behind : [calm]), ...letters])
 }

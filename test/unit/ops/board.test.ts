@@ -204,6 +204,15 @@ describe('/status', () => {
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
+  it('a refused configuration comes first, and what follows it is no new sentence', () => {
+    const house = openHouse()
+    settle(house)
+    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    expect(house.board.status().sentence).toBe(
+      'The changed configuration is refused, the old one goes on; all caught up: last delivery 0 s ago',
+    )
+  })
+
   it('a finding is told by its entry and its time, by nobody’s name', () => {
     const { board, journal } = openHouse()
     const origin = { workspace: 'acme', source: 'audit' } as const
