@@ -12,7 +12,7 @@ import { backfillsFollowed } from './backfill-follow.ts'
 import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
 import { spanOf } from './instants.ts'
-import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
+import { configOrPlace, isFaulty, tellFaulty, type FaultyConfig } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface BackfillCommandOptions {
@@ -35,12 +35,7 @@ export async function backfill(
 ): Promise<number> {
   const file = configFile(world, options.config)
   const config = configOrPlace(file, world)
-  if (isFaulty(config)) {
-    const client = options.status ? await connectControl(config.place.journal.path) : undefined
-    if (!client) throw config.faults
-    tellFaulty(file, world)
-    return tellAll(world, backfillsFollowed, client)
-  }
+  if (isFaulty(config)) return look(world, config, options)
   const choice = choiceOf(world, config, options)
   if (!choice) return exitCodes.usage
   const connect = () => connectControl(config.journal.path)
@@ -57,6 +52,27 @@ export async function backfill(
   warnOfRepeats(world, span.fromUs, config, clock)
   const begun = await client.backfill(choice, span)
   return follow(world, backfillsFollowed, begun, connect, clock)
+}
+
+/** What only asks the daemon, which goes on with the configuration that it has: it knows its workspaces, this file may not. */
+async function look(
+  world: World,
+  { faults, place }: FaultyConfig,
+  { config, status, cancel, workspace, source }: BackfillCommandOptions,
+): Promise<number> {
+  const client = status || cancel ? await connectControl(place.journal.path) : undefined
+  if (!client) throw faults
+  tellFaulty(configFile(world, config), world)
+  if (status) return tellAll(world, backfillsFollowed, client)
+  const wanted = again.find((name) => name === source)
+  if (source !== undefined && wanted === undefined) {
+    world.stderr(
+      `error: --source ${source} has no past that could be read again; there are ${again.join(', ')}\n`,
+    )
+    return exitCodes.usage
+  }
+  const choice = { ...(workspace !== undefined && { workspace }), ...(wanted && { source: wanted }) }
+  return tellCancelled(world, backfillsFollowed, await client.cancelBackfill(choice))
 }
 
 function choiceOf(

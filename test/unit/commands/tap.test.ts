@@ -86,12 +86,16 @@ describe('tap', () => {
   })
 })
 
-test('a faulty file does not keep tap and backfill --status from the daemon', async () => {
+test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
   writeFileSync(file, `${text()}nonsense: true\n`)
   await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
   expect(stand.heard().stderr).toContain(`${file} is at fault, a running daemon goes on`)
   expect(await backfill(stand.world, { config: file, status: true, cancel: false })).toBe(0)
   expect(stand.heard().stdout).toContain('No backfill is under way')
+  const cancel = { config: file, status: false, cancel: true }
+  expect(await backfill(stand.world, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
+  expect(stand.heard().stdout).toBe('No backfill was under way: nothing to end\n')
+  expect(await backfill(stand.world, { ...cancel, source: 'vault.projects' })).toBe(2)
   const begin = { config: file, from: '24h', status: false, cancel: false }
   await expect(backfill(stand.world, begin)).rejects.toThrow('nonsense: is no known key')
 })
