@@ -1,6 +1,4 @@
 // Makes one group of what the scanner found: columns of offsets for the good elements, whole bytes for the malformed ones.
-import { createHash, hash } from 'node:crypto'
-import type { Hash } from 'node:crypto'
 import { isUtf8 } from 'node:buffer'
 import {
   COLUMNS,
@@ -16,11 +14,10 @@ import {
 import type { Quarantined } from '../model/source.ts'
 import { parseInstant } from '../model/time.ts'
 import { decodeString } from './json-string.ts'
+import { type LargeElement, malformed } from './malformed.ts'
+import { TextsBehind } from './texts-behind.ts'
 import { ID, NONE, TIME, TYPE as TYPE_MARK } from './element-marks.ts'
 import { TypeNames } from './type-names.ts'
-
-/** What stays of an element that is too large to be kept. */
-const HEAD_BYTES = 1024 * 1024
 
 export interface Group {
   readonly entries: Entries
@@ -43,13 +40,6 @@ export interface Moment {
   readonly at: number
 }
 
-/** Text that was written with escapes: its decoded bytes are appended to the slab when the group closes. */
-interface Decoded {
-  /** of its start in `columns` */
-  readonly column: number
-  readonly bytes: Uint8Array
-}
-
 const MAX_ID_BYTES = 1024
 
 export class EntriesBuilder {
@@ -58,7 +48,7 @@ export class EntriesBuilder {
   readonly #types: TypeNames
   #count = 0
   #quarantined: Quarantined[] = []
-  #decoded: Decoded[] = []
+  readonly #texts = new TextsBehind()
   readonly #naming: Naming | undefined
 
   constructor(maxEntries: number, naming?: Naming) {
@@ -102,8 +92,8 @@ export class EntriesBuilder {
     columns[row + ID_END] = idEnd - origin
     columns[row + TIME_START] = timeStart - origin
     columns[row + TIME_END] = timeEnd - origin
-    if (escapes & 1) this.#decode(row + ID_START, bytes.subarray(idStart, idEnd))
-    if (escapes & 2) this.#decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    if (escapes & 1) this.#texts.decode(row + ID_START, bytes.subarray(idStart, idEnd))
+    if (escapes & 2) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
     this.#times[this.#count++] = time
     return undefined
@@ -129,28 +119,23 @@ export class EntriesBuilder {
     columns[row + TIME_START] = timeStart - origin
     columns[row + TIME_END] = timeEnd - origin
     if (Number.isSafeInteger(at)) {
-      if (escapes & 2) this.#decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+      if (escapes & 2) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     } else {
       moment = naming.untimed()
       if (!moment) return undefined
       at = moment.at
-      this.#decoded.push({ column: row + TIME_START, bytes: moment.text })
+      this.#texts.add(row + TIME_START, moment.text)
     }
     columns[row + RAW_START] = start - origin
     columns[row + RAW_END] = end - origin
-    this.#decoded.push({ column: row + ID_START, bytes: naming.id(bytes, start, end, moment) })
+    this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
     this.#times[this.#count++] = at
     return undefined
   }
 
   quarantine(reason: Reason, bytes: Uint8Array): void {
-    this.#quarantined.push({
-      reason,
-      bytes,
-      totalBytes: bytes.length,
-      sha256: hash('sha256', bytes, 'hex'),
-    })
+    this.#quarantined.push(malformed(reason, bytes))
   }
 
   quarantineLarge(large: LargeElement): void {
@@ -159,7 +144,7 @@ export class EntriesBuilder {
 
   /** The group, of which `bytes` are all; empties the builder. `withRoom`: the same bytes with so much room at their end, where that costs nothing. */
   close(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): Group {
-    const slab = this.#withDecoded(bytes, withRoom)
+    const slab = this.#texts.place(bytes, this.#columns, withRoom)
     // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
     const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
     const columns = this.#columns.slice(0, count * COLUMNS)
@@ -183,28 +168,6 @@ export class EntriesBuilder {
     return this.#types.index(decoded, 0, decoded.length)
   }
 
-  /** A text with half a surrogate pair has no UTF-8: it stays as it is written, so that two of them never become the same. */
-  #decode(column: number, written: Uint8Array): void {
-    const text = decodeString(written)
-    if (text.isWellFormed()) this.#decoded.push({ column, bytes: Buffer.from(text) })
-  }
-
-  #withDecoded(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): Uint8Array {
-    const decoded = this.#decoded
-    if (decoded.length === 0) return bytes
-    const roomBytes = decoded.reduce((sum, { bytes: text }) => sum + text.length, 0)
-    const slab = withRoom(roomBytes) ?? copyWithRoom(bytes, roomBytes)
-    let at = slab.length - roomBytes
-    for (const { column, bytes: text } of decoded) {
-      slab.set(text, at)
-      this.#columns[column] = at
-      at += text.length
-      this.#columns[column + 1] = at
-    }
-    this.#decoded = []
-    return slab
-  }
-
   #dropInvalid(bytes: Uint8Array): number {
     const columns = this.#columns
     let kept = 0
@@ -221,36 +184,7 @@ export class EntriesBuilder {
   }
 }
 
-function copyWithRoom(bytes: Uint8Array, roomBytes: number): Uint8Array {
-  const copy = Buffer.allocUnsafeSlow(bytes.length + roomBytes)
-  copy.set(bytes)
-  return copy
-}
-
 function decodedInstant(bytes: Uint8Array, start: number, end: number): number {
   const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
   return parseInstant(decoded, 0, decoded.length)
-}
-
-/** An element over the limit: hashed as it passes, and gone but for its head. */
-export class LargeElement {
-  readonly #hash: Hash = createHash('sha256')
-  readonly #head: Uint8Array[] = []
-  #totalBytes = 0
-
-  absorb(bytes: Uint8Array): void {
-    const wantedBytes = HEAD_BYTES - this.#totalBytes
-    if (wantedBytes > 0) this.#head.push(bytes.slice(0, wantedBytes))
-    this.#hash.update(bytes)
-    this.#totalBytes += bytes.length
-  }
-
-  close(): Quarantined {
-    return {
-      reason: 'too_large',
-      bytes: Buffer.concat(this.#head),
-      totalBytes: this.#totalBytes,
-      sha256: this.#hash.digest('hex'),
-    }
-  }
 }
