@@ -12,7 +12,7 @@ export interface Probe {
   atUs: number
   /** from here the unreadable is still met */
   lowUs: number
-  /** from here one that can be read is met; null: not yet found */
+  /** from here one that can be read is met, or none any more; null: not yet found */
   highUs: number | null
   steps: number
   /** how often in a row what stands at `atUs` could not be read; absent: not yet */
@@ -39,12 +39,13 @@ export function askedAgain(probe: Probe): Probe | undefined {
 export function unreadableAt(probe: Probe, ownUs: number | undefined): Probe {
   const lowUs = Math.max(probe.atUs, ownUs === undefined ? 0 : wholeSecond(ownUs))
   const steps = probe.steps + 1
-  const atUs =
-    probe.highUs === null ? lowUs + SECOND_US * 2 ** Math.min(steps, 24) : between(lowUs, probe.highUs)
-  return { atUs, lowUs, highUs: probe.highUs, steps }
+  // What became visible there late may be unreadable too.
+  const highUs = probe.highUs !== null && probe.highUs > lowUs ? probe.highUs : null
+  const atUs = highUs === null ? lowUs + SECOND_US * 2 ** Math.min(steps, 24) : between(lowUs, highUs)
+  return { atUs, lowUs, highUs, steps }
 }
 
-/** What was met at `probe.atUs` can be read: undefined when nothing can stand before it but the unreadable's own second. */
+/** What was met at `probe.atUs` can be read, or there was nothing: undefined when nothing can stand before it but the unreadable's own second. */
 export function readableAt(probe: Probe): Probe | undefined {
   const { atUs, lowUs, steps } = probe
   return atUs - lowUs <= SECOND_US ? undefined : { atUs: between(lowUs, atUs), lowUs, highUs: atUs, steps }

@@ -103,7 +103,12 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
   if (found.unreadable) {
     yield* passFurther(step, drain, probe, found)
   } else if (!found.position) {
-    yield* endByTime(step, drain, probe.atUs)
+    // Nothing from there on; what lies between it and the unreadable is still to be looked for.
+    const back = readableAt(probe)
+    if (back) {
+      drain.probe = back
+      yield lastPart(step, undefined)
+    } else yield* endByTime(step, drain, probe.atUs)
   } else if (isAhead(step, found)) {
     yield restBefore(step, drain, found)
   } else {

@@ -118,3 +118,14 @@ test('what breaks off on the way past an unreadable entry is no malformed elemen
   // Its bytes as a page, and no others.
   expect(desk.journal.stats().quarantined).toBe(1)
 })
+
+test('nothing found far behind an unreadable entry does not hide what stands right behind it at the end of the log', async () => {
+  const desk = await openDesk({ source: { once: true } })
+  const at = START - 9 * MINUTE
+  const before = desk.add(5, at - MINUTE)
+  // As far as the step past the second one goes, there is nothing any more.
+  for (const second of [0, 1]) desk.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
+  const last = desk.mock.add({ at: at + 2 * SECOND, visibleAt: 0 }).id
+  for (let i = 0; i < 100 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
+  expect(await desk.ids()).toEqual([...before, last])
+})
