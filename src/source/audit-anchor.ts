@@ -1,7 +1,7 @@
 // Places in the feed by time: where reading begins, and where it goes on when the cursor's entry is gone. `search`, `earliest` and `latest` of spec §4.1.
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Lane, Part } from '../model/source.ts'
+import type { Lane, Part, Quarantined } from '../model/source.ts'
 import { DAY_MS, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
@@ -10,7 +10,6 @@ import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 import { splitterOptions } from './audit-walk.ts'
 import { BodySample } from './body-sample.ts'
-import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
 import { splitOne } from './splitter.ts'
@@ -50,7 +49,9 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   try {
     const found = options.client.get(path, lane, signal, async function* (answer) {
       serverAt = answer.serverAt
-      yield placeOf(await readWhole(answer, options.maxEntryBytes + WRAPPING_BYTES), splitterOptions(step))
+      const sample = new BodySample()
+      const body = await hold(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
+      yield body ? placeOf(body, sample, splitterOptions(step)) : kept(sample, 'too_large')
     })
     for await (const place of found)
       return { ...place, group: place.group && fromStart(step, place.group), serverAt }
@@ -74,25 +75,21 @@ function fromStart({ cursor }: Step, group: Group): Group {
   return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
 }
 
-async function readWhole(answer: Answer, mostBytes: number): Promise<Uint8Array> {
-  const body = await hold(answer, mostBytes)
-  if (body) return body
-  throw new ConnectorError('bad_reply', `The API answered one entry with more than ${mostBytes} bytes`)
+type Place = Omit<Found, 'serverAt'>
+
+/** No place to go on from; its bytes are what there is of it. */
+function kept(sample: BodySample, reason: Quarantined['reason']): Place {
+  const group = { entries: Entries.none, quarantined: [sample.quarantined(reason)] }
+  return { position: undefined, group, unreadable: true }
 }
 
-function placeOf(body: Uint8Array, options: SplitterOptions): Omit<Found, 'serverAt'> {
+function placeOf(body: Uint8Array, sample: BodySample, options: SplitterOptions): Place {
   let group: Group
   try {
     group = splitOne(body, { ...options, wrapper: 'log' })
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    const sample = new BodySample()
-    sample.add(body)
-    return {
-      position: undefined,
-      group: { entries: Entries.none, quarantined: [sample.quarantined('unreadable_page')] },
-      unreadable: true,
-    }
+    return kept(sample, 'unreadable_page')
   }
   const { entries, quarantined } = group
   if (entries.count > 0)

@@ -129,3 +129,16 @@ test('nothing found far behind an unreadable entry does not hide what stands rig
   for (let i = 0; i < 100 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
   expect(await desk.ids()).toEqual([...before, last])
 })
+
+test('an entry over max_entry_bytes that `search` meets on the way past an unreadable one is quarantined and passed too', async () => {
+  const desk = await openDesk({ source: { maxEntryBytes: 1_000 } })
+  const at = START - 9 * MINUTE
+  const before = desk.add(2, at - SECOND)
+  desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
+  desk.mock.add({ at: at + SECOND, visibleAt: 0, data: { text: 'x'.repeat(100_000) } })
+  const after = desk.add(2)
+  await desk.live(START + 10 * MINUTE)
+  expect(await desk.ids()).toEqual([...before, ...after])
+  // The page of the first, and `search`'s answers of both.
+  expect(desk.journal.stats()).toMatchObject({ quarantined: 3, gaps: 1 })
+})
