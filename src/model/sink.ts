@@ -1,6 +1,7 @@
-// What a receiver is to the rest: it frames lines, takes a batch of them, and says how far it got.
-import type { Journal, Note, Run, Seq } from './journal.ts'
-import type { Origin } from './source.ts'
+// What a receiver is to the rest: it frames lines, takes a batch of them, and says how far it got; or takes objects.
+import type { Evidence, Memory } from './evidence.ts'
+import type { Run } from './journal.ts'
+import type { ObjectGroup, OpenObject } from './object.ts'
 import type { ByteWriter } from './writer.ts'
 
 /** How sure a sink's word is: on the receiver's disk or index; the receiver said so; handed to a socket. */
@@ -100,59 +101,6 @@ export interface Sink extends Receiver {
   resume?(detail: string): Later | undefined
 }
 
-/** What the lines of one object have in common. */
-export interface ObjectGroup {
-  readonly origin: Origin
-  /** of the entries' own times, UTC: YYYY-MM-DD; `unknown` for a time that is none */
-  readonly day: string
-  /** Sent again on purpose: what sets this run of it apart, safe as a part of a name. */
-  readonly replay: string | undefined
-}
-
-/** What an object holds: told when its last line is written. */
-export interface ObjectContent {
-  readonly group: ObjectGroup
-  readonly count: number
-  /** sequence numbers of its first and last line: those between may belong to other objects */
-  readonly first: Seq
-  readonly last: Seq
-  /** own times of the earliest and the latest entry, µs; NaN where none has a time */
-  readonly firstAtUs: number
-  readonly lastAtUs: number
-}
-
-/** An object that the receiver has. */
-export interface StoredObject extends ObjectContent {
-  readonly key: string
-  /** of the uncompressed lines */
-  readonly linesBytes: number
-  readonly linesSha256: string
-  /** as it was sent by us, hex; one that an earlier try stored may be packed otherwise, its lines are the same */
-  readonly bodySha256: string
-  readonly bodyBytes: number
-  /** An earlier try had stored it: its body may be packed otherwise. */
-  readonly there: boolean
-}
-
-/** An object while it is written: on the disk, not in memory. Calls come one after the other. */
-export interface OpenObject {
-  /** Whole framed lines; the bytes may change once it resolved. */
-  write(lines: Uint8Array): Promise<void>
-  end(content: ObjectContent): Promise<ReadyObject>
-  /** Gives it up; never throws. */
-  discard(): Promise<void>
-}
-
-/** An object that waits to be sent; it stays on the disk between two tries. */
-export interface ReadyObject {
-  /** Resolves when the receiver has it, by this try or an earlier one. Throws ConnectorError otherwise. */
-  put(signal: AbortSignal): Promise<StoredObject>
-  /** True once the disk gave back something else than was written to it: only writing it anew helps. */
-  readonly spoiled?: () => boolean
-  /** Removes it from the disk; never throws. */
-  discard(): Promise<void>
-}
-
 export interface ObjectLimits {
   /** of framed lines in all open objects together; one line goes out alone, however large */
   readonly maxBytes: number
@@ -167,30 +115,4 @@ export interface ObjectSink extends Receiver {
   open(slot: number, group: ObjectGroup, signal: AbortSignal): Promise<OpenObject>
   /** Asked once, by whoever delivers; absent: nobody testifies. */
   readonly evidence?: ((memory: Memory) => Evidence) | undefined
-}
-
-/** What may be remembered across restarts beside what is settled. */
-export type Memory = Pick<Journal, 'note' | 'notes' | 'changeNotes' | 'stats'>
-
-/** What one settlement settles: what is in no object and not parked was filtered. */
-export interface StoredStretch {
-  readonly first: Seq
-  readonly last: Seq
-  readonly parked: number
-  readonly objects: readonly StoredObject[]
-}
-
-export interface EvidenceState {
-  /** Nothing else is to be done now: what failed is tried again at once; otherwise entries go first for a while. */
-  readonly idle: boolean
-  /** Nothing more will come: what was stored is testified before its time is up. */
-  readonly over: boolean
-}
-
-/** Who testifies which objects were stored. Never asked concurrently. */
-export interface Evidence {
-  /** All objects of the stretch [first, last] are stored: what it gives lands in the one transaction that settles them. Asked again for the same stretch where that failed. */
-  stored(stretch: StoredStretch): readonly Note[]
-  /** Asked before the first stretch, between two, and where nothing is to be sent: writes what is due. Gives the ms until it wants to be asked again. */
-  step(state: EvidenceState, signal: AbortSignal): Promise<number>
 }

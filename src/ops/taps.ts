@@ -2,7 +2,8 @@
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { overlay } from '../model/overlay.ts'
-import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../model/sink.ts'
+import type { OpenObject } from '../model/object.ts'
+import type { Delivery, ObjectSink, Outcome, Sink } from '../model/sink.ts'
 
 const LF = 10
 /** A sample is for the eye: a longer line is cut, and nobody can make the daemon hold more than this. */

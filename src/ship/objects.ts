@@ -7,7 +7,8 @@ import { PIECE, Plan } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
 import type { Batch } from '../model/journal.ts'
-import type { Evidence, ObjectSink } from '../model/sink.ts'
+import type { Evidence } from '../model/evidence.ts'
+import type { ObjectSink } from '../model/sink.ts'
 
 export interface ObjectShipperOptions extends DeliveryOptions {
   readonly sink: ObjectSink

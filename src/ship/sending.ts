@@ -1,7 +1,7 @@
 // A closed stretch on its way out as objects: what of it waits on the disk, what is stored.
 import { type Contents, Groups } from './stretch.ts'
 import type { Intent } from '../model/journal.ts'
-import type { ObjectGroup, ReadyObject, StoredObject } from '../model/sink.ts'
+import type { ObjectGroup, ReadyObject, StoredObject } from '../model/object.ts'
 import { Tally } from './tally.ts'
 
 export interface Waiting {

@@ -1,6 +1,6 @@
 // A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
 import type { Batch, Run, Seq } from '../model/journal.ts'
-import type { ObjectContent, ObjectGroup } from '../model/sink.ts'
+import type { ObjectContent, ObjectGroup } from '../model/object.ts'
 import { DAY_MS, dayText } from '../model/time.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'

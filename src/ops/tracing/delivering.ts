@@ -1,7 +1,8 @@
 // Spans of delivery: one for each try to send a batch or an object, linked to the pages whose entries it carries; its settlement below it.
 import type { Span } from '@opentelemetry/api'
 import type { Journal, Settlement, Seq } from '../../model/journal.ts'
-import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../model/sink.ts'
+import type { ObjectContent, OpenObject, ReadyObject } from '../../model/object.ts'
+import type { Lines, ObjectSink, Sink } from '../../model/sink.ts'
 import { overlay } from '../../model/overlay.ts'
 import type { Pages } from './pages.ts'
 import { type Begin, type Facts, within } from './spans.ts'

@@ -1,5 +1,5 @@
 // What an object is called: by what it holds alone, so that a second try finds the first one's object in its place.
-import type { ObjectContent, ObjectGroup } from '../../model/sink.ts'
+import type { ObjectContent, ObjectGroup } from '../../model/object.ts'
 
 export const extensions = { gzip: '.ndjson.gz', zstd: '.ndjson.zst', none: '.ndjson' } as const
 

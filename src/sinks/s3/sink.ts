@@ -1,13 +1,7 @@
 // A bucket as a sink: objects of many lines, each stored once under a name that follows from its content.
-import type {
-  ObjectContent,
-  ObjectGroup,
-  ObjectLimits,
-  ObjectSink,
-  OpenObject,
-  ReadyObject,
-} from '../../model/sink.ts'
-import type { CheckResult, Evidence, Memory } from '../../model/sink.ts'
+import type { Evidence, Memory } from '../../model/evidence.ts'
+import type { ObjectContent, ObjectGroup, OpenObject, ReadyObject } from '../../model/object.ts'
+import type { CheckResult, ObjectLimits, ObjectSink } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
 import { DAY_MS } from '../../model/time.ts'
 import { Certificates } from '../expiry.ts'

@@ -1,6 +1,7 @@
 // Live samples: only what the receiver took, only while somebody looks, and never more than was asked for.
 import { expect, test } from 'vitest'
-import type { Delivery, ObjectGroup, ObjectSink, OpenObject, Sink } from '../../../src/model/sink.ts'
+import type { ObjectGroup, OpenObject } from '../../../src/model/object.ts'
+import type { Delivery, ObjectSink, Sink } from '../../../src/model/sink.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { Taps } from '../../../src/ops/taps.ts'
 import { FakeSink, taken } from '../../fakes/sink.ts'

@@ -3,7 +3,8 @@ import { TracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@open
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
-import type { ObjectContent, ObjectSink, OpenObject, StoredObject } from '../../../../src/model/sink.ts'
+import type { ObjectContent, OpenObject, StoredObject } from '../../../../src/model/object.ts'
+import type { ObjectSink } from '../../../../src/model/sink.ts'
 import { overlay } from '../../../../src/model/overlay.ts'
 import { tracingOver } from '../../../../src/ops/tracing/traced.ts'
 
