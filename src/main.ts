@@ -24,16 +24,11 @@ function stopSignal(): AbortSignal {
   return controller.signal
 }
 
-function print(bytes: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => {
-    process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()))
-  })
-}
-
 async function main(): Promise<number> {
   // Before anything is loaded: a signal in the first moments is a stop like any other.
   const signal = stopSignal()
   const { tuneHeap } = await import('./ops/heap.ts')
+  const { printTo } = await import('./ops/standard-output.ts')
   tuneHeap()
   const { readFileSync } = await import('node:fs')
   const { runProgram } = await import('./commands/program.ts')
@@ -49,7 +44,7 @@ async function main(): Promise<number> {
     stderr: (text) => void process.stderr.write(text),
     // https://no-color.org: set and not empty, whatever it says.
     colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
-    print,
+    print: printTo(process.stdout),
     signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),
   }

@@ -10,6 +10,7 @@ function cannot(path: string, error: unknown): ConnectorError {
     ENOENT: 'its folder does not exist: create it first',
     EACCES: 'this user may not write there',
     ENOSPC: 'the disk is full',
+    EPIPE: 'its reader is gone',
   }
   return new ConnectorError('misconfigured', `Cannot write ${path}: ${why[code] ?? code}`, { cause: error })
 }
@@ -21,7 +22,10 @@ export async function writeExport(
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<void> {
   if (path === '-') {
-    for await (const piece of pieces) await world.print(piece)
+    for await (const piece of pieces)
+      await world.print(piece).catch((error: unknown) => {
+        throw cannot('to standard output', error)
+      })
     return
   }
   const rest = pieces[Symbol.asyncIterator]()

@@ -3,14 +3,16 @@ import { z } from 'zod'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
-import { framedBytes, lineFrame } from './line-frame.ts'
+import { framedBytes, LF, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({})
+
+const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 function printError(cause: unknown): ConnectorError {
   if (cause instanceof ConnectorError) return cause
   const code = errnoOf(cause)
-  if (code === 'ENOSPC' || code === 'EDQUOT')
+  if (full.has(code))
     return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
       cause,
     })
@@ -30,11 +32,13 @@ function open(name: string, deps: SinkDeps): Sink {
     assurance,
     frame: lineFrame,
     shape: '',
-    async deliver({ lines }, signal) {
+    async deliver({ lines, doubtful }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', 'standard output: stopped before the batch')
       if (lines.count === 0) return { settled: 0, refused: [] }
+      const bytes = framedBytes(lines)
       try {
-        await deps.print(framedBytes(lines))
+        // What was tried before may have been cut in the middle of a line, which would swallow the first one of these.
+        await deps.print(doubtful ? Buffer.concat([Uint8Array.of(LF), bytes]) : bytes)
       } catch (error) {
         throw printError(error)
       }

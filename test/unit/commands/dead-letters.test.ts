@@ -126,6 +126,12 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stand.heard().stdout).toBe(`${lines[1] ?? ''}\n`)
   })
 
+  test('an export to standard output that cannot be written says why', async () => {
+    const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOSPC' }))
+    const exporting = exportLetters({ ...stand.world, print }, options(), '-')
+    await expect(exporting).rejects.toThrow('Cannot write to standard output: the disk is full')
+  })
+
   test('export overwrites nothing and leaves nothing half done', async () => {
     const file = join(stand.folder, 'precious')
     writeFileSync(file, 'precious')

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
@@ -38,10 +39,27 @@ test.each([
   ['ERR_STREAM_DESTROYED', 'unreachable'],
   ['EIO', 'unreachable'],
   ['ENOSPC', 'disk_full'],
+  ['EFBIG', 'disk_full'],
 ])('%s is %s, with what to do next', async (errno, code) => {
   const failure = failing(errno).deliver(delivery(), never)
   await expect(failure).rejects.toMatchObject({ code })
   await expect(failure).rejects.toThrow(errno)
+})
+
+test('a line that a full disk cut does not swallow the first one of the next try', async () => {
+  let out = ''
+  let room = 40
+  const sink = open(async (bytes) => {
+    const text = Buffer.from(bytes).toString()
+    out += text.slice(0, room)
+    if (text.length > room) throw Object.assign(new Error('full'), { code: 'ENOSPC' })
+  })
+  const batch = delivery(2)
+  await expect(sink.deliver(batch, never)).rejects.toThrow(ConnectorError)
+  room = 1e9
+  await sink.deliver({ ...batch, doubtful: true }, never)
+  const lines = Buffer.from(batch.lines.bytes).toString().trim().split('\n')
+  expect(out.split('\n').slice(1)).toEqual([...lines, ''])
 })
 
 test('nothing is printed after the stop', async () => {
