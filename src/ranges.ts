@@ -35,7 +35,7 @@ export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeRe
 }
 
 /** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. */
-export function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWatch {
+function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWatch {
   const { aside = watch } = watch
   return {
     ...silentWatch,

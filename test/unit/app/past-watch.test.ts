@@ -4,7 +4,7 @@ import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/journal.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { quietly, watching } from '../../../src/ranges.ts'
+import { watching } from '../../../src/ranges.ts'
 import type { Walking } from '../../../src/ranges.ts'
 import { openHouse, settle } from '../ops/board-fixture.ts'
 
@@ -17,7 +17,9 @@ test('live reading that has silently died is told as failing while a backfill of
     journal: { note: async () => undefined },
     clock: house.clock,
   })
-  const watch = quietly(kept.watch)
+  const walking: Walking = { error: undefined, waitsFor: undefined }
+  const range = { watch: kept.watch, isLimited: () => false }
+  const watch = watching(range, walking, { cursor: () => undefined })
   const sourceOf = () => house.board.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
   for (let i = 0; i < 60; i++) {
