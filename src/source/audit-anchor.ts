@@ -149,12 +149,7 @@ export async function* anchor(step: Step): Steps {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
-    if (!latest && (await isContradicted(step))) {
-      const message = 'The API shows no entry to begin at, and then tells of one all the same'
-      yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
-      return
-    }
-    yield awaitFirst(step, latest, found)
+    yield latest ? awaitFirst(step, latest, found) : await beginNowhere(step, found)
   } else if (found.serverAt !== undefined && isAhead(step, found)) {
     // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
     yield awaitFirst(step, latest, found)
@@ -162,18 +157,35 @@ export async function* anchor(step: Step): Steps {
     // Readable, but perhaps not the first that is.
     yield lastPart(step, undefined)
   } else {
-    const { position, group } = found
-    if (latest) cursor.startUs = position.at + 1
-    // Before it is the head: a first one dated far in the future is no proof of a slow clock.
-    cursor.headUs = Math.min(position.at, horizonUs(step, found.serverAt))
-    cursor.head = position
-    cursor.probe = null
-    cursor.dueAt = now
-    yield lastPart(
-      step,
-      group && { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) },
-    )
+    if (latest) cursor.startUs = found.position.at + 1
+    yield beginAt(step, found.position, found)
   }
+}
+
+function beginAt(step: Step, position: Position, { group, serverAt }: Found): Part {
+  const { cursor, options } = step
+  // Before it is the head: a first one dated far in the future is no proof of a slow clock.
+  cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
+  cursor.head = position
+  cursor.probe = null
+  cursor.dueAt = options.clock.now()
+  return lastPart(step, group && fromStart(step, group))
+}
+
+/** Nothing is found to begin at: an empty log, or answers that contradict each other. */
+async function beginNowhere(step: Step, found: Found): Promise<Part> {
+  const { cursor } = step
+  const newest = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  const { probe } = cursor
+  const { position } = newest
+  if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs && !isAhead(step, newest)) {
+    // In the unreadable's own second it is the last there is, and `search` never finds it.
+    cursor.probe = readableAt(probe) ?? null
+    return cursor.probe ? lastPart(step, undefined) : beginAt(step, position, newest)
+  }
+  if (!(await isContradicted(step, position))) return awaitFirst(step, false, found)
+  const message = 'The API shows no entry to begin at, and then tells of one all the same'
+  return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new. */
@@ -187,11 +199,10 @@ function awaitFirst(step: Step, latest: boolean, { group, serverAt }: Found): Pa
   return lastPart(step, latest ? undefined : group)
 }
 
-/** Whether there is an entry all the same where none was found: by `latest`, and, before a log counts as empty at all, by a second look. */
-async function isContradicted(step: Step): Promise<boolean> {
+/** Whether there is an entry all the same where none was found: by the `newest` there is, and, before a log counts as empty at all, by a second look. */
+async function isContradicted(step: Step, newest: Position | undefined): Promise<boolean> {
   const { startUs, probe, caughtUp } = step.cursor
-  const { position } = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  if (position !== undefined && position.at >= (probe?.atUs ?? startUs ?? -Infinity)) return true
+  if (newest !== undefined && newest.at >= (probe?.atUs ?? startUs ?? -Infinity)) return true
   if (caughtUp && !step.options.once) return false
   const again = await firstEntry(step, false)
   return again.position !== undefined || again.unreadable

@@ -1,5 +1,6 @@
 // The end of the log, proven: an empty page is held against `latest`, against itself, and at last against `search`. No single answer ends a drain where another speaks against it.
 import { ConnectorError } from '../model/errors.ts'
+import type { Part } from '../model/source.ts'
 import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
@@ -62,9 +63,8 @@ async function* askSearch(step: Step, drain: Drain): Steps {
 }
 
 /** Nothing was found by time. Where `latest` speaks against it, it is asked for again some times, and then told as a gap. */
-export async function* endByTime(step: Step, drain: Drain, fromUs: number): Steps {
+export function* endByTime(step: Step, drain: Drain, fromUs: number, { position }: Found): Generator<Part> {
   const { cursor, options } = step
-  const { position } = await readLatest(step)
   if (!position || position.at < fromUs) {
     rest(step, drain)
     yield lastPart(step, undefined)

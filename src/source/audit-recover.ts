@@ -11,6 +11,7 @@ import { endByTime, newGap, readLatest } from './audit-end.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { isAhead, lastPart } from './audit-step.ts'
+import type { Group } from './splitter.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* lookAhead(step: Step, drain: Drain): Steps {
@@ -41,7 +42,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     return
   }
   if (!found.position && !found.unreadable) {
-    yield* endByTime(step, drain, cursor.headUs + 1)
+    yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
     return
   }
   if (isAhead(step, found)) {
@@ -108,18 +109,30 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
     if (back) {
       drain.probe = back
       yield lastPart(step, undefined)
-    } else yield* endByTime(step, drain, probe.atUs)
+    } else yield* endRightBehind(step, drain, probe)
   } else if (isAhead(step, found)) {
     yield restBefore(step, drain, found)
   } else {
     drain.probe = readableAt(probe) ?? null
-    if (!drain.probe) stepOver(step, drain, found.position)
-    if (!drain.probe)
-      step.options.log.error(
-        'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
-      )
-    yield lastPart(step, found.group, { gaps: drain.probe ? 0 : 1 })
+    yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)
   }
+}
+
+function passed(step: Step, drain: Drain, to: Position, group: Group | undefined): Part {
+  stepOver(step, drain, to)
+  step.options.log.error(
+    'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
+  )
+  return lastPart(step, group, { gaps: 1 })
+}
+
+/** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
+async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Steps {
+  const newest = await readLatest(step)
+  const { position, group } = newest
+  if (position && position.at > step.cursor.headUs && position.at < probe.atUs)
+    yield passed(step, drain, position, group)
+  else yield* endByTime(step, drain, probe.atUs, newest)
 }
 
 async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Steps {

@@ -142,3 +142,31 @@ test('an entry over max_entry_bytes that `search` meets on the way past an unrea
   // The page of the first, and `search`'s answers of both.
   expect(desk.journal.stats()).toMatchObject({ quarantined: 3, gaps: 1 })
 })
+
+test.each(['poison', 'no_id'] as const)(
+  'what `latest` shows in the very second of a first entry that cannot be gone on from (%s) is read, however much comes behind it',
+  async (defect) => {
+    const desk = await openDesk()
+    const at = START - 9 * MINUTE
+    desk.mock.add({ at, visibleAt: 0, defect })
+    const shown = desk.mock.add({ at: at + 300, visibleAt: 0 }).id
+    await desk.live(START + HOUR)
+    const later = desk.add(3)
+    await desk.live(START + 8 * HOUR)
+    expect(await desk.ids()).toEqual([shown, ...later])
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test('what `latest` shows in the very second of an entry that stays unreadable is read, and the gap before it told once', async () => {
+  const desk = await openDesk()
+  const at = START - 9 * MINUTE
+  const before = desk.add(5, at - SECOND)
+  desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
+  const shown = desk.mock.add({ at: at + 300, visibleAt: 0 }).id
+  await desk.live(START + HOUR)
+  const later = desk.add(3)
+  await desk.live(START + 8 * HOUR)
+  expect(await desk.ids()).toEqual([...before, shown, ...later])
+  expect(desk.watch.gaps).toBe(1)
+})
