@@ -80,7 +80,8 @@ function received(world: World): readonly Received[] {
     },
     {
       sink: 'console',
-      lines: world.printed.map((line) => lineOf(line.toString('latin1'))),
+      // An empty one stands before what may have been printed before, and been cut.
+      lines: world.printed.filter(({ length }) => length > 0).map((line) => lineOf(line.toString('latin1'))),
       sources: sources('console'),
       mayRepeat: batchEntries * crashes,
     },
