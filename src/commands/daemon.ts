@@ -19,8 +19,8 @@ export interface Tenure {
 export interface Present extends Tenure {
   /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid`; then nothing has changed. */
   prepare(next: Tenure): Promise<void>
-  /** a next one was asked for, and cannot be taken */
-  refused(error: ConnectorError): void
+  /** a next one was asked for, and cannot be taken; undefined: it was this one, and none is refused any more */
+  refused(error: ConnectorError | undefined): void
 }
 
 /** Resolves with the configuration that takes over from the present one; one that is refused is told and waited on. */

@@ -1,6 +1,7 @@
 // A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
 import { createHash } from 'node:crypto'
 import { readTextFile } from '../config/files.ts'
+import { hashKeysDigest, isSameConfig } from '../config/same.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
@@ -26,26 +27,38 @@ export interface ReloadOptions {
 export function reloading(options: ReloadOptions): Succession {
   const asking = new Asking(options)
   return async (present, signal) => {
+    const keys = hashKeysDigest(present.config, readTextFile)
     let fault: string | undefined
     for (;;) {
       await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
-      const next = await successor(options, present, fault)
-      if (typeof next !== 'string') return next
+      const next = await successor(options, present, keys, fault)
+      if (next !== undefined && typeof next !== 'string') return next
       fault = next
     }
   }
 }
 
-/** The configuration as it is now; where it cannot be taken what is wrong with it, which is told unless that is `known`. */
+/**
+ * The configuration as it is now; undefined where that is the present one. Where it cannot be taken what is wrong with it, which is
+ * told unless that is `known`.
+ */
 async function successor(
   options: ReloadOptions,
   present: Present,
+  keys: string,
   known: string | undefined,
-): Promise<Tenure | string> {
+): Promise<Tenure | string | undefined> {
   const { log } = present.outside
   try {
     const config = options.load()
     refuseMove(present.config, config)
+    if (isSameConfig(present.config, config) && hashKeysDigest(config, readTextFile) === keys) {
+      log.info('The configuration was read again and is the one that runs: nothing changes', {
+        file: options.file,
+      })
+      present.refused(undefined)
+      return undefined
+    }
     const next = { config, outside: options.outsideOf(config) }
     await present.prepare(next)
     log.info('The configuration was read again and takes over now', { file: options.file })

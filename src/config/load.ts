@@ -86,7 +86,7 @@ function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], refer
 function followSecrets(config: Config, references: readonly Reference[], world: References): void {
   for (const { path, text } of references) {
     const value = under(config, path)
-    if (value instanceof Secret) value.follow(() => resolveText(text, world))
+    if (value instanceof Secret) value.follow(() => resolveText(text, world), text)
   }
 }
 

@@ -7,6 +7,7 @@ const sendable = /^[\x20-\x7e]+$/
 export class Secret {
   #value: string
   #reread: (() => string) | undefined
+  #from = ''
 
   constructor(value: string, reread?: () => string) {
     this.#value = value
@@ -18,9 +19,15 @@ export class Secret {
     return this.#value
   }
 
-  /** Where the value comes from, so that `refresh` can ask again. */
-  follow(reread: () => string): void {
+  /** Where the value comes from, so that `refresh` can ask again; `from` is its name, told to nobody. */
+  follow(reread: () => string, from = ''): void {
     this.#reread = reread
+    this.#from = from
+  }
+
+  /** The same value from the same place: one may stand for the other, also when it changes. */
+  isSame(other: Secret): boolean {
+    return this.#value === other.#value && this.#from === other.#from
   }
 
   /**

@@ -50,8 +50,8 @@ export interface Board {
   sink(name: string, type: string, assurance: Assurance, lingerMs?: number): SinkWatch
   /** `intervalMs`: how often one is to come back, at the best; `expected`: where it is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
-  /** A changed configuration cannot be taken: told until another one is. */
-  refused(error: ConnectorError): void
+  /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
+  refused(error: ConnectorError | undefined): void
   /** How far live reading of it is, µs; undefined: nothing is known of it. */
   readTo(origin: Origin): number | undefined
   status(): StatusReport
@@ -160,9 +160,9 @@ export function openBoard(options: BoardOptions): Board {
     canary: (workspace, intervalMs, expected) =>
       openBoardCanary(workspace, intervalMs, expected, metrics.canary),
     refused(error) {
-      refusedAt = clock.now()
-      memory.errors.tell('configuration', error, refusedAt)
-      metrics.configReloaded(false)
+      refusedAt = error ? clock.now() : 0
+      if (error) memory.errors.tell('configuration', error, refusedAt)
+      metrics.configReloaded(!error)
     },
     readTo: (origin) => sources.find((source) => isSameOrigin(source.origin, origin))?.readTo(),
     status() {

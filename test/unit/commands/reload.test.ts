@@ -121,6 +121,47 @@ describe('a valid configuration', () => {
   })
 })
 
+describe('the configuration that runs', () => {
+  test('asked for again by a signal, or written in other words, changes nothing, and that is said', async () => {
+    hangUp()
+    await until(() => said('nothing changes').length === 1, 'the word')
+    writeFileSync(file, `# the same\n${text('one')}`)
+    await until(() => said('nothing changes').length === 2, 'the word')
+    expect([said('Started').length, said('takes over now').length]).toEqual([1, 0])
+  })
+
+  test('set back after a faulty one goes on as it was, and nothing is told as refused', async () => {
+    writeFileSync(file, 'nonsense: [')
+    hangUp()
+    await until(() => said('is refused').length > 0, 'the refusal')
+    writeFileSync(file, text('one'))
+    await until(() => said('nothing changes').length === 1, 'the word')
+    expect(said('Started')).toHaveLength(1)
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+    expect(await page('status')).toContain('"config_refused_at":null')
+  })
+
+  test('is another one where a secret comes from elsewhere, or a key to hash with is another', async () => {
+    const [first, second] = ['first', 'second'].map((name) => join(house.folder, name)) as [string, string]
+    for (const path of [first, second]) writeFileSync(path, 'acme-key')
+    const keyed = (path: string) => text('one').replace('api_key: acme-key', `api_key: "\${file:${path}}"`)
+    writeFileSync(file, keyed(first))
+    await until(() => said('takes over now').length === 1, 'the first place')
+    writeFileSync(file, keyed(second))
+    await until(() => said('takes over now').length === 2, 'the second place')
+    const key = join(house.folder, 'hash')
+    writeFileSync(key, 'a'.repeat(32))
+    const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
+    writeFileSync(file, keyed(second).replace('type: file', hashed))
+    await until(() => said('takes over now').length === 3, 'the key')
+    writeFileSync(key, 'b'.repeat(32))
+    hangUp()
+    await until(() => said('takes over now').length === 4, 'the other key')
+    hangUp()
+    await until(() => said('nothing changes').length === 1, 'the word')
+  })
+})
+
 describe('a faulty configuration', () => {
   test.each([
     ['with a fault in it', () => text('one').replace('max_bytes: 1MiB', 'max_byte: 1MiB'), 'max_byte'],
