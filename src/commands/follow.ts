@@ -78,11 +78,11 @@ export async function follow<One extends Followed>(
     await clock.sleep(LOOK_MS, world.signal)
     if (world.signal.aborted) return left(world, following)
     const heard = await connect()
-      .then((client) => client && following.heard(client))
+      .then((client) => client && hear(following, client, now))
       .catch(orUndefined)
     if (heard) {
       heardAt = clock.elapsed()
-      now = now.map((one) => (one.endedAt === undefined ? asHeard(following, heard, one) : one))
+      now = heard
     } else if (clock.elapsed() - heardAt >= PATIENCE_MS) return lost(world, following)
   }
   if (barText) world.stdout(AGAIN)
@@ -97,6 +97,30 @@ function orUndefined(error: unknown): undefined {
     return undefined
   throw error
 }
+
+/** All of them as they stand now. */
+async function hear<One extends Followed>(
+  following: Following<One>,
+  client: ControlClient,
+  before: readonly One[],
+): Promise<readonly One[]> {
+  const heard = await following.heard(client)
+  const now = before.map((one) => (one.endedAt === undefined ? asHeard(following, heard, one) : one))
+  const isGone = (one: One, i: number) => one.error?.code === 'aborted' && before[i]?.endedAt === undefined
+  if (!now.some(isGone)) return now
+  const origins = await client.origins()
+  const sinks = (await client.status()).sinks.map(({ name }) => name)
+  return now.map((one, i) => {
+    const isOn = origins.some((origin) => isSameOrigin(origin, one.origin))
+    const isThere = isOn && (one.sink === undefined || sinks.includes(one.sink))
+    if (isThere || !isGone(one, i)) return one
+    return { ...one, error: { code: 'aborted', message: asleepText(isOn ? 'sink' : 'source') } }
+  })
+}
+
+/** It is kept for the day on which the daemon has both again. */
+const asleepText = (what: 'source' | 'sink') =>
+  `its ${what} is not in the configuration of the daemon any more: it waits in the journal, and goes on once the ${what} is there again`
 
 /** The same one as it stands now. One that is no longer there was cancelled, unless another is in its place: then it may have ended by itself. */
 function asHeard<One extends Followed>(
