@@ -60,6 +60,12 @@ export class Endpoints {
     state.restsUntil = this.#clock.elapsed() + restMs
   }
 
+  /** How long until one of them does not rest: no hint of another may keep a batch for longer. */
+  get readyInMs(): number {
+    const now = this.#clock.elapsed()
+    return Math.min(...this.#states.map(({ restsUntil }) => Math.max(0, restsUntil - now)))
+  }
+
   #at(turn: number): State {
     return this.#states[turn % this.#states.length] as State
   }

@@ -111,13 +111,23 @@ class HecSink implements Sink {
       if (blamesToken(verdict) && this.#options.token.refresh())
         verdict = judge(await collector.post(channel, body, gzip, signal), sent)
     } catch (error) {
-      const ours = error instanceof ConnectorError && error.action === 'stop'
-      if (!ours) this.#endpoints.failed(endpoint)
-      throw error
+      if (!(error instanceof ConnectorError)) throw error
+      throw error.action === 'stop' ? error : this.#resting(endpoint, error)
     }
     if (verdict.kind === 'done') this.#endpoints.succeeded(endpoint)
-    else if (verdict.resting) this.#endpoints.failed(endpoint, verdict.error.retryAfterMs)
+    else if (verdict.resting) return { ...verdict, error: this.#resting(endpoint, verdict.error) }
     return verdict
+  }
+
+  /** One collector's hint is about that one alone: the batch waits only until one of all may be asked. */
+  #resting(endpoint: Endpoint, error: ConnectorError): ConnectorError {
+    const { code, message, retryAfterMs: hintMs, cause } = error
+    this.#endpoints.failed(endpoint, hintMs)
+    if (hintMs === undefined) return error
+    return new ConnectorError(code, message, {
+      retryAfterMs: Math.min(hintMs, this.#endpoints.readyInMs),
+      cause,
+    })
   }
 
   resume(detail: string): Later | undefined {

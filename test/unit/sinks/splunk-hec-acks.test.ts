@@ -6,12 +6,13 @@ import type { Sink } from '../../../src/model/sink.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { Shipper } from '../../../src/ship/shipper.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
+import { acknowledged } from '../../../src/sinks/splunk-hec/acknowledgement.ts'
 import { cookiesAfter } from '../../../src/sinks/splunk-hec/ticket.ts'
 import { uuid } from '../../contract/journal-parts.ts'
 import { FakeHec, hecTransport } from '../../fakes/hec.ts'
 import type { HecExchange, HecOptions } from '../../fakes/hec.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
-import { settled } from '../../simulation/virtual-clock.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { openQuay, range } from '../ship/quay.ts'
 
 const SECOND = 1_000
@@ -281,6 +282,48 @@ it('batches that lapse together go out again together', async () => {
   await harbour.kill()
 })
 
+it.each([false, true])(
+  'one collector of two that asks for an hour of rest does not rest the other: acks %s',
+  async (acks) => {
+    const harbour = await openHarbour(ACKED, {
+      acks,
+      url: undefined,
+      urls: ['https://one:8088', 'https://two:8088'],
+    })
+    await harbour.quay.append(3)
+    const faults = acks ? harbour.fake.ackFaults : harbour.fake.faults
+    faults.push({ kind: 'code', code: 9, retryAfter: '3600' })
+    await harbour.start()
+    await harbour.pass(120 * SECOND)
+    expect(harbour.owed).toBe(0)
+    await harbour.kill()
+  },
+)
+
+it('`true`: a token whose acknowledgements are switched off later is noticed by one batch, which is not sent again and again', async () => {
+  const harbour = await openHarbour(ACKED, { acks: true })
+  await harbour.quay.append(3)
+  await harbour.start()
+  await harbour.pass(5 * SECOND)
+  expect([harbour.owed, harbour.posts.length]).toEqual([0, 1])
+  harbour.fake.options = { ...harbour.fake.options, tokens: { [TOKEN]: {} } }
+  await harbour.quay.append(3)
+  await harbour.pass(600 * SECOND)
+  expect([harbour.owed, harbour.posts.length]).toEqual([3, 2])
+  await harbour.kill()
+})
+
+it('an acknowledgement in an answer that is no success confirms nothing', async () => {
+  const harbour = await openHarbour({ ...ACKED, ackDelayMs: 60 * SECOND })
+  await harbour.quay.append(3)
+  const body = '{"acks":{"0":true}}'
+  harbour.fake.ackFaults.push({ kind: 'status', status: 503, body, type: 'application/json' })
+  await harbour.start()
+  await harbour.pass(5 * SECOND)
+  expect(harbour.owed).toBe(3)
+  await harbour.kill()
+})
+
 it('whatever crashes, is lost or goes to another indexer: what counts as delivered is safe, and all arrives', async () => {
   const moment = fc.constantFrom(
     'wait',
@@ -335,6 +378,21 @@ it('whatever crashes, is lost or goes to another indexer: what counts as deliver
     ),
     { numRuns: 100 },
   )
+})
+
+it('a clock that was set back makes nobody wait longer than ack_timeout', async () => {
+  const clock = new VirtualClock(Date.UTC(2026, 10, 17))
+  const ticket = { origin: 'https://splunk:8088', channel: 'c', cookie: '', ackId: 0 }
+  const asking = { clock, timeoutMs: 300 * SECOND, isSafe: () => Promise.resolve(false) }
+  const never = new AbortController().signal
+  let told: unknown
+  void acknowledged({ ...ticket, sentAt: clock.now() + 3600 * SECOND }, asking, never).catch(
+    (error: unknown) => (told = error),
+  )
+  const until = clock.now() + 320 * SECOND
+  await settled()
+  while (clock.advance(until)) await settled()
+  expect(told).toMatchObject({ code: 'timeout' })
 })
 
 it('cookies are kept by name, the last of each, and none that is over', () => {
