@@ -100,6 +100,17 @@ test.each([
   await expect(deliver(open([hecReply(400, 6, 'Invalid', more)]))).rejects.toMatchObject({ code: 'refused' })
 })
 
+test('an id that nobody will ask for leaves its channel behind', async () => {
+  let draws = 0
+  const random = () => (draws++ % 7) / 7
+  const opened = open([hecReply(400, 6, '', { 'invalid-event-number': 0, ackId: 0 }), ok, ok], {}, { random })
+  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  const [first, ...then] = opened.transport.asked.map(({ headers }) => headers['x-splunk-request-channel'])
+  expect(then).not.toContain(first)
+  expect(new Set(then).size).toBe(1)
+})
+
 test('over 5 MiB, code 6 about event 0 is 413 in disguise', async () => {
   const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0 })
   const opened = open([reply, reply])
