@@ -15,6 +15,10 @@ export class Late implements Stepper {
     return this.#opened.step(signal)
   }
 
+  async leave(signal: AbortSignal): Promise<void> {
+    await this.#opened?.leave?.(signal)
+  }
+
   /** Nobody knows before it is open. */
   get unfinished(): boolean {
     return this.#opened ? this.#opened.unfinished === true : true

@@ -23,6 +23,8 @@ export interface Stepper {
   step(signal: AbortSignal): Promise<StepResult>
   /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
   readonly unfinished?: boolean
+  /** At a stop, behind the last step: notes what is heard still, until nothing more can be or `signal` aborts. Absent: there is nothing to hear. */
+  leave?(signal: AbortSignal): Promise<void>
 }
 
 export interface LoopOptions {
@@ -50,7 +52,7 @@ export interface DeliveryOptions extends LoopOptions {
 
 /**
  * Delivers until `signal` aborts, or until nothing more will come and nothing is owed. A step under way then comes to its
- * end, so that nothing stays in doubt, unless `cut` aborts too. Throws only what must stop the process.
+ * end, and what was sent is heard out, so that nothing stays in doubt, unless `cut` aborts too. Throws only what must stop the process.
  */
 export async function ship(
   shipper: Stepper,
@@ -69,10 +71,11 @@ export async function ship(
       if (result === Infinity && options.over()) return
       await waitForMore(options, result, signal)
     } catch (error) {
-      if (stopped()) return
+      if (stopped()) break
       await options.clock.sleep(delayAfter(options, error, streak), signal)
     }
   }
+  await shipper.leave?.(cut)
 }
 
 async function waitForMore(

@@ -66,6 +66,10 @@ export class Shipper implements Stepper {
     return this.#sending ? this.#send(this.#sending, signal) : this.#begin(signal)
   }
 
+  leave(signal: AbortSignal): Promise<void> {
+    return this.#unconfirmed.hearOut(signal)
+  }
+
   /** After a crash: the batches of the intents that were left, the same entries under the same bounds (law 2), or what became of them. */
   async #resume(signal: AbortSignal): Promise<void> {
     const { journal, sink, shape, log } = this.#options

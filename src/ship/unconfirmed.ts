@@ -1,5 +1,6 @@
 // Batches that the receiver has taken and not confirmed yet: each keeps its intent and is asked for, until it is settled or goes out again.
 import { Tether } from '../model/abort.ts'
+import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
 import type { Later, Outcome, Sink } from '../model/sink.ts'
 import { type Loaded, tellDelays } from './lines.ts'
@@ -78,6 +79,24 @@ export class Unconfirmed {
     this.#remove(judged)
     watch.settled({ accepted: times.length, deadLettered: 0, filtered: filteredOf(tally) })
     tellDelays(watch, clock.now(), times)
+  }
+
+  /**
+   * A receiver may tell its word only once: what is confirmed at a stop is settled, until `signal` aborts. What lapses, or cannot
+   * be noted now, keeps its intent for the next process.
+   */
+  async hearOut(signal: AbortSignal): Promise<void> {
+    try {
+      for (;;) {
+        this.takeLapsed()
+        const { judged } = this
+        if (judged) await this.settle(judged)
+        else if (this.size === 0 || signal.aborted) return
+        else await this.wait(signal)
+      }
+    } catch (error) {
+      if (!(error instanceof ConnectorError)) throw error
+    }
   }
 
   /** All that are to go out again, in the order in which they were sent. */

@@ -222,6 +222,68 @@ it('a single run ends only when all is confirmed', async () => {
   await loop
 })
 
+it.each([
+  [1, 1],
+  [4, 1],
+  [4, 3],
+])('what is confirmed while a stop waits is settled: %d may wait, %d do', async (most, batches) => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  const berth = slow(quay, receiver, most)
+  await quay.append(2 * batches)
+  const [stopping, cut] = [new AbortController(), new AbortController()]
+  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal)
+  await settled()
+  expect(receiver.took).toHaveLength(batches)
+  stopping.abort()
+  await settled()
+  // Told once: nobody hears it again.
+  for (const detail of receiver.open) receiver.confirm(detail)
+  await settled()
+  cut.abort()
+  await loop
+  expect(await quay.journal.intents('archive')).toEqual([])
+  expect(quay.journal.stats().entries).toBe(0)
+})
+
+it('a stop waits no longer than for the last word, and what was denied or cut keeps its intent', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  const berth = slow(quay, receiver, 4)
+  await quay.append(6)
+  const [stopping, cut] = [new AbortController(), new AbortController()]
+  let ended = false
+  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal).then(() => (ended = true))
+  await settled()
+  stopping.abort()
+  receiver.deny('1-2#1')
+  await settled()
+  receiver.confirm('3-4#2')
+  await settled()
+  expect((await quay.journal.intents('archive')).map(({ first }) => first)).toEqual([1, 5])
+  expect(ended).toBe(false)
+  cut.abort()
+  await loop
+  expect((await quay.journal.intents('archive')).map(({ detail }) => detail)).toEqual(['1-2#1', '5-6#3'])
+})
+
+it('a journal that cannot note at a stop what was confirmed keeps the stop from nothing', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(2)
+  const full = () => Promise.reject(new ConnectorError('disk_full', 'no room'))
+  const journal = withMethods(quay.journal, { settle: full })
+  const berth = quay.berth('archive', { journal })
+  berth.sink.answer = receiver.take
+  const [stopping, cut] = [new AbortController(), new AbortController()]
+  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal)
+  await settled()
+  stopping.abort()
+  receiver.confirm('1-2#1')
+  await loop
+  expect(await quay.journal.intents('archive')).toHaveLength(1)
+})
+
 it('whatever is confirmed, denied or forgotten by a crash, nothing settles unconfirmed and all arrives', async () => {
   const moment = fc.constantFrom('confirm', 'confirm', 'deny', 'crash', 'more')
   await fc.assert(

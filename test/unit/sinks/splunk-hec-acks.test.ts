@@ -29,6 +29,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
   const { clock, log } = quay
   const berth = quay.berth('splunk')
   let stop: (() => Promise<void>) | undefined
+  let wind: (() => void) | undefined
   const harbour = {
     quay,
     fake,
@@ -63,10 +64,12 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
       const deps = sinkDeps({ clock, random, log, transport: () => transport })
       const sink: Sink = sinkKinds.splunk_hec.open('splunk', parsed, deps)
       const shipping = { ...berth.options, sink, limits: { maxEntries: 3, maxBytes: 2 ** 20, lingerMs: 0 } }
-      const stopping = new AbortController()
-      const loop = ship(new Shipper(shipping), shipping, stopping.signal)
+      const [stopping, cut] = [new AbortController(), new AbortController()]
+      const loop = ship(new Shipper(shipping), shipping, stopping.signal, cut.signal)
+      wind = () => stopping.abort()
       stop = async () => {
         stopping.abort()
+        cut.abort()
         await loop
       }
       await settled()
@@ -74,6 +77,12 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     async kill(): Promise<void> {
       await stop?.()
       stop = undefined
+    },
+    /** As the daemon stops: what is under way has `withinMs` to end by itself. */
+    async halt(withinMs: number): Promise<void> {
+      wind?.()
+      await harbour.pass(withinMs)
+      await harbour.kill()
     },
     async pass(ms: number) {
       const until = clock.now() + ms
@@ -115,6 +124,18 @@ it('after a restart the old channel is asked, and nothing is sent again', async 
   expect(harbour.posts).toHaveLength(3)
   expect(new Set(channelsOf(harbour.polls.slice(before)))).toEqual(new Set(channelsOf(harbour.posts)))
   expect([harbour.owed, harbour.safe]).toEqual([0, range(1, 9)])
+  await harbour.kill()
+})
+
+it('a batch that Splunk acknowledges while a stop waits is not sent again by the next process', async () => {
+  const harbour = await openHarbour({ ...ACKED, ackDelayMs: 1.5 * SECOND })
+  await harbour.quay.append(3)
+  await harbour.start()
+  await harbour.pass(SECOND)
+  await harbour.halt(2.5 * SECOND)
+  await harbour.start()
+  await harbour.pass(400 * SECOND)
+  expect([harbour.posts.length, harbour.owed, harbour.safe]).toEqual([1, 0, [1, 2, 3]])
   await harbour.kill()
 })
 

@@ -1,0 +1,27 @@
+// A delivery that begins late is stepped, asked and left as the one that it opens.
+import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import { Late } from '../../../src/ship/late.ts'
+import { never } from './quay.ts'
+
+it('what is heard at a stop is heard behind a late beginning too', async () => {
+  const heard: AbortSignal[] = []
+  const late = new Late(() => ({
+    step: async () => 'sent',
+    leave: async (signal) => void heard.push(signal),
+  }))
+  await late.step(never)
+  await late.leave(never)
+  expect(heard).toEqual([never])
+})
+
+it('one that never began, or that has nothing to hear, is left at once', async () => {
+  const shut = new Late(() => {
+    throw new ConnectorError('misconfigured', 'no key')
+  })
+  await expect(shut.step(never)).rejects.toThrow('no key')
+  await shut.leave(never)
+  const deaf = new Late(() => ({ step: async () => 'sent' }))
+  await deaf.step(never)
+  await deaf.leave(never)
+})
