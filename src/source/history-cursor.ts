@@ -17,6 +17,8 @@ export interface Walk {
   stuck: number
   /** how often it was asked whether the API can tell anything at all */
   doubts: number
+  /** the window that begins here has shown nothing once */
+  emptyAt?: number
 }
 
 /** How wide a window may be: halved by failures, grown by answers. */
@@ -88,6 +90,13 @@ export function stepTo(walk: Walk, at: number): void {
   walk.failures = 0
   walk.stuck = 0
   walk.doubts = 0
+}
+
+/** What is read once only is asked for once more before it is believed that there is nothing. */
+export function isToProveEmpty(walk: Walk): boolean {
+  if (walk.emptyAt === walk.at) return false
+  walk.emptyAt = walk.at
+  return true
 }
 
 const width = (): Width => ({ ms: DAY_MS, failedMs: null, good: 0 })

@@ -5,7 +5,7 @@ import type { PastSpan, PastUse } from '../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { openCursor, stepTo } from './history-cursor.ts'
+import { isToProveEmpty, openCursor, stepTo } from './history-cursor.ts'
 import { endWalk } from './history-due.ts'
 import type { HistoryPlace } from './history-range-place.ts'
 import {
@@ -150,6 +150,8 @@ export class HistoryRange implements Source {
       yield { ...readInDays(step, pending), void: 'walk' }
     } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
       beginAgain()
+      yield lastPart(step, undefined)
+    } else if (reading.elements === 0 && task.kind === 'backfill' && isToProveEmpty(task.walk)) {
       yield lastPart(step, undefined)
     } else {
       if (task.kind === 'trouble') overcome(step, task, window)

@@ -2,7 +2,7 @@
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { freshCursor, openCursor, startAnew, stepTo } from './history-cursor.ts'
+import { freshCursor, isToProveEmpty, openCursor, startAnew, stepTo } from './history-cursor.ts'
 import { beginLive, endWalk, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
@@ -159,12 +159,18 @@ async function* readTask(step: Step, task: Task): Steps {
   if (reading.error) yield* failed(step, task, window, reading)
   else if (reading.leftOut > 0) yield readInDays(step, pending)
   else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
+  else if (reading.elements === 0 && isReadOnce(step, kind) && isToProveEmpty(walk))
+    yield lastPart(step, undefined)
   else {
     if (kind === 'trouble') overcome(step, task, window)
     else advance(step, task, window, reading)
     yield lastPart(step, pending, { headAt })
   }
 }
+
+/** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
+const isReadOnce = ({ options }: Step, kind: Task['kind']): boolean =>
+  kind === 'backfill' || (kind === 'live' && options.once)
 
 /** A window is read whole: on behind it. */
 export function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {

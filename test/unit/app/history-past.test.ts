@@ -75,6 +75,19 @@ const ends: [string, HistoryDeskOptions][] = [
   ['milliseconds, the other unit answers nothing', { unit: 'ms', otherUnit: 'empty' }],
 ]
 
+test('a window of a backfill that shows nothing once by mistake is not taken for empty', async () => {
+  let mistakes = 0
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: ({ from }) => (from < TO && mistakes++ === 0 ? { body: '{"events":[]}' } : undefined),
+  })
+  desk.server.events = around(2 * HOUR)
+  await desk.once()
+  const ended = await filled(desk)
+  expect(mistakes).toBeGreaterThan(1)
+  expect(ended.counts).toMatchObject({ new: within(desk.server.events).length })
+})
+
 test.each(ends)(
   'a span that was never read is read whole, nothing twice, the live cursor where it was: %s',
   async (_, api) => {

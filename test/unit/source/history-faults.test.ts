@@ -245,3 +245,41 @@ async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Pro
   await desk.journal.settle('archive', { first: batch.first, through: batch.last, parked: [] })
   return batch.count
 }
+
+/** Each window that has not been asked for before shows nothing, though it may hold something. */
+const emptyAtFirst = () => {
+  const asked = new Set<string>()
+  return ({ version, from, to }: HistoryRequest): HistoryFault | undefined => {
+    const name = `${from} ${to}`
+    if (asked.has(name)) return undefined
+    asked.add(name)
+    return { body: version === 'v2' ? '{"events":[]}' : '[]' }
+  }
+}
+
+test('a window of the past that shows nothing once by mistake is not taken for empty', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
+    fault: emptyAtFirst(),
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 18 * DAY, 18, DAY)
+  await desk.live(START + HOUR)
+  expect(await desk.ids()).toHaveLength(18)
+})
+
+test('nor is the open day of a single run, which nobody reads again', async () => {
+  const desk = await openHistoryDesk({ fault: emptyAtFirst() })
+  desk.open({ ...latest, once: true })
+  desk.server.events = [historyEvent(START - SECOND), historyEvent(START)]
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(1)
+})
+
+test('a past that is empty costs each of its windows one more request, and no more', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0 } })
+  desk.server.events = [historyEvent(START)]
+  await desk.live(START + HOUR)
+  const windows = desk.asked().filter(({ to }) => to <= TODAY + SECOND)
+  const times = Map.groupBy(windows, ({ from, to }) => `${from} ${to}`)
+  expect([...times.values()].map(({ length }) => length).every((length) => length === 2)).toBe(true)
+})
