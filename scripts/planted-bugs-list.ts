@@ -150,9 +150,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: what the source sends malformed is quarantined as raw bytes',
     edits: [
       {
-        file: 'src/journal/append.ts',
-        find: 'quarantine.run(source, reason, totalBytes, sha256, now, bytes).changes',
-        replace: 'quarantine.run(source, reason, totalBytes, sha256, now, bytes.subarray(0, 0)).changes',
+        file: 'src/journal/quarantine.ts',
+        find: 'insert.run(source, reason, totalBytes, sha256, now, bytes).changes',
+        replace: 'insert.run(source, reason, totalBytes, sha256, now, bytes.subarray(0, 0)).changes',
       },
     ],
     tests: [

@@ -95,3 +95,26 @@ export async function* pages<T extends { readonly id: number }>(
     after = last.id
   }
 }
+
+/** What one transaction puts back or drops: its bytes are read at once. */
+const CHUNK = { records: 500, bytes: 8 * 1024 * 1024 }
+
+/** In chunks whose ids were looked up before: a letter refused again meanwhile is a new one, and not chased. */
+export async function inChunks(
+  records: readonly { readonly id: number; readonly bytes: number }[],
+  work: (ids: readonly number[]) => Promise<number>,
+): Promise<number> {
+  let done = 0
+  let ids: number[] = []
+  let bytes = 0
+  for (const record of records) {
+    if (ids.length >= CHUNK.records || (ids.length > 0 && bytes + record.bytes > CHUNK.bytes)) {
+      done += await work(ids)
+      ids = []
+      bytes = 0
+    }
+    ids.push(record.id)
+    bytes += record.bytes
+  }
+  return ids.length > 0 ? done + (await work(ids)) : done
+}

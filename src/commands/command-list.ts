@@ -16,7 +16,7 @@ import { bundle } from './bundle.ts'
 import { backfill } from './backfill.ts'
 import { configPrint } from './config-print.ts'
 import { init } from './init.ts'
-import { exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
+import { dropQuarantine, exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
 import { reconcile } from './reconcile.ts'
 import { replay } from './replay.ts'
 import { run } from './run.ts'
@@ -64,6 +64,12 @@ const letterCommands: readonly CommandSpec[] = [
 const quarantineCommands: readonly CommandSpec[] = [
   { name: 'list', summary: 'what there is, without content', options: chosen, run: listQuarantine },
   { name: 'show', summary: 'all about one but its content', options: shown, run: showQuarantine },
+  {
+    name: 'drop',
+    summary: 'let their bytes go for good',
+    options: (command) => chosen(command).option('--yes', 'all that are meant, unnamed', false),
+    run: dropQuarantine,
+  },
   {
     name: 'export',
     summary: 'as JSON lines, the bytes in base64, to a new file of mode 0600',

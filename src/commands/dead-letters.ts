@@ -2,7 +2,7 @@
 import type { DeadLetter, DeadLetterQuery } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
-import { pages, withAside } from './aside.ts'
+import { inChunks, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
@@ -23,8 +23,6 @@ export interface ShowOptions {
 }
 
 const LIST_LIMIT = 100
-/** Letters that one transaction puts back or drops: their bytes are read at once. */
-const CHUNK = { letters: 500, bytes: 8 * 1024 * 1024 }
 
 const noun = (count: number) => countText(count, 'dead letters')
 
@@ -103,26 +101,6 @@ function isUnnamed(world: World, options: LetterOptions, verb: string, yes = fal
   if (options.sink !== undefined || options.id.length > 0 || yes) return false
   world.stderr(`error: which to ${verb}? Name a sink with --sink NAME, or letters with --id N\n`)
   return true
-}
-
-/** In chunks whose ids were looked up before: a letter refused again meanwhile is a new one, and not chased. */
-async function inChunks(
-  letters: readonly DeadLetter[],
-  work: (ids: readonly number[]) => Promise<number>,
-): Promise<number> {
-  let done = 0
-  let ids: number[] = []
-  let bytes = 0
-  for (const letter of letters) {
-    if (ids.length >= CHUNK.letters || (ids.length > 0 && bytes + letter.bytes > CHUNK.bytes)) {
-      done += await work(ids)
-      ids = []
-      bytes = 0
-    }
-    ids.push(letter.id)
-    bytes += letter.bytes
-  }
-  return ids.length > 0 ? done + (await work(ids)) : done
 }
 
 /** Ids that were asked for and are not there make the command fail, after the rest was seen to. */

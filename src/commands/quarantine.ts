@@ -1,8 +1,8 @@
-// `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at and taken elsewhere.
+// `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
 import type { QuarantineRecord } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
-import { pages, withAside } from './aside.ts'
+import { inChunks, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
@@ -12,6 +12,8 @@ export interface QuarantineOptions {
   readonly config?: string
   readonly id: readonly number[]
   readonly limit?: number
+  /** of drop */
+  readonly yes?: boolean
 }
 
 export interface ShowOptions {
@@ -79,6 +81,32 @@ function missing(world: World, ids: readonly number[]): number {
   return exitCodes.failed
 }
 
+/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
+function judged(world: World, { id }: QuarantineOptions, seen: ReadonlySet<number>): number {
+  const unknown = id.filter((wanted) => !seen.has(wanted))
+  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
+}
+
+export async function dropQuarantine(world: World, options: QuarantineOptions): Promise<number> {
+  if (options.id.length === 0 && options.yes !== true) {
+    world.stderr(
+      'error: this lets bytes go for good: say --yes, or name each with --id N (quarantine export keeps a copy)\n',
+    )
+    return exitCodes.usage
+  }
+  return withAside(world, options.config, async (opened) => {
+    const seen = new Set<number>()
+    let count = 0
+    for await (const page of recordsOf(opened, options, options.limit)) {
+      for (const { id } of page) seen.add(id)
+      const sizes = page.map(({ id, keptBytes }) => ({ id, bytes: keptBytes }))
+      count += await inChunks(sizes, (ids) => opened.aside.dropQuarantined({ ids }))
+    }
+    world.stdout(`${countText(count, 'quarantined elements')} dropped\n`)
+    return judged(world, options, seen)
+  })
+}
+
 /** Malformed bytes may be anything: they go out in base64. */
 function exported({ id, origin, ...rest }: QuarantineRecord, raw: Uint8Array): Uint8Array {
   const line = {
@@ -99,8 +127,7 @@ export function exportQuarantine(world: World, options: QuarantineOptions, file:
       )
     else if (file !== '-')
       world.stderr(`auditferry: ${countText(seen.size, 'quarantined elements')} in ${file}\n`)
-    const unknown = options.id.filter((id) => !seen.has(id))
-    return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
+    return judged(world, options, seen)
 
     async function* lines() {
       for await (const page of recordsOf(opened, options, options.limit))

@@ -7,17 +7,21 @@ import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally } from './counts.ts'
+import { diskFull } from './faults.ts'
 import { prepareNotes, writeNotes } from './notes.ts'
+import type { Amount } from './quarantine.ts'
 import type { Address, Put } from './shelf.ts'
+
+/** From this part of the file on, quarantine is what fills it. */
+const QUARANTINE_SHARE = 0.25
+/** A thousand keys, with room to spare. */
+const SMALL_BYTES = 1024 * 1024
 
 export type AppendStatements = ReturnType<typeof prepareAppend>
 
 export function prepareAppend(db: Database) {
   return {
     notes: prepareNotes(db),
-    quarantine: db.prepare(
-      'INSERT OR IGNORE INTO quarantine (source, reason, total_bytes, sha256, kept_at, bytes) VALUES (?, ?, ?, ?, ?, ?)',
-    ),
     finding: db.prepare('INSERT INTO findings (source, kind, entry_id, found_at, at) VALUES (?, ?, ?, ?, ?)'),
     count: db.prepare(
       `INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET new = new + excluded.new, late = late + excluded.late,
@@ -89,18 +93,6 @@ function writeFindings(
   return written
 }
 
-function writeQuarantine(
-  { quarantine }: AppendStatements,
-  source: number,
-  part: Append,
-  now: number,
-): number {
-  let written = 0
-  for (const { reason, totalBytes, sha256, bytes } of part.quarantined)
-    written += quarantine.run(source, reason, totalBytes, sha256, now, bytes).changes
-  return written
-}
-
 function writeCounts(
   { count }: AppendStatements,
   source: number,
@@ -129,14 +121,39 @@ export function sourceOf({ origins, transactions }: Core, { origin }: Pick<Appen
   )
 }
 
+/** Where quarantine fills the file, no delivery will ever make room: only a person can, and is told how. */
+function explained(error: unknown, { path, quarantine, transactions }: Core, part: Append): unknown {
+  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
+  const { bytes } = quarantine.held
+  const { bound, left } = transactions.fileBytes
+  // What did not fit was rolled back, and the file is as long as before: with so much left it was the disk.
+  if (bytes < bound * QUARANTINE_SHARE || left > mostBytes(part)) return error
+  const what = `its file has reached its bound of ${bound} bytes, and ${bytes} of them are quarantined elements, which stay until somebody lets them go ("auditferry quarantine drop" does, "quarantine export" keeps a copy)`
+  return diskFull(path, what, error)
+}
+
+function landed(core: Core, part: Append, land: () => Appended): Appended {
+  try {
+    return core.transactions.writeNew(land)
+  } catch (error) {
+    throw explained(error, core, part)
+  }
+}
+
+/** What a part may take of the file, with its keys and counts. */
+function mostBytes({ entries, quarantined }: Append): number {
+  return quarantined.reduce((sum, { bytes }) => sum + bytes.length, 2 * entries.bytes.length + SMALL_BYTES)
+}
+
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
   const { entries, origin } = part
-  const { ledger, shelf, transactions } = core
+  const { ledger, quarantine, shelf, transactions } = core
   const source = sourceOf(core, part)
   const asked = sift(part)
   let puts: readonly Put[] = []
-  const appended = transactions.writeNew((): Appended => {
+  let kept: Amount = { count: 0, bytes: 0 }
+  const land = (): Appended => {
     const claim = core.keys.claim(source, origin.source, entries, asked, () => transactions.restart())
     const fresh = claim.fresh ?? asked
     const now = core.clock.now()
@@ -145,15 +162,21 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       const address = { source, appendedAt: now, onlySink: undefined, replay: false }
       puts = putChunks(core, ledger.lastSeq, address, packed)
     }
-    const quarantined = writeQuarantine(statements, source, part, now)
-    const { outcomes, days, oldestAt } = tally(part, asked, claim, quarantined, now)
+    kept = quarantine.writeKept(source, part.quarantined, now)
+    const { outcomes, days, oldestAt } = tally(part, asked, claim, kept.count, now)
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
     if (part.notes) writeNotes(statements.notes, { put: part.notes })
     if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: epochDay(now * 1000) })
-    return { ...outcomes, quarantined, findings: writeFindings(statements, source, part, fresh, now) }
-  })
+    return {
+      ...outcomes,
+      quarantined: kept.count,
+      findings: writeFindings(statements, source, part, fresh, now),
+    }
+  }
+  const appended = landed(core, part, land)
+  quarantine.applyKept(kept)
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
   shelf.hold(puts)
   return { ...appended, last: ledger.lastSeq }

@@ -9,6 +9,7 @@ import type { Deliveries } from './deliveries.ts'
 import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import type { Origins } from './origins.ts'
+import type { Quarantine } from './quarantine.ts'
 import type { Shelf } from './shelf.ts'
 
 export interface Core {
@@ -23,6 +24,7 @@ export interface Core {
   readonly shelf: Shelf
   readonly ledger: Ledger
   readonly deliveries: Deliveries
+  readonly quarantine: Quarantine
   readonly transactions: Transactions
 }
 
@@ -121,9 +123,19 @@ export class Transactions {
     return judged
   }
 
+  /** The file's own bound, and how far it may grow until there. */
+  get fileBytes(): { readonly bound: number; readonly left: number } {
+    const { pages, bound, pageBytes } = this.#pages()
+    return { bound: bound * pageBytes, left: (bound - pages) * pageBytes }
+  }
+
+  #pages() {
+    const number = (name: string) => this.#db.pragma(name, { simple: true }) as number
+    return { pages: number('page_count'), bound: number('max_page_count'), pageBytes: number('page_size') }
+  }
+
   #freeBallast(): boolean {
-    const pages = this.#db.pragma('page_count', { simple: true }) as number
-    const bound = this.#db.pragma('max_page_count', { simple: true }) as number
+    const { pages, bound } = this.#pages()
     // At the file's own bound free disk helps nothing; deleting works there without.
     if (pages >= bound || !this.#ballast.free()) return false
     this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {

@@ -15,7 +15,6 @@ import * as letters from './letters.ts'
 import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
-import * as quarantine from './quarantine.ts'
 import { settle } from './settle.ts'
 import { Totals } from './totals.ts'
 
@@ -23,7 +22,6 @@ function prepare(db: Database) {
   return {
     append: prepareAppend(db),
     letters: letters.prepareLetters(db),
-    quarantine: quarantine.prepareQuarantine(db),
     prune: preparePrune(db),
     replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
@@ -132,11 +130,20 @@ export class SqliteJournal implements Journal {
   }
 
   async quarantined(query: QuarantineQuery) {
-    return this.#core.transactions.read(() => quarantine.list(this.#core, this.#statements.quarantine, query))
+    const { quarantine, transactions } = this.#core
+    return transactions.read(() => quarantine.list(query))
   }
 
   async quarantinedRaw(id: number) {
-    return this.#core.transactions.read(() => this.#statements.quarantine.raw.get(id))
+    const { quarantine, transactions } = this.#core
+    return transactions.read(() => quarantine.raw(id))
+  }
+
+  async dropQuarantined(query: QuarantineQuery) {
+    const { clock, quarantine, transactions } = this.#core
+    const dropped = transactions.write(() => quarantine.writeDropped(query, clock.now()))
+    quarantine.applyDropped(dropped)
+    return dropped.count
   }
 
   async findings(limit: number) {

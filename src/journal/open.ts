@@ -13,6 +13,7 @@ import { Deliveries } from './deliveries.ts'
 import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
 import { Origins } from './origins.ts'
+import { Quarantine } from './quarantine.ts'
 import { Shelf } from './shelf.ts'
 import { SqliteJournal } from './journal.ts'
 
@@ -81,11 +82,22 @@ function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
   const origins = new Origins(db)
   const shelf = new Shelf(db, path, origins)
   const deliveries = new Deliveries(db, origins)
-  const ledger = transactions.write(() => {
-    const opened = new Ledger(db, sinks, log)
-    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, opened.progress(sink))
-    return opened
+  const opened = transactions.write(() => {
+    const ledger = new Ledger(db, sinks, log)
+    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, ledger.progress(sink))
+    return { ledger, quarantine: new Quarantine(db, origins, clock.now() - keepKeysMs) }
   })
   const limits = { maxBytes, keepKeysMs, keepSettledBytes }
-  return { path, db, clock, ...limits, origins, keys: new Keys(db), shelf, ledger, deliveries, transactions }
+  return {
+    path,
+    db,
+    clock,
+    ...limits,
+    origins,
+    keys: new Keys(db),
+    shelf,
+    ...opened,
+    deliveries,
+    transactions,
+  }
 }

@@ -32,7 +32,8 @@ const migrations: readonly string[] = [
     entry_id BLOB NOT NULL, time BLOB NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, version INTEGER NOT NULL,
     code TEXT NOT NULL, reason TEXT NOT NULL, parked_at INTEGER NOT NULL, bytes INTEGER NOT NULL, raw BLOB NOT NULL,
     UNIQUE (sink, seq));
-  -- The same malformed bytes come again with every re-read of their span: kept once.
+  -- The same malformed bytes come again with every re-read of their span: kept once. A kept_at below 0: a person let the
+  -- bytes go at that instant, and the row stays without them for as long as a key does.
   CREATE TABLE quarantine (
     id INTEGER PRIMARY KEY, source INTEGER NOT NULL, reason TEXT NOT NULL, total_bytes INTEGER NOT NULL,
     sha256 TEXT NOT NULL, kept_at INTEGER NOT NULL, bytes BLOB NOT NULL,

@@ -146,6 +146,7 @@ export interface JournalStats {
   readonly sinks: readonly SinkPosition[]
   /** sinks that have a position here but left the config: told once, they hold nothing back */
   readonly strangers: readonly string[]
+  /** kept now */
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number
@@ -191,6 +192,8 @@ export interface Journal extends Books {
   shelved(after: Seq | undefined): Promise<OwedStep>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
+  /** Their bytes go for good. What was counted stays counted, and the same bytes read again soon are not kept again. Returns how many. */
+  dropQuarantined(query: QuarantineQuery): Promise<number>
   findings(limit: number): Promise<readonly FindingRecord[]>
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>

@@ -149,5 +149,6 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     replay: (query) => json<Replayed>('/replay', query),
     quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
     quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),
+    dropQuarantined: async (query) => (await json<{ count: number }>('/quarantine/drop', query)).count,
   }
 }

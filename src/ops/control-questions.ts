@@ -19,6 +19,7 @@ export type Aside = Pick<
   | 'dropDeadLetters'
   | 'quarantined'
   | 'quarantinedRaw'
+  | 'dropQuarantined'
   | 'replay'
   | 'counts'
   | 'owed'
@@ -169,4 +170,8 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['POST /owed', owed],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],
   ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
+  [
+    'POST /quarantine/drop',
+    async ({ journal }, asked) => ({ count: await journal.dropQuarantined(quarantineQuery.parse(asked)) }),
+  ],
 ])

@@ -286,6 +286,34 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.quarantinedRaw(999)).toBeUndefined()
       })
 
+      it('what was quarantined and dropped gives its bytes back, stays counted, and no re-read brings it again while keys are kept', async () => {
+        const element = (text: string) => {
+          const sha256 = text.padEnd(64, '0')
+          return { reason: 'no_id', bytes: Buffer.from(text), totalBytes: 3, sha256 } as const
+        }
+        const seen = part([], { quarantined: [element('aa'), element('bbb')] })
+        await journal.append(seen)
+        const counted = await journal.counts({ fromDay: 0, toDay: 1e6 })
+        const [first, second] = (await journal.quarantined({})).map(({ id }) => id)
+        expect(await journal.dropQuarantined({ ids: [first ?? 0, 999] })).toBe(1)
+        expect(await journal.dropQuarantined({ ids: [first ?? 0] })).toBe(0)
+        const held = async () => {
+          expect((await journal.quarantined({})).map(({ id }) => id)).toEqual([second])
+          expect(await journal.quarantinedRaw(first ?? 0)).toBeUndefined()
+          expect(journal.stats().quarantined).toBe(1)
+          expect(await journal.append(seen)).toMatchObject({ quarantined: 0 })
+          expect(await journal.counts({ fromDay: 0, toDay: 1e6 })).toEqual(counted)
+        }
+        await held()
+        clock.nowMs += 35 * DAY_MS - 1
+        await reopen()
+        await held()
+        clock.nowMs += 2
+        await reopen()
+        expect(await journal.append(seen)).toMatchObject({ quarantined: 1 })
+        expect(journal.stats().quarantined).toBe(2)
+      })
+
       it('at the bound of owed payload nothing of a part is kept; delivered payload does not count', async () => {
         await reopen({ maxBytes: 100, keepSettledBytes: 10_000 })
         await journal.append(part([spec(1)], { cursor: 'c1' }))

@@ -9,7 +9,12 @@ import {
   retryLetters,
   showLetter,
 } from '../../../src/commands/dead-letters.ts'
-import { exportQuarantine, listQuarantine, showQuarantine } from '../../../src/commands/quarantine.ts'
+import {
+  dropQuarantine,
+  exportQuarantine,
+  listQuarantine,
+  showQuarantine,
+} from '../../../src/commands/quarantine.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Control } from '../../../src/ops/control.ts'
@@ -153,6 +158,22 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const line = JSON.parse(stand.heard().stdout) as { base64: string }
     expect(Buffer.from(line.base64, 'base64').toString()).toBe('{"planted":"\u001b"}')
     expect(await showQuarantine(stand.world, { config: stand.config, content: true }, 9)).toBe(1)
+  })
+
+  test('quarantine drop needs --yes or explicit ids, and tells of ids that are none', async () => {
+    expect(await dropQuarantine(stand.world, options())).toBe(2)
+    expect(stand.heard().stderr).toContain('say --yes')
+    expect(await dropQuarantine(stand.world, options({ id: [9] }))).toBe(1)
+    expect(stand.heard()).toMatchObject({
+      stdout: '0 quarantined elements dropped\n',
+      stderr: expect.stringContaining('nothing quarantined under 9') as string,
+    })
+    expect(await dropQuarantine(stand.world, options({ id: [1] }))).toBe(0)
+    expect(await dropQuarantine(stand.world, options({ yes: true }))).toBe(0)
+    const { stdout } = stand.heard()
+    expect(stdout).toBe('1 quarantined element dropped\n0 quarantined elements dropped\n')
+    await listQuarantine(stand.world, options())
+    expect(stand.heard().stdout).toBe('nothing is quarantined\n')
   })
 })
 

@@ -1,4 +1,5 @@
 // Law 10 on real files: held tightly, never unsafe, and clear about what is wrong.
+import { randomBytes } from 'node:crypto'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -296,6 +297,36 @@ describe('no room', () => {
     expect(await journal.append(big(kept + 1))).toMatchObject({ added: 1 })
     expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(kept), uuid(kept + 1)])
     expect(existsSync(`${path}.ballast`)).toBe(true)
+  })
+
+  it('where quarantine fills the file the error says what makes room, and dropping it does', async () => {
+    const journal = await open({ maxFileBytes: 1_000_000 })
+    const malformed = (n: number) => {
+      const bytes = randomBytes(50_000)
+      const sha256 = String(n).padStart(64, '0')
+      return part([], { quarantined: [{ reason: 'no_id', bytes, totalBytes: 50_000, sha256 }] })
+    }
+    let kept = 0
+    const fill = async () => {
+      for (; ; kept++) await journal.append(malformed(kept))
+    }
+    const told = expect.stringMatching(/bound of 1\d{6} bytes.*quarantine drop/) as string
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
+    expect(journal.stats()).toMatchObject({ bytes: 0, quarantined: kept })
+    expect(await journal.dropQuarantined({})).toBe(kept)
+    expect(journal.stats().quarantined).toBe(0)
+    expect(await journal.append(big(1))).toMatchObject({ added: 1 })
+  })
+
+  it('a file full of what is owed is not blamed on quarantine', async () => {
+    const journal = await open({ maxFileBytes: 1_000_000 })
+    const fill = async () => {
+      for (let n = 1; ; n++) await journal.append(big(n))
+    }
+    await expect(fill()).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.not.stringContaining('quarantine') as string,
+    })
   })
 
   it('without room for the ballast nothing is taken in, what is kept is delivered, and room lifts it', async () => {

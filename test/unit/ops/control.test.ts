@@ -49,6 +49,7 @@ const journal: ControlOptions['journal'] = {
     throw new ConnectorError('journal_full', 'the journal is full')
   },
   quarantined: async () => [],
+  dropQuarantined: async () => 2,
   counts: async () => ({ kept: [], delivered: [] }),
   owed: async () => ({ rows: [], through: 0, more: false }),
   shelved: async () => ({ rows: [], through: 0, more: false }),
