@@ -123,6 +123,25 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'a receiver that refuses everything makes a dead letter of the whole stream',
+    law: '3: what is refused for good is isolated; what the settings spoil is held',
+    edits: [
+      {
+        file: 'src/ship/refusals.ts',
+        find: 'return this.#inARow >= MOST_IN_A_ROW',
+        replace: 'return this.#inARow < 0',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/ship/refusals.test.ts',
+        title:
+          'a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'at max_bytes the oldest owed entries are dropped',
     law: '3: no drop-oldest; at max_bytes reading pauses',
     edits: [

@@ -2,18 +2,22 @@
 import type { ConnectorError } from '../model/errors.ts'
 import type { Log } from '../model/log.ts'
 import type { Outcome } from '../model/sink.ts'
+import { Refusals } from './refusals.ts'
 
 export interface CornerOptions {
+  readonly sink: { readonly name: string }
   readonly limits: { readonly maxEntries: number }
   readonly log: Log
 }
 
 export class Corner {
   readonly #options: CornerOptions
+  readonly #refusals: Refusals
   #most = Infinity
 
   constructor(options: CornerOptions) {
     this.#options = options
+    this.#refusals = new Refusals(options.sink.name)
   }
 
   /** entries that the next batch may hold */
@@ -21,9 +25,24 @@ export class Corner {
     return this.#most
   }
 
-  /** True while a refusal is cornered. */
+  /** True where the next batch may hold one line only: the receiver has refused too many in a row. */
+  get oneLine(): boolean {
+    return this.#refusals.tooMany
+  }
+
+  /** True while a refusal is cornered, or one line tried at a time. */
   get open(): boolean {
-    return this.#most !== Infinity
+    return this.#most !== Infinity || this.oneLine
+  }
+
+  /** Once for each answer. */
+  count(outcome: Outcome): void {
+    this.#refusals.count(outcome)
+  }
+
+  /** Throws what holds the sink where too many were refused in a row. */
+  check(): void {
+    this.#refusals.check()
   }
 
   /** What came of a single entry: it is parked with the reason. Undefined for more of them: half is next. */

@@ -28,6 +28,8 @@ export interface Wish {
   readonly busy: readonly Stretch[]
   /** Gives up where there is no room right now. */
   readonly onlyIfRoom?: boolean
+  /** No more than one line, with what nobody wants around it. */
+  readonly oneLine?: boolean
 }
 
 export class Loader {
@@ -48,7 +50,7 @@ export class Loader {
     const batch = await this.#take(wish, limits.maxBytes)
     if (typeof batch === 'number') return batch
     const leave = room.tryEnter(roomBytes(batch))
-    if (leave) return this.#frame(batch, limits.maxBytes, leave)
+    if (leave) return this.#frame(batch, this.#lineBytes(wish), leave)
     return wish.onlyIfRoom ? Infinity : this.#loadInTurn(wish, roomBytes(batch), signal)
   }
 
@@ -57,13 +59,18 @@ export class Loader {
     const leave = await this.#options.room.enter(wantedBytes, signal)
     try {
       const batch = await this.#take(wish, wantedBytes / 2)
-      if (typeof batch !== 'number') return this.#frame(batch, this.#options.limits.maxBytes, leave)
+      if (typeof batch !== 'number') return this.#frame(batch, this.#lineBytes(wish), leave)
       leave()
       return batch
     } catch (error) {
       leave()
       throw error
     }
+  }
+
+  /** One line goes out however long it is. */
+  #lineBytes({ oneLine }: Wish): number {
+    return oneLine ? 0 : this.#options.limits.maxBytes
   }
 
   /** What may go out now, as it stands in the journal, or ms to wait for more. */

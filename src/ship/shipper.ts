@@ -6,6 +6,7 @@ import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
 import type { Loaded } from './lines.ts'
 import { tellDelays } from './lines.ts'
+import { Left } from './left.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
 import { settledOf, tellParked } from './settling.ts'
@@ -38,10 +39,10 @@ export class Shipper implements Stepper {
   readonly #loader: Loader
   readonly #ahead: Ahead
   readonly #unconfirmed: Unconfirmed
+  readonly #left: Left
   readonly #corner: Corner
   /** to be sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
-  #resumed = false
   #sending: Sending | undefined
   #answered: Answered | undefined
 
@@ -50,6 +51,7 @@ export class Shipper implements Stepper {
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
     this.#unconfirmed = new Unconfirmed(options)
+    this.#left = new Left(options, this.#loader, this.#unconfirmed)
     this.#corner = new Corner(options)
   }
 
@@ -59,7 +61,7 @@ export class Shipper implements Stepper {
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#note(this.#answered, signal)
-    if (!this.#resumed) await this.#resume(signal)
+    for (const intent of await this.#left.resume(signal)) this.#sendAgain(intent)
     const { judged } = this.#unconfirmed
     if (judged) return this.#conclude(judged)
     this.#sending ??= this.#again.shift()
@@ -68,27 +70,6 @@ export class Shipper implements Stepper {
 
   leave(signal: AbortSignal): Promise<void> {
     return this.#unconfirmed.hearOut(signal)
-  }
-
-  /** After a crash: the batches of the intents that were left, the same entries under the same bounds (law 2), or what became of them. */
-  async #resume(signal: AbortSignal): Promise<void> {
-    const { journal, sink, shape, log } = this.#options
-    const intents = await journal.intents(sink.name)
-    for (const intent of intents.slice(this.#unconfirmed.size + this.#again.length)) {
-      const later = sink.resume?.(intent.detail)
-      if (later) {
-        const loaded = await this.#loader.reload(intent, signal)
-        this.#unconfirmed.keepFound(intent, loaded, later, signal)
-        this.#loader.free(loaded)
-        continue
-      }
-      if (intent.shape !== shape)
-        log.warn(
-          'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
-        )
-      this.#sendAgain({ ...intent, shape })
-    }
-    this.#resumed = true
   }
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
@@ -100,14 +81,22 @@ export class Shipper implements Stepper {
     }
     const loaded = this.#ahead.take() ?? (await this.#loader.load(this.#wish(), signal))
     if (typeof loaded === 'number') return this.#idle(loaded, signal)
-    if (loaded.lines.count === 0) return this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
+    if (loaded.lines.count === 0) {
+      await this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
+      // Passing by what nobody wants is no sign that the receiver takes anything.
+      return this.#corner.oneLine && !signal.aborted ? this.#begin(signal) : 'sent'
+    }
     this.#sending = await this.#intend(loaded, signal)
     return this.#send(this.#sending, signal)
   }
 
   /** With batches unconfirmed there is more to wait for than the loop knows of. */
   async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
-    if (this.#unconfirmed.size === 0) return waitMs
+    if (this.#unconfirmed.size === 0) {
+      // Who refused all there was takes no more than before for having nothing left to refuse.
+      if (!this.#options.over()) this.#corner.check()
+      return waitMs
+    }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
     return 'sent'
   }
@@ -117,7 +106,8 @@ export class Shipper implements Stepper {
     const again = this.#again.map(({ intent }) => intent)
     const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
-    return { maxEntries: Math.min(this.#corner.most, sink.maxEntries ?? Infinity, limits.maxEntries), busy }
+    const maxEntries = Math.min(this.#corner.most, sink.maxEntries ?? Infinity, limits.maxEntries)
+    return { maxEntries, busy, oneLine: this.#corner.oneLine }
   }
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
@@ -148,7 +138,7 @@ export class Shipper implements Stepper {
     sending.doubtful = true
     watch.state('sending')
     const startedAt = clock.elapsed()
-    // Not while a refusal is cornered: what comes next then is a part of this one.
+    // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
     const looking = this.#corner.open ? Promise.resolve() : this.#ahead.look(this.#wish(intent), signal)
     let outcome: Outcome
     try {
@@ -185,6 +175,7 @@ export class Shipper implements Stepper {
 
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
+    this.#corner.count(answered.outcome)
     return this.#note(answered, signal)
   }
 
@@ -196,8 +187,9 @@ export class Shipper implements Stepper {
       this.#sending = undefined
     } else await this.#settle(loaded, outcome, signal)
     this.#corner.widen()
-    if (outcome.settled === loaded.lines.count) this.#loader.free(loaded)
+    if (outcome.settled === loaded.lines.count && !this.#corner.open) this.#loader.free(loaded)
     else this.#release(loaded)
+    if (outcome.refused.length > 0) this.#corner.check()
     return 'sent'
   }
 
@@ -205,7 +197,7 @@ export class Shipper implements Stepper {
     const { journal, sink, watch, clock } = this.#options
     const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
-    const ahead = whole ? this.#ahead.wanted : undefined
+    const ahead = whole && !this.#corner.open ? this.#ahead.wanted : undefined
     const next = ahead && (await this.#intentAhead(ahead, signal))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined

@@ -1,0 +1,37 @@
+// What a receiver refuses in a row: one entry is at fault by itself, many of them mean the settings, or something on the way that spoils whatever it passes on.
+import { ConnectorError } from '../model/errors.ts'
+import type { Outcome } from '../model/sink.ts'
+
+/** So many in a row are no longer each entry's own fault. */
+const MOST_IN_A_ROW = 10
+
+export class Refusals {
+  readonly #sink: string
+  /** with nothing accepted between; a process begins anew */
+  #inARow = 0
+
+  constructor(sink: string) {
+    this.#sink = sink
+  }
+
+  /** Once for each answer. */
+  count({ settled, refused }: Outcome): void {
+    const indexes = new Set(refused.map(({ index }) => index))
+    let last = 0
+    while (last < settled && indexes.has(settled - 1 - last)) last++
+    this.#inARow = last === settled ? this.#inARow + last : last
+  }
+
+  get tooMany(): boolean {
+    return this.#inARow >= MOST_IN_A_ROW
+  }
+
+  /** Throws what holds the sink where there are too many. What is parked stays parked: a run of bad entries comes to its end, slowly. */
+  check(): void {
+    if (!this.tooMany) return
+    throw new ConnectorError(
+      'misconfigured',
+      `Sink ${this.#sink}: its receiver has refused ${this.#inARow} entries in a row and taken none between, which is hardly their own fault: see whether a proxy on the way changes or drops bodies or headers, and whether the sink's settings fit the receiver. Until one is taken they are tried one at a time, slowly; those parked come again by \`auditferry dead-letters retry --sink ${this.#sink}\``,
+    )
+  }
+}
