@@ -1,7 +1,9 @@
 // The demo's folder: its configuration, its journal, and the seed of its mock, so that a demo that was killed goes on where it was.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
+import { makeFolders } from '../model/folders.ts'
 
 export const DEMO_KEY = 'demo-key'
 
@@ -34,7 +36,7 @@ function originsIn(file: string): Origins | undefined {
 }
 
 /** `backlogMs`: how far back a new demo's entries begin. No demo may be running in `data`. */
-export function openHome(data: string, now: number, backlogMs: number): DemoHome {
+export async function openHome(data: string, now: number, backlogMs: number): Promise<DemoHome> {
   const folder = join(data, 'demo')
   const paths = { folder, config: join(folder, 'auditferry.yaml'), entries: join(folder, 'entries.ndjson') }
   const file = join(folder, 'mock.json')
@@ -42,7 +44,7 @@ export function openHome(data: string, now: number, backlogMs: number): DemoHome
   if (known && known.since <= now && now - known.since < RESUME_MS + backlogMs)
     return { ...paths, origins: known, resumed: true }
   rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  await makeFolders(folder, { stat, mkdir })
   const origins = { seed: now % 2 ** 31, since: now - backlogMs }
   writeFileSync(file, `${JSON.stringify(origins)}\n`, { mode: 0o600 })
   return { ...paths, origins, resumed: false }

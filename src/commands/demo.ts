@@ -34,7 +34,7 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
     )
     return exitCodes.failed
   }
-  const home = openHome(options.data, systemClock.now(), BACKLOG_MS)
+  const home = await openHome(options.data, systemClock.now(), BACKLOG_MS)
   const { seed, since } = home.origins
   const mock = openMock({
     clock: systemClock,

@@ -1,15 +1,21 @@
 // The disk, as far as a configuration refers to it. The real one reads; nothing here writes.
-import { accessSync, constants, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, lstatSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
 const MOST_BYTES = 2 ** 20
 
+interface Look {
+  /** `nowhere`: a link whose other end is not there */
+  readonly kind: 'file' | 'folder' | 'other' | 'nowhere'
+  readonly mode: number
+}
+
 export interface Files {
   /** Throws as node:fs does. */
   read(path: string): string
-  /** Permission bits and kind; undefined where there is nothing. */
-  look(path: string): { readonly kind: 'file' | 'folder' | 'other'; readonly mode: number } | undefined
+  /** Permission bits and kind of what a name leads to; undefined where there is nothing. */
+  look(path: string): Look | undefined
   writable(path: string): boolean
   /** The same for one file under whatever name, links of both kinds included; also for one that is yet to be made. */
   identity(path: string): string
@@ -48,6 +54,14 @@ function realFolder(folder: string): string {
   }
 }
 
+function isLink(path: string): boolean {
+  try {
+    return lstatSync(path).isSymbolicLink()
+  } catch {
+    return false
+  }
+}
+
 /** A file's text, 1 MiB at most. Throws as node:fs does, with EFBIG over the limit. */
 export function readTextFile(path: string): string {
   if (statSync(path).size > MOST_BYTES) throw Object.assign(new Error('too large'), { code: 'EFBIG' })
@@ -63,7 +77,7 @@ export const realFiles: Files = {
       const kind = stats.isDirectory() ? 'folder' : stats.isFile() ? 'file' : 'other'
       return { kind, mode: stats.mode & 0o777 }
     } catch {
-      return undefined
+      return isLink(path) ? { kind: 'nowhere', mode: 0 } : undefined
     }
   },
   writable(path) {
@@ -82,12 +96,23 @@ export function writeFault(path: string, files: Files): string | undefined {
   if (there?.kind === 'folder') return 'is a folder: want a file name'
   if (there?.kind === 'other')
     return 'is a device, pipe or socket: want a regular file (for standard output there is the sink stdout)'
+  if (there?.kind === 'nowhere') return throughLink(path, files)
   if (there) return files.writable(path) ? undefined : 'may not be written: give this user the permission'
   let folder = dirname(path)
   // The folders between are created at start: the nearest that exists decides.
   while (!files.look(folder) && dirname(folder) !== folder) folder = dirname(folder)
+  if (files.look(folder)?.kind === 'nowhere')
+    return `cannot be created: ${folder} is a link that leads nowhere (is a volume not mounted?)`
   if (files.look(folder)?.kind !== 'folder') return `cannot be created: ${folder} is no folder`
   return files.writable(folder)
     ? undefined
     : `cannot be created: ${folder} may not be written, give this user the permission`
+}
+
+/** A link whose other end is yet to be made. */
+function throughLink(path: string, files: Files): string | undefined {
+  const end = files.identity(path)
+  return files.look(end)?.kind === 'nowhere'
+    ? 'is a link in a circle: want a file name'
+    : writeFault(end, files)
 }

@@ -1,6 +1,6 @@
 // Opens and closes the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
 // Nothing here or elsewhere may open and close that file with fs: POSIX would drop SQLite's lock with it.
-import { mkdirSync, statfsSync } from 'node:fs'
+import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
@@ -98,11 +98,11 @@ export interface FileOptions {
   readonly nowAt: number
 }
 
+/** The file's folder must be there. */
 export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: FileOptions): Database {
   let db: Database | undefined
   try {
     return privately(() => {
-      mkdirSync(dirname(path), { recursive: true })
       refuseNetwork(path, fileSystemType)
       db = new Sqlite(path, { timeout: 0 })
       hold(db, maxFileBytes)

@@ -41,7 +41,14 @@ export function translate(error: unknown, path: string): unknown {
   }
   if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') return corrupt(path, code, error)
   if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) return inUse(path, error)
-  if (/^(SQLITE_(CANTOPEN|READONLY|PERM|AUTH)|E(ACCES|PERM|ROFS|NOTDIR|ISDIR|EXIST)$)/.test(code)) {
+  if (/^E(NOENT|EXIST|LOOP|NAMETOOLONG)$/.test(code)) {
+    return new ConnectorError(
+      'config_invalid',
+      `The folder of the journal ${path} cannot be made (${code}): a link on its way may lead nowhere, as when a volume is not mounted; mount it, or set journal.path to a file whose folder is there or can be made`,
+      { cause: error },
+    )
+  }
+  if (/^(SQLITE_(CANTOPEN|READONLY|PERM|AUTH)|E(ACCES|PERM|ROFS|NOTDIR|ISDIR)$)/.test(code)) {
     return new ConnectorError(
       'config_invalid',
       `The journal ${path} cannot be opened for writing (${code}): make its folder writable for this user, or set journal.path to another file, which may not be a folder`,

@@ -1,8 +1,10 @@
 // Opening the journal: its options, its file, and the parts that it is made of.
+import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
@@ -45,6 +47,11 @@ const ALLOWANCE_BYTES = 4 * 1024 ** 3
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { path } = options
   const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
+  try {
+    await makeFolders(dirname(path), { stat, mkdir })
+  } catch (error) {
+    throw translate(error, path)
+  }
   const db = openFile(options, ballast)
   try {
     return new SqliteJournal(coreOf(db, ballast, options))

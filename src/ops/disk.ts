@@ -4,6 +4,7 @@ import { access, type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/
 import { dirname, resolve } from 'node:path'
 import type { Disk, DiskFile, FileState } from '../model/disk.ts'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { makeFolders } from '../model/folders.ts'
 import { diskError } from './disk-errors.ts'
 
 async function told<T>(doing: string, path: string, work: () => Promise<T>): Promise<T> {
@@ -73,13 +74,8 @@ async function syncFolder(folder: string): Promise<void> {
 
 /** Makes `folder` and those above it, so that a power cut does not take them back. */
 async function makeFolder(folder: string): Promise<void> {
-  const first = await told('make the folder', folder, () => mkdir(folder, { recursive: true, mode: 0o700 }))
-  if (first === undefined) return
-  const top = dirname(first)
-  for (let at = dirname(folder); ; at = dirname(at)) {
-    await syncFolder(at)
-    if (at === top || at === dirname(at)) return
-  }
+  const made = await told('make the folder', folder, () => makeFolders(folder, { stat, mkdir }))
+  for (const path of made.toReversed()) await syncFolder(dirname(path))
 }
 
 /** For its owner alone. */

@@ -68,6 +68,27 @@ test('a journal whose folder cannot be made is a fault', () => {
   expect(around(console, folder).faults).toEqual(['1 journal.path: is a folder: want a file name'])
 })
 
+test('a link that leads nowhere is a fault where a folder should be, and none where a file is yet to be made', () => {
+  symlinkSync(join(folder, 'absent'), join(folder, 'dangling'))
+  expect(around(console, join(folder, 'dangling', 'state', 'a.db')).faults).toEqual([
+    `1 journal.path: cannot be created: ${folder}/dangling is a link that leads nowhere (is a volume not mounted?)`,
+  ])
+  symlinkSync(join(folder, 'made', 'later.db'), join(folder, 'later'))
+  expect(around(console, join(folder, 'later')).faults).toEqual([])
+  symlinkSync(join(folder, 'key', 'a.db'), join(folder, 'under'))
+  expect(around(console, join(folder, 'under')).faults).toEqual([
+    `1 journal.path: cannot be created: ${folder}/key is no folder`,
+  ])
+  for (const [from, to] of [
+    ['one', 'two'],
+    ['two', 'one'],
+  ] as const)
+    symlinkSync(join(folder, to), join(folder, from))
+  expect(around(console, join(folder, 'one')).faults).toEqual([
+    '1 journal.path: is a link in a circle: want a file name',
+  ])
+})
+
 test('a folder without the permission to write is a fault', () => {
   mkdirSync(join(folder, 'out'))
   // Said by the fake: the user that runs tests may be one who may do everything.

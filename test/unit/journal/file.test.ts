@@ -2,7 +2,15 @@
 import { randomBytes } from 'node:crypto'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -84,6 +92,7 @@ describe('the file', () => {
   const options = { maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 }
 
   it('every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL', () => {
+    mkdirSync(join(folder, 'state'))
     for (let round = 0; round < 2; round++) {
       const db = openDatabase({ path, ...options })
       db.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'y')`).run()
@@ -159,6 +168,16 @@ describe('the file', () => {
     await expect(open({ path: join(folder, 'plain', 'x.db') })).rejects.toMatchObject({
       code: 'config_invalid',
     })
+  })
+
+  it('a folder that cannot be made is told as a matter of configuration: a link that leads nowhere, /proc', async () => {
+    symlinkSync(join(folder, 'absent'), join(folder, 'dangling'))
+    for (const way of [join(folder, 'dangling'), '/proc/auditferry-test'])
+      await expect(open({ path: join(way, 'a.db') })).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringContaining(way) as string,
+      })
+    expect(existsSync(join(folder, 'absent'))).toBe(false)
   })
 
   it('what happened to entries is counted by source and day for good', async () => {

@@ -1,6 +1,6 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { diskError } from '../../../src/ops/disk-errors.ts'
 import { disk } from '../../../src/ops/disk.ts'
@@ -60,10 +60,11 @@ test('a file that is removed is gone, and may be removed again', async () => {
 
 test('what stands in the way is told with its path, as misconfigured', async () => {
   writeFileSync(at('f'), '')
-  for (const path of [at('f/g'), folder]) {
+  symlinkSync(at('absent'), at('dangling'))
+  for (const path of [at('f/g'), folder, at('dangling/g'), '/proc/auditferry-test/g']) {
     const error = await disk.open(path).catch((each: unknown) => each)
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect(String(error)).toContain(path)
+    expect(String(error)).toContain(path === folder ? path : dirname(path))
   }
 })
 
