@@ -147,7 +147,7 @@ function hostOf(config: Config, workspace: string): string {
 }
 
 /** The sink's own sources and types, also of what is sent again; what is addressed to one sink alone is nobody else's. */
-function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
+export function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)

@@ -6,8 +6,9 @@ import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import type { ControlClient } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
-import type { Aside } from '../ops/control-questions.ts'
+import type { Aside, Retry } from '../ops/control-questions.ts'
 import { openLog } from '../ops/log.ts'
+import { retryWanted } from '../retrying.ts'
 import { journalSettings } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
@@ -16,6 +17,7 @@ import type { World } from './world.ts'
 
 export interface OpenAside {
   readonly aside: Aside
+  readonly retry: Retry
   /** what is put back goes out at once */
   readonly running: boolean
   /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
@@ -45,7 +47,8 @@ async function openHere(config: Config): Promise<OpenAside> {
     )
   })
   const connect = () => Promise.resolve(undefined)
-  return { aside: opened, running: false, sinks: config.sinks, connect, close: () => opened.close() }
+  const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
+  return { aside: opened, retry, running: false, sinks: config.sinks, connect, close: () => opened.close() }
 }
 
 async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
@@ -58,14 +61,17 @@ async function openAside(world: World, config: string | undefined): Promise<Open
     if (!client) throw known.faults
     tellFaulty(file, world)
     return {
-      ...{ aside: client, running: true, connect, close: () => Promise.resolve() },
+      ...{ aside: client, retry: client.retry, running: true, connect, close: () => Promise.resolve() },
       get sinks(): never {
         throw known.faults
       },
     }
   }
   if (!client) return openHere(known)
-  return { aside: client, running: true, sinks: known.sinks, connect, close: () => Promise.resolve() }
+  const { sinks } = known
+  return {
+    ...{ aside: client, retry: client.retry, running: true, sinks, connect, close: () => Promise.resolve() },
+  }
 }
 
 export async function withAside(

@@ -9,6 +9,7 @@ import { openControl } from '../ops/control.ts'
 import type { Control } from '../ops/control.ts'
 import { openHttp } from '../ops/http.ts'
 import type { OpsHttp } from '../ops/http.ts'
+import { retryWanted } from '../retrying.ts'
 
 /** A configuration and the world that it runs in. */
 export interface Tenure {
@@ -122,6 +123,7 @@ class Front {
       get journal() {
         return now().journal
       },
+      retry: (query) => retryWanted(now().journal, now().config.sinks, query),
       get taps() {
         return now().taps
       },

@@ -1,5 +1,5 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
-import type { DeadLetter, DeadLetterQuery } from '../model/set-aside.ts'
+import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
 import { inChunks, pages, withAside } from './aside.ts'
@@ -110,20 +110,29 @@ function judged(world: World, { id }: LetterOptions, found: readonly DeadLetter[
   return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
 }
 
+function whyLeft({ sink, why }: LeftLetters): string {
+  if (why === 'not_configured') return `${sink} is not in the configuration`
+  return `${sink} does not want them any more (its ${why}); change that to send them, or let them go with dead-letters drop`
+}
+
+const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
+
 export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options, 'retry')) return exitCodes.usage
   return withAside(world, options.config, async (opened) => {
     const found = await all(opened, options, options.limit)
-    const count = await inChunks(found, (ids) => opened.aside.retryDeadLetters({ ids }))
+    const left: LeftLetters[] = []
+    const count = await inChunks(found, async (ids) => {
+      const retried = await opened.retry({ ids })
+      left.push(...retried.left)
+      return retried.count
+    })
     const when = opened.running ? 'they go out now' : 'they go out when the daemon runs'
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
-    if (count < found.length) {
-      world.stderr(
-        `auditferry: ${noun(found.length - count)} left as they are: their sink is not in the configuration\n`,
-      )
-      return exitCodes.failed
-    }
-    return judged(world, options, found)
+    for (const [why, many] of Map.groupBy(left, whyLeft))
+      world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
+    const code = judged(world, options, found)
+    return left.length > 0 ? exitCodes.failed : code
   })
 }
 

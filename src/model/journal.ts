@@ -178,7 +178,7 @@ export interface Journal extends Books {
   arrival(sink: string, signal: AbortSignal): Promise<void>
   deadLetters(query: DeadLetterQuery): Promise<readonly DeadLetter[]>
   deadLetterRaw(id: number): Promise<Uint8Array | undefined>
-  /** Puts them back at the journal's end, addressed to their sink alone. Returns how many. */
+  /** Puts them back at the journal's end, addressed to their sink alone, whether it still wants them or not. Returns how many. */
   retryDeadLetters(query: DeadLetterQuery): Promise<number>
   dropDeadLetters(query: DeadLetterQuery): Promise<number>
   /** One bounded step of a replay: entries that are kept still are put at the journal's end again, for one sink. */

@@ -25,6 +25,20 @@ export interface DeadLetterQuery {
   readonly after?: number
 }
 
+/** Letters of one sink that were meant and stay where they are. */
+export interface LeftLetters {
+  readonly sink: string
+  /** it left the configuration, or does not want them any more by this key of it */
+  readonly why: 'not_configured' | 'sources' | 'types' | 'deny'
+  readonly count: number
+}
+
+export interface Retried {
+  /** put back */
+  readonly count: number
+  readonly left: readonly LeftLetters[]
+}
+
 /** What the source sent malformed, as it is kept. */
 export interface QuarantineRecord {
   readonly id: number

@@ -5,16 +5,17 @@ import type { IncomingMessage } from 'node:http'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Replayed } from '../model/replay.ts'
-import type { DeadLetter, QuarantineRecord } from '../model/set-aside.ts'
+import type { DeadLetter, QuarantineRecord, Retried } from '../model/set-aside.ts'
 import type { Backfill, Past, Surveyed } from '../model/past.ts'
 import type { ApiReplay, BegunReplay, Replays } from '../model/replays.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from './control.ts'
-import type { Aside } from './control-questions.ts'
+import type { Aside, Retry } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 
 export interface ControlClient extends Aside, Past, Replays {
   status(): Promise<StatusReport>
+  readonly retry: Retry
   /** the name under which this daemon's requests stand in the audit log */
   instance(): Promise<string | undefined>
   metrics(): Promise<string>
@@ -132,7 +133,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     },
     deadLetters: (query) => json<readonly DeadLetter[]>('/dead-letters', query),
     deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
-    retryDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/retry', query)).count,
+    retry: (query) => json<Retried>('/dead-letters/retry', query),
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
     counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
     owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),

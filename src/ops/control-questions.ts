@@ -5,6 +5,7 @@ import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Past } from '../model/past.ts'
 import type { Replays } from '../model/replays.ts'
+import type { DeadLetterQuery, Retried } from '../model/set-aside.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
 import type { Metrics } from './metrics.ts'
@@ -15,7 +16,6 @@ export type Aside = Pick<
   Journal,
   | 'deadLetters'
   | 'deadLetterRaw'
-  | 'retryDeadLetters'
   | 'dropDeadLetters'
   | 'quarantined'
   | 'quarantinedRaw'
@@ -26,11 +26,16 @@ export type Aside = Pick<
   | 'shelved'
 >
 
+/** Puts back what its sink still wants. */
+export type Retry = (query: DeadLetterQuery) => Promise<Retried>
+
 export interface ControlOptions {
   readonly journalPath: string
   readonly board: Pick<Board, 'status'>
   readonly journal: Aside & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
+  /** Absent: nothing is put back here. */
+  readonly retry?: Retry
   /** Absent: nothing is read again here. */
   readonly past?: Past
   /** Absent: nothing is read again for one sink. */
@@ -114,6 +119,12 @@ function replaysOf({ replays }: ControlOptions): Replays {
   throw new ConnectorError('misconfigured', 'This daemon reads nothing again for one sink')
 }
 
+function retryLetters({ retry }: ControlOptions, asked: unknown) {
+  const query = letterQuery.parse(asked)
+  if (retry) return retry(query)
+  throw new ConnectorError('misconfigured', 'This daemon puts no dead letter back')
+}
+
 function backfill(options: ControlOptions, asked: unknown) {
   const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
   return pastOf(options).backfill(rest, { fromUs, toUs })
@@ -135,10 +146,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
   ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
   ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
-  [
-    'POST /dead-letters/retry',
-    async ({ journal }, asked) => ({ count: await journal.retryDeadLetters(letterQuery.parse(asked)) }),
-  ],
+  ['POST /dead-letters/retry', retryLetters],
   [
     'POST /dead-letters/drop',
     async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letterQuery.parse(asked)) }),

@@ -15,7 +15,10 @@ import {
   listQuarantine,
   showQuarantine,
 } from '../../../src/commands/quarantine.ts'
+import { knownConfig } from '../../../src/commands/known-config.ts'
 import type { Journal } from '../../../src/model/journal.ts'
+import type { DeadLetterQuery } from '../../../src/model/set-aside.ts'
+import { retryWanted } from '../../../src/retrying.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Control } from '../../../src/ops/control.ts'
 import { entriesOf, idsOf, logOf, plenty, spec, uuid } from '../../contract/journal-parts.ts'
@@ -44,7 +47,10 @@ afterEach(async () => {
 async function startDaemon(): Promise<Journal> {
   held = await stand.openJournal()
   const { board, metrics, taps } = openHouse()
-  const parts = { board, metrics, taps, journal: held }
+  const journal = held
+  const { sinks } = knownConfig(stand.config, stand.world)
+  const retry = (query: DeadLetterQuery) => retryWanted(journal, sinks, query)
+  const parts = { board, metrics, taps, journal, retry }
   control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
   return held
 }
@@ -101,6 +107,30 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(0)
     expect(stand.heard().stdout).toContain('2 dead letters put back')
   })
+
+  test.each([
+    ['sources', 'sources: [vault.projects]'],
+    ['types', "types: ['*', '!user:create_query']"],
+    ['deny', 'deny: { body: [planted-content] }'],
+  ])(
+    'a letter that its sink no longer wants by its %s is not put back, and that is told',
+    async (key, setting) => {
+      await control?.close()
+      await held?.close()
+      const text = readFileSync(stand.config, 'utf8').replace('name: siem,', `name: siem, ${setting},`)
+      writeFileSync(stand.config, text)
+      if (held) await startDaemon()
+      expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(1)
+      const { stdout, stderr } = stand.heard()
+      expect(stdout).toContain('0 dead letters put back')
+      expect(stderr).toContain(
+        `2 dead letters left where they are: siem does not want them any more (its ${key})`,
+      )
+      const journal = held ?? (held = await stand.openJournal())
+      expect(await journal.deadLetters({})).toHaveLength(2)
+      expect(await journal.take('siem', plenty)).toBeUndefined()
+    },
+  )
 
   test('drop needs --yes or explicit ids', async () => {
     expect(await dropLetters(stand.world, options())).toBe(2)
@@ -194,7 +224,7 @@ test('where nothing has run there is no journal, and none is made', async () => 
 test('a letter of a sink that left the configuration stays, and is told', async () => {
   writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
   expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(1)
-  expect(stand.heard().stderr).toContain('2 dead letters left as they are')
+  expect(stand.heard().stderr).toContain('2 dead letters left where they are: siem is not in')
 })
 
 test('letters by the thousand are put back in chunks, each once', async () => {
@@ -210,9 +240,13 @@ test('letters by the thousand are put back in chunks, each once', async () => {
 })
 
 test('through a daemon, a faulty configuration does not hide the dead letters', async () => {
-  writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}nonsense: true\n`)
+  const text = readFileSync(stand.config, 'utf8')
+  const spoil = () => writeFileSync(stand.config, `${text}nonsense: true\n`)
+  spoil()
   await expect(listLetters(stand.world, options())).rejects.toThrow('nonsense')
+  writeFileSync(stand.config, text)
   await startDaemon()
+  spoil()
   expect(await listLetters(stand.world, options())).toBe(0)
   const { stdout, stderr } = stand.heard()
   expect(stdout.split('\n')).toHaveLength(4)

@@ -10,6 +10,9 @@ import { realFiles } from '../../../src/config/files.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import { connectControl } from '../../../src/ops/control-client.ts'
+import { openJournal } from '../../../src/journal/open.ts'
+import { logOf, part, spec } from '../../contract/journal-parts.ts'
 import { openHouse, until } from '../app/house.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -38,10 +41,7 @@ const linesOf = (name: string) => {
 const page = async (path: string) => (await fetch(`${url}${path}`)).text()
 const said = (words: string) => house.lines.filter(({ sentence }) => sentence.includes(words))
 
-beforeEach(async () => {
-  house = openHouse()
-  file = join(house.folder, 'auditferry.yaml')
-  writeFileSync(file, text('one'))
+function start(): void {
   stopping = new AbortController()
   url = ''
   const { outside } = house
@@ -54,6 +54,13 @@ beforeEach(async () => {
     started: (where) => void (url = where),
   })
   daemon.catch(() => undefined)
+}
+
+beforeEach(async () => {
+  house = openHouse()
+  file = join(house.folder, 'auditferry.yaml')
+  writeFileSync(file, text('one'))
+  start()
   await until(() => linesOf('one').length === 20, 'the first delivery')
 })
 
@@ -121,7 +128,42 @@ describe('a valid configuration', () => {
   })
 })
 
+/** A sink refused it for good; the daemon goes on with it. */
+async function parkOne(): Promise<void> {
+  stopping.abort()
+  await daemon
+  const journal = await openJournal({
+    ...{ path: `${house.folder}/a.db`, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+    ...{ sinks: ['one'], clock: systemClock, log: logOf(), ballastBytes: 0 },
+  })
+  const { last = 0 } = await journal.append(part([spec(1)]))
+  await journal.settle('one', {
+    ...{ first: last, through: last, parked: [{ seq: last, code: 'refused', reason: 'no' }] },
+  })
+  await journal.close()
+  start()
+  await until(() => said('Started').length === 2, 'the second start')
+}
+
 describe('the configuration that runs', () => {
+  test('says which dead letters its sinks still want: only those are put back', async () => {
+    await parkOne()
+    const changeTo = async (content: string) => {
+      const before = said('takes over now').length
+      writeFileSync(file, content)
+      hangUp()
+      await until(() => said('takes over now').length > before, 'the change')
+      await until(() => said('Started').length === before + 3, 'the start under it')
+    }
+    await changeTo(text('one').replace('type: file', "type: file, types: ['!user:create_query']"))
+    const client = (await connectControl(`${house.folder}/a.db`)) ?? expect.fail('no daemon')
+    expect(await client.retry({})).toEqual({ count: 0, left: [{ sink: 'one', why: 'types', count: 1 }] })
+    expect(await client.deadLetters({})).toHaveLength(1)
+    await changeTo(text('one'))
+    expect(await client.retry({})).toEqual({ count: 1, left: [] })
+    await until(() => linesOf('one').length === 21, 'the letter')
+  })
+
   test('asked for again by a signal, or written in other words, changes nothing, and that is said', async () => {
     hangUp()
     await until(() => said('nothing changes').length === 1, 'the word')

@@ -41,7 +41,6 @@ const journal: ControlOptions['journal'] = {
   note: async () => 'abc123',
   deadLetters: async (query) => (asked.push(query), []),
   deadLetterRaw: async (id) => (id === 7 ? Buffer.from([123, 0, 255, 125]) : undefined),
-  retryDeadLetters: async () => 3,
   dropDeadLetters: async () => {
     throw new ConnectorError('disk_full', 'the disk is full')
   },
@@ -58,10 +57,12 @@ const journal: ControlOptions['journal'] = {
   },
 }
 
+const retry = async () => ({ count: 3, left: [{ sink: 'siem', why: 'types' as const, count: 1 }] })
+
 async function open(journalPath = join(folder, 'a.db')) {
   const house = openHouse()
   settle(house)
-  opened.push(await openControl({ ...house, journalPath, journal, log }))
+  opened.push(await openControl({ ...house, journalPath, journal, retry, log }))
   return journalPath
 }
 
@@ -82,7 +83,7 @@ test('a command asks through it as if the journal were open here', async () => {
   expect(asked.at(-1)).toEqual({ sink: 'siem', ids: [1, 2], limit: 5, after: 4 })
   expect([...((await client.deadLetterRaw(7)) ?? [])]).toEqual([123, 0, 255, 125])
   expect(await client.deadLetterRaw(8)).toBeUndefined()
-  expect(await client.retryDeadLetters({})).toBe(3)
+  expect(await client.retry({})).toEqual(await retry())
   await expect(client.dropDeadLetters({})).rejects.toMatchObject({ code: 'disk_full' })
 })
 

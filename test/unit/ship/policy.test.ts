@@ -1,6 +1,7 @@
 // A sink's content policy on its way through formats and frames: what is denied, what is changed, what stays right beside the changed bytes.
 import { describe, expect, test } from 'vitest'
 import { formatNamed, formatNames } from '../../../src/formats/named.ts'
+import { balanceOf } from '../../../src/model/balance.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Run } from '../../../src/model/journal.ts'
 import type { Format, Outcome } from '../../../src/model/sink.ts'
@@ -173,7 +174,7 @@ describe('delivery', () => {
 describe('a dead letter that is sent again', () => {
   const refuseAll = (): Outcome => ({ settled: 1, refused: [{ index: 0, code: 'refused', reason: 'no' }] })
 
-  test('comes under the policy of now, and one that is denied by now does not come at all', async () => {
+  test('comes under the policy of now, and one that is denied by now does not come at all: the books have it as filtered', async () => {
     const quay = await openQuay()
     await quay.append(1, { body: 'privileged' })
     const { redact } = policyOf({ redact: [{ fields: ['body'], with: 'truncate', bytes: 3 }] })
@@ -189,6 +190,8 @@ describe('a dead letter that is sent again', () => {
     berth.restart({ wanted: policyOf({ deny: { body: ['privileged'] } }).allowed(berth.options.wanted) })
     await berth.empty()
     expect([berth.sink.deliveries.length, berth.watch.filtered]).toEqual([2, 1])
+    const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+    expect(rows).toMatchObject([{ kept: 1, accepted: 0, filtered: 1, parked: 0, owed: 0, missing: 0 }])
   })
 })
 
