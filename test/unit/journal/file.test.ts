@@ -18,7 +18,7 @@ import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
-import { freeBytesOf } from '../../../src/journal/ballast.ts'
+import { Ballast, freeBytesOf } from '../../../src/journal/ballast.ts'
 import { translate } from '../../../src/journal/faults.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
@@ -358,6 +358,14 @@ describe('no room', () => {
     free = 1e6
     expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
     expect(statSync(`${path}.ballast`).size).toBe(10_000)
+  })
+
+  it('what a failed write left of the ballast is taken away again', (context) => {
+    // A device that is always full, in the place of the file.
+    if (!existsSync('/dev/full')) context.skip('no /dev/full')
+    symlinkSync('/dev/full', join(folder, 'j.ballast'))
+    expect(new Ballast(join(folder, 'j'), 10_000, () => Infinity).ensure()).toBe(false)
+    expect(readdirSync(folder)).toEqual([])
   })
 
   const asRoot = (command: string, words: readonly string[]) => spawnSync(command, words)

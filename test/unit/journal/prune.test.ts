@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Core } from '../../../src/journal/core.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { Origins } from '../../../src/journal/origins.ts'
@@ -11,6 +11,7 @@ import { Ledger } from '../../../src/journal/ledger.ts'
 import { preparePrune, prune } from '../../../src/journal/prune.ts'
 import { Deliveries } from '../../../src/journal/deliveries.ts'
 import { migrate } from '../../../src/journal/schema.ts'
+import { balanceOf } from '../../../src/model/balance.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
   DAY_MS,
@@ -120,4 +121,54 @@ it('books that counted more than there was come out even when a sink is met anew
     [7, 2, 1],
   ])
   db.close()
+})
+
+it('the books of a sink that lost entries while it was away come out even', async () => {
+  for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
+  await reopen(['a'])
+  await journal.settle('a', settlement(1, 2))
+  await pruneAll()
+  await reopen(['a', 'b'])
+  const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e6 }, ['b'])
+  expect(rows).toMatchObject([{ kept: 3, before: 2, owed: 1, missing: 0 }])
+})
+
+describe('letters', () => {
+  const parked = (...seqs: number[]) => seqs.map((seq) => ({ seq, code: 'refused', reason: 'no' }))
+
+  it('of several sinks are put back in one go, each for its own', async () => {
+    await journal.append(part([spec(1), spec(2)]))
+    for (const sink of ['a', 'b']) await journal.settle(sink, { first: 1, through: 2, parked: parked(1, 2) })
+    expect(await journal.retryDeadLetters({})).toBe(4)
+    await reopen(['a', 'b'])
+    const batch = await journal.take('a', { maxEntries: 10, maxBytes: 1e6 })
+    expect(batch?.runs.map(({ onlySink, firstSeq, entries }) => [onlySink, firstSeq, entries.count])).toEqual(
+      [
+        ['a', 3, 2],
+        ['b', 5, 2],
+      ],
+    )
+  })
+
+  it('of a sink that left the configuration stay, and are put back once it is there again', async () => {
+    await journal.append(part([spec(1)]))
+    await journal.settle('b', { first: 1, through: 1, parked: parked(1) })
+    await reopen(['a'])
+    expect(await journal.retryDeadLetters({})).toBe(0)
+    expect(await journal.deadLetters({})).toHaveLength(1)
+    expect(await journal.take('a', { maxEntries: 10, maxBytes: 1e6 }, 1)).toBeUndefined()
+    await reopen(['a', 'b'])
+    expect(await journal.retryDeadLetters({})).toBe(1)
+  })
+
+  it.each([
+    ['before', 1, 2],
+    ['behind', 3, 2],
+  ])('%s what is settled cannot be parked, and then nothing of it lands', async (_, seq, settled) => {
+    await journal.append(part([spec(1), spec(2), spec(3)]))
+    const settling = journal.settle('a', { first: settled, through: settled, parked: parked(seq) })
+    await expect(settling).rejects.toThrow('outside of what it settled')
+    expect(await journal.deadLetters({})).toEqual([])
+    expect(journal.stats().sinks[0]).toMatchObject({ position: 0, owedEntries: 3 })
+  })
 })
