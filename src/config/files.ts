@@ -90,12 +90,20 @@ export const realFiles: Files = {
   },
 }
 
-/** Why a file could not be created or opened for writing at `path`; undefined when it could. Creates nothing. */
-export function writeFault(path: string, files: Files): string | undefined {
+/** What stands at `path` and can never be a file to write to; undefined where a file is, or nothing. */
+export function kindFault(path: string, files: Files): string | undefined {
   const there = files.look(path)
   if (there?.kind === 'folder') return 'is a folder: want a file name'
   if (there?.kind === 'other')
     return 'is a device, pipe or socket: want a regular file (for standard output there is the sink stdout)'
+  return undefined
+}
+
+/** Why a file could not be created or opened for writing at `path`; undefined when it could. Creates nothing. */
+export function writeFault(path: string, files: Files): string | undefined {
+  const wrongKind = kindFault(path, files)
+  if (wrongKind !== undefined) return wrongKind
+  const there = files.look(path)
   if (there?.kind === 'nowhere') return throughLink(path, files)
   if (there) return files.writable(path) ? undefined : 'may not be written: give this user the permission'
   let folder = dirname(path)

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import { Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { writeFault, type Files } from './files.ts'
+import { kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
 import { type Config, sinkFiles, sinkPlace, sourcesOf } from './schema.ts'
@@ -86,9 +86,10 @@ function lookAtSharedPlaces({ loaded, fault }: Look): void {
   }
 }
 
-function lookAtWrittenFiles({ loaded, files, fault }: Look): void {
+/** `faultOf`: what is wrong with a file that is to be written. */
+function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writeFault): void {
   for (const { path, name } of writtenFiles(loaded)) {
-    const message = writeFault(resolve(name), files)
+    const message = faultOf(resolve(name), files)
     if (message !== undefined) fault(path, message)
   }
 }
@@ -147,20 +148,24 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtReadFiles(look)
   lookAtSharedFiles(look)
   lookAtSharedPlaces(look)
-  lookAtWrittenFiles(look)
+  lookAtWrittenFiles(look, writeFault)
   lookAtSecretFiles(look)
   lookAtSources(look)
   lookAtVaults(look)
   return { faults, warnings }
 }
 
-/** A configuration to run with: what would destroy data is refused here too, whoever forgot to validate. Throws ConfigFaults. */
+/**
+ * A configuration to run with: what would destroy data, or can never be a file to write to, is refused here too, whoever
+ * forgot to validate. What may come by itself, such as a folder or a right, holds its sink alone. Throws ConfigFaults.
+ */
 export function loadToRun(file: string, world: References, files: Files): Config {
   const { faults, loaded } = examineConfig(file, world)
   const shared = loaded && looking(loaded, files)
   if (shared) {
     lookAtSharedFiles(shared.look)
     lookAtSharedPlaces(shared.look)
+    lookAtWrittenFiles(shared.look, kindFault)
   }
   const all = [...faults, ...(shared?.faults ?? [])]
   if (!loaded || all.length > 0) throw new ConfigFaults(all)

@@ -78,14 +78,20 @@ async function makeFolder(folder: string): Promise<void> {
   for (const path of made.toReversed()) await syncFolder(dirname(path))
 }
 
-/** For its owner alone. */
-const openOrMake = (path: string) => open(path, constants.O_RDWR | constants.O_CREAT, 0o600)
+/** For its owner alone. In a device or a pipe no place could be found again. */
+async function openOrMake(path: string): Promise<FileHandle> {
+  const handle = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600)
+  if ((await handle.stat()).isFile()) return handle
+  await handle.close()
+  throw new ConnectorError('misconfigured', `${path} is no regular file: want one, or a name where none is`)
+}
 
 export const disk: Disk = {
   async open(path) {
     try {
       return openedFile(await openOrMake(path), path)
     } catch (cause) {
+      if (cause instanceof ConnectorError) throw cause
       if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
     }
     await makeFolder(dirname(resolve(path)))

@@ -208,6 +208,11 @@ describe('a faulty configuration', () => {
   test.each([
     ['with a fault in it', () => text('one').replace('max_bytes: 1MiB', 'max_byte: 1MiB'), 'max_byte'],
     ['with another journal', () => text('one').replace('a.db', 'b.db'), 'journal.path'],
+    [
+      'with a sink that writes to a device',
+      () => text('one').replace(/path: \S*one\.out/, 'path: /dev/null'),
+      'device',
+    ],
     ['with a listener that is taken', () => text('one').replace(':0"', `:${taken.port}"`), 'in use'],
   ])('%s is refused and told, and the old one goes on', async (_, faulty, word) => {
     writeFileSync(file, faulty())

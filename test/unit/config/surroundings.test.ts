@@ -1,4 +1,5 @@
 // What a configuration refers to on this machine, looked at in real folders.
+import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import {
   chmodSync,
@@ -108,6 +109,35 @@ test('two sinks into one file, or one into the journal, are faults', () => {
     '6 sinks.1.path: is the file of sinks[0] already: want one of its own',
     '7 sinks.2.path: is the file of the journal already: want one of its own',
   ])
+})
+
+test('what can never be a file is a fault, and no daemon starts with it: a device, a pipe, a folder', () => {
+  const pipe = join(folder, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const device =
+    'is a device, pipe or socket: want a regular file (for standard output there is the sink stdout)'
+  const sink = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
+  const load = () => loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, realFiles)
+  for (const [path, message] of [
+    ['/dev/null', device],
+    [pipe, device],
+    [folder, 'is a folder: want a file name'],
+  ] as const) {
+    const fault = `sinks.0.path: ${message}`
+    expect(around(sink(path)).faults).toEqual([`5 ${fault}`])
+    expect(load).toThrow(`a.yaml:5:34: ${fault.replace('.0', '[0]')}`)
+  }
+})
+
+test('a folder that cannot be made yet is a fault of validate, and a daemon starts with it: that sink alone is held', () => {
+  for (const path of ['key/a.ndjson', 'dangling/a.ndjson']) {
+    if (path.startsWith('dangling')) symlinkSync(join(folder, 'absent'), join(folder, 'dangling'))
+    expect(around(`  - { name: a, type: file, path: ${folder}/${path} }\n`).faults).toEqual([
+      expect.stringContaining('sinks.0.path: cannot be created: '),
+    ])
+    const config = loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, realFiles)
+    expect(config.sinks).toHaveLength(1)
+  }
 })
 
 const bucket = (name: string, more: string) => `  - { name: ${name}, type: s3, bucket: logs${more} }\n`
