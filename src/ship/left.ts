@@ -2,12 +2,13 @@
 import type { Intent, Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Sink } from '../model/sink.ts'
-import type { Loader } from './loader.ts'
+import type { BatchLimits, Loader } from './loader.ts'
 import type { Unconfirmed } from './unconfirmed.ts'
 
 export interface LeftOptions {
   readonly sink: Pick<Sink, 'name' | 'resume'>
-  readonly journal: Pick<Journal, 'intents'>
+  readonly journal: Pick<Journal, 'intents' | 'take'>
+  readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>
   readonly shape: string
   readonly log: Log
 }
@@ -47,10 +48,19 @@ export class Left {
       this.#loader.free(loaded)
       return
     }
-    if (intent.shape !== shape)
+    if (intent.shape !== shape) {
       log.warn(
         'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
       )
+      // Such as a stretch of objects, of whatever size, from when this sink was of another type: it is taken anew, in batches.
+      if (!(await this.#fits(intent))) return
+    }
     this.#again.push({ ...intent, shape })
+  }
+
+  async #fits({ first, last }: Intent): Promise<boolean> {
+    const { journal, sink, limits } = this.#options
+    const batch = await journal.take(sink.name, limits, first - 1)
+    return batch !== undefined && batch.last >= last
   }
 }

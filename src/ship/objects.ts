@@ -74,6 +74,8 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, room, clock, over, lookAgainMs } = this.#options
     const plan = this.#plan
     const piece = await journal.take(sink.name, PIECE, plan.last)
+    // What stands between was settled ahead of its turn, by a former sink of this name.
+    if (piece && plan.last !== undefined && piece.first !== plan.last + 1) return this.#close()
     if (piece) {
       const leave = await room.enter(roomBytes(piece), signal)
       const full = this.#count(piece, leave)

@@ -22,7 +22,7 @@ import {
 } from '../../fakes/s3.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
-import { never, openQuay, type Quay, START } from './quay.ts'
+import { never, openQuay, type Quay, range, START } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
 const DAY_US = 86_400_000_000
@@ -424,6 +424,48 @@ describe('crashes', () => {
     await pier.settle()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
     expectEachOnce(pier.fake, someIds(1, 2))
+  })
+
+  it.each([
+    ['before the first', [1]],
+    ['in the middle', [7]],
+    ['twice', [4, 10]],
+    ['at the end', [13]],
+  ] as const)(
+    'what a former sink of the same name settled ahead of its turn ends a stretch: %s',
+    async (_, ahead) => {
+      const quay = await openQuay()
+      const pier = openPier(quay)
+      await quay.append(15)
+      // Each a batch that was taken and not confirmed yet, some of them out of turn.
+      for (const first of range(0, 4).map((batch) => 3 * batch + 1))
+        await quay.journal.intend('archive', { first, last: first + 2, shape: 'one', detail: 'a ticket' })
+      for (const first of ahead)
+        await quay.journal.settle('archive', { first, through: first + 2, parked: [] })
+      pass(quay, HOUR_MS)
+      await pier.settle()
+      const settledBefore = ahead.flatMap((first) => range(first, first + 2))
+      expectEachOnce(
+        pier.fake,
+        range(1, 15)
+          .filter((seq) => !settledBefore.includes(seq))
+          .flatMap((seq) => someIds(seq, seq)),
+      )
+      expect(quay.journal.stats().entries).toBe(0)
+      expect(await quay.journal.intents('archive')).toEqual([])
+    },
+  )
+
+  it('nothing wanted before what was settled ahead: it is settled by itself, and what stands behind is sent', async () => {
+    const quay = await openQuay()
+    const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index > 3
+    const pier = openPier(quay, { options: { wanted } })
+    await quay.append(9)
+    await quay.journal.settle('archive', { first: 4, through: 6, parked: [] })
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(7, 9))
+    expect(quay.journal.stats().entries).toBe(0)
   })
 
   it('what is stored is not put again because the journal could not note it at once', async () => {

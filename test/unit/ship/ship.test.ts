@@ -188,9 +188,37 @@ describe('intents', () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: 'an offset' })
     await berth.empty()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
+    expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], detail: 'an offset', doubtful: true }])
+  })
+
+  it('a stretch of objects that a former sink of the same name left goes out in batches, and that is told', async () => {
+    for (const [count, body] of [
+      [12_000, 'x'.repeat(10)],
+      [600, 'x'.repeat(20_000)],
+    ] as const) {
+      const quay = await openQuay()
+      for (let made = 0; made < count; made += 100) await quay.append(100, { body })
+      await quay.journal.intend('archive', { first: 1, last: count, shape: 'of objects', detail: '' })
+      const berth = quay.berth()
+      const asked: number[] = []
+      berth.restart({
+        journal: withMethods(quay.journal, {
+          range: (first, last) => {
+            asked.push(last - first + 1)
+            return quay.journal.range(first, last)
+          },
+        }),
+      })
+      await berth.empty()
+      expect(berth.sink.seqs.flat()).toEqual(range(1, count))
+      expect(Math.max(...berth.sink.seqs.map(({ length }) => length))).toBeLessThanOrEqual(1000)
+      expect(asked).toEqual([])
+      expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
+      expect(await quay.journal.intents('archive')).toEqual([])
+    }
   })
 
   it('an intent whose entries this sink no longer wants is settled without being sent', async () => {
