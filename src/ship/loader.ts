@@ -84,7 +84,9 @@ export class Loader {
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
     // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
-    return waitMs > 0 && !full && !over() ? waitMs : batch
+    if (waitMs <= 0 || full || over()) return batch
+    // A journal that is full takes nothing in until something is settled.
+    return journal.stats().full ? batch : waitMs
   }
 
   /** All of a stretch, whatever the limits are now: the batch of an intent. */

@@ -89,6 +89,17 @@ describe('batches', () => {
     expect(await berth.step()).toBe('sent')
   })
 
+  it('a journal that is full takes nothing more in: a batch waits for nothing', async () => {
+    const quay = await openQuay(['archive'], 2_000)
+    const berth = quay.berth('archive', { batch: { lingerMs: 60_000 } })
+    await quay.append(1)
+    expect(await berth.step()).toBe(60_000)
+    await quay.append(3, { body: 'x'.repeat(600) })
+    expect(quay.journal.stats().full).toBe(true)
+    expect(await berth.step()).toBe('sent')
+    expect(berth.sink.seqs).toEqual([[1, 2, 3, 4]])
+  })
+
   it('with nothing owed there is nothing to do until something comes', async () => {
     const quay = await openQuay()
     expect(await quay.berth().step()).toBe(Infinity)
