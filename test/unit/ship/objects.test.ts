@@ -1,6 +1,7 @@
 // Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (laws 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { balanceOf } from '../../../src/model/balance.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Note, Run } from '../../../src/model/journal.ts'
 import type { Evidence, StoredStretch } from '../../../src/model/evidence.ts'
@@ -721,3 +722,15 @@ class FakeOf {
     this.lines = alone.lines
   }
 }
+
+it('the books come out even where a stretch has more objects than one walk writes', async () => {
+  const quay = await openQuay()
+  const pier = openPier(quay)
+  await appendMixed(quay, 40)
+  pass(quay, HOUR_MS)
+  await pier.settle()
+  expect(pier.fake.entries.length).toBeGreaterThan(8)
+  const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+  expect(rows.length).toBeGreaterThan(0)
+  expect(rows.map(({ missing }) => missing)).toEqual(rows.map(() => 0))
+})

@@ -232,6 +232,42 @@ describe('intents', () => {
     }
   })
 
+  it('what could not be read of several intents is read at the next step, and none of them goes out twice', async () => {
+    const quay = await openQuay()
+    await quay.append(8)
+    for (const first of [1, 3, 5])
+      await quay.journal.intend('archive', {
+        first,
+        last: first + 1,
+        shape: 'one',
+        detail: `ticket ${first}`,
+      })
+    const asked: string[] = []
+    let failures = 0
+    const journal = withMethods(quay.journal, {
+      range: (first, last) =>
+        first === 3 && failures++ === 0
+          ? Promise.reject(new ConnectorError('disk_full', 'no room'))
+          : quay.journal.range(first, last),
+    })
+    const berth = quay.berth('archive', { journal, batch: { maxEntries: 2 } })
+    berth.sink.maxUnconfirmed = 3
+    berth.sink.resume = (detail) => {
+      asked.push(detail)
+      return detail === 'ticket 5' ? undefined : { detail, confirmed: () => Promise.resolve() }
+    }
+    await expect(berth.step()).rejects.toMatchObject({ code: 'disk_full' })
+    await berth.empty()
+    expect(asked.filter((detail) => detail === 'ticket 1')).toHaveLength(1)
+    expect(berth.sink.seqs).toEqual([
+      [5, 6],
+      [7, 8],
+    ])
+    expect(berth.watch.accepted).toBe(8)
+    expect(quay.journal.stats().entries).toBe(0)
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
   it('an intent whose entries this sink no longer wants is settled without being sent', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: () => false })

@@ -144,6 +144,24 @@ it('what is never confirmed goes out again, with doubt, before anything new', as
   await stop()
 })
 
+it('what lapsed and waits to go out again is not taken as new meanwhile', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(4)
+  const berth = slow(quay, receiver, 4)
+  const stop = sail(berth)
+  await settled()
+  receiver.deny('1-2#1')
+  receiver.deny('3-4#2')
+  await settled()
+  while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+  expect(receiver.took.slice(2)).toEqual([
+    [1, 2],
+    [3, 4],
+  ])
+  await stop()
+})
+
 it('of a batch that is refused in its middle the prefix is asked for, the bad one parked, the rest sent', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
