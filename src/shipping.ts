@@ -12,6 +12,7 @@ import type { Log } from './model/log.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
 import type { SinkDeps } from './model/sink-kind.ts'
 import type { Connection } from './model/socket.ts'
+import { type Ear, heardConnect, heardTransport } from './ops/heard.ts'
 import type { Network, Outside, Shared } from './outside.ts'
 import type { LoopOptions, Stepper } from './ship/loop.ts'
 import { ObjectShipper } from './ship/objects.ts'
@@ -38,7 +39,8 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const log = outside.log.with({ sink: config.name })
   // Nothing is connected to, and so no certificate seen, before somebody watches.
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
-  const opened = openSink(shared.config, config, outside, log, seen)
+  const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
+  const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, ear })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
   const watch = board.sink(config.name, config.type, sink.assurance, sinkLingerMs(config))
@@ -86,13 +88,23 @@ const objectShape = (
   { shapes }: Policy,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
+interface Watched {
+  readonly certificateEnds?: SinkDeps['certificateEnds']
+  readonly ear?: Ear
+}
+
+const deaf: Ear = {
+  asked: () => ({ moved: () => undefined, over: () => undefined }),
+  heard: () => undefined,
+}
+
 /** A sink with networks of its own; connects to nothing yet. */
 export function openSink(
   whole: Config,
   config: SinkConfig,
   outside: Outside,
   log: Log,
-  certificateEnds: SinkDeps['certificateEnds'] = () => undefined,
+  { certificateEnds, ear = deaf }: Watched = {},
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: Network[] = []
@@ -105,15 +117,15 @@ export function openSink(
     transport: (tls) => {
       const network = outside.network(tls)
       networks.push(network)
-      return network.send
+      return heardTransport(network.send, ear)
     },
-    connect: async (...to) => {
+    connect: heardConnect(async (...to) => {
       const connection = await outside.connect(...to)
       connections = [...connections.filter(({ gone }) => !gone), connection]
       return connection
-    },
+    }, ear),
     datagrams: (to) => outside.datagrams(to),
-    certificateEnds,
+    certificateEnds: certificateEnds ?? (() => undefined),
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),

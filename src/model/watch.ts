@@ -65,8 +65,21 @@ export interface CanaryWatch {
   whole(at: number): void
 }
 
+/** One request that a receiver is to answer. */
+export interface Asked {
+  /** It took some more of it. */
+  moved(): void
+  /** `answered`: whatever it said; else it is waited for no more. */
+  over(answered: boolean): void
+}
+
 export interface SinkWatch {
   state(state: SinkState, error?: ConnectorError): void
+  /** A delivery is with the sink from now on; to be called when it is over, whatever became of it. */
+  delivering(): () => void
+  asked(): Asked
+  /** The receiver took or said something outside of a request. */
+  heard(): void
   request(durationMs: number): void
   retry(reason: string): void
   settled(counts: { accepted: number; deadLettered: number; filtered: number }): void

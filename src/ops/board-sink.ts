@@ -10,10 +10,13 @@ import { isoOrNull } from './board-source.ts'
 import { Condition } from './condition.ts'
 import { reasonLabel, sinkOutcomes } from './metric-labels.ts'
 import type { SinkMetrics } from './metrics.ts'
+import { Silence } from './silence.ts'
 import type { SinkStatus } from './status.ts'
+import { spanText } from './words.ts'
 
 export interface BoardSink {
   readonly name: string
+  readonly lingerMs: number
   readonly watch: SinkWatch
   status(stats: JournalStats): SinkStatus
   /** Brings the gauges that follow from the journal up to date. */
@@ -45,6 +48,16 @@ interface Owed {
   readonly deadLetters: number
 }
 
+function owedBy(sink: string, stats: JournalStats, now: number): Owed {
+  const position = stats.sinks.find((candidate) => candidate.sink === sink)
+  const oldestAt = position?.oldestOwedAt
+  return {
+    entries: position?.owedEntries ?? 0,
+    lagSeconds: oldestAt === undefined ? 0 : Math.max(0, (now - oldestAt) / 1000),
+    deadLetters: position?.deadLetters ?? 0,
+  }
+}
+
 function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Owed): void {
   metrics.owed.set({ sink }, entries)
   metrics.lag.set({ sink }, lagSeconds)
@@ -59,27 +72,48 @@ function count(
   for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
 }
 
+/** Nothing is given up for it yet: whoever waits has a longer patience than whoever looks at the status. */
+function unanswered(silentMs: number, now: number): SinkStatus['error'] {
+  return {
+    code: 'timeout',
+    message: `no answer for ${spanText(silentMs / 1000)}, and it is still waited for: is the receiver stuck, or something between?`,
+    since: new Date(now - silentMs).toISOString(),
+  }
+}
+
+/** What is told, and beside it what nobody tells: that the receiver owes an answer. */
+function shownOf(
+  { state, error }: Condition<SinkStatus['state']>,
+  silence: Silence,
+  now: number,
+): Pick<SinkStatus, 'state' | 'error'> {
+  if (state === 'failing' || state === 'held') return { state, error }
+  const silentMs = silence.ms
+  if (silentMs !== undefined) return { state: 'failing', error: unanswered(silentMs, now) }
+  return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
+}
+
+const listening = (silence: Silence): Pick<SinkWatch, 'delivering' | 'asked' | 'heard'> => ({
+  delivering: () => silence.delivering(),
+  asked: () => silence.asked(),
+  heard: () => silence.heard(),
+})
+
 export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
   const { name, type, assurance, lingerMs } = facts
   const sink = name
   const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
+  const silence = new Silence(clock)
   const delivery = metrics.delivery.labels({ sink })
   let lastSuccessAt = 0
   let acceptedEntries = 0
   prepareSeries(metrics, sink)
   metrics.linger.set({ sink }, lingerMs / 1000)
 
-  const owed = (stats: JournalStats): Owed => {
-    const position = stats.sinks.find((candidate) => candidate.sink === name)
-    const oldestAt = position?.oldestOwedAt
-    return {
-      entries: position?.owedEntries ?? 0,
-      lagSeconds: oldestAt === undefined ? 0 : Math.max(0, (clock.now() - oldestAt) / 1000),
-      deadLetters: position?.deadLetters ?? 0,
-    }
-  }
+  const look = () => shownOf(condition, silence, clock.now())
 
   const watch: SinkWatch = {
+    ...listening(silence),
     state: (state, error) => condition.become(state, error, clock.now()),
     request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
@@ -94,31 +128,33 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
       lastSuccessAt = clock.now()
       metrics.lastSuccess.set({ sink }, lastSuccessAt / 1000)
       condition.succeed()
+      silence.answered()
     },
     certificateEnds: (endsAt) => metrics.certificateExpiry.set({ sink }, endsAt / 1000),
   }
 
   return {
     name,
+    lingerMs,
     watch,
     status(stats) {
-      const { entries, lagSeconds, deadLetters } = owed(stats)
+      const { entries, lagSeconds, deadLetters } = owedBy(name, stats, clock.now())
       return {
         name,
         type,
         assurance,
-        state: condition.state,
+        ...look(),
         owed_entries: entries,
         lag_seconds: lagSeconds,
         last_success_at: isoOrNull(lastSuccessAt),
         accepted_entries: acceptedEntries,
         dead_letters: deadLetters,
-        error: condition.error,
       }
     },
     refresh(stats) {
-      setGauges(metrics, sink, owed(stats))
-      for (const state of sinkStates) metrics.state.set({ sink, state }, state === condition.state ? 1 : 0)
+      setGauges(metrics, sink, owedBy(name, stats, clock.now()))
+      const { state: now } = look()
+      for (const state of sinkStates) metrics.state.set({ sink, state }, state === now ? 1 : 0)
     },
   }
 }

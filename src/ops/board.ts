@@ -21,7 +21,7 @@ import { openHistory } from './history.ts'
 import { masker } from './mask.ts'
 import type { Metrics } from './metrics.ts'
 import { openRecentErrors } from './recent-errors.ts'
-import { sentenceOf } from './sentence.ts'
+import { type Lingers, sentenceOf } from './sentence.ts'
 import type {
   BudgetStatus,
   FindingStatus,
@@ -120,6 +120,11 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
+function lingersOf(sinks: readonly BoardSink[]): Lingers {
+  const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
+  return (name) => seconds.get(name) ?? 0
+}
+
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget } = options
   const startedAt = clock.now()
@@ -174,7 +179,7 @@ export function openBoard(options: BoardOptions): Board {
         ok: !journal.paused && isWell(workspaces, sinkStatuses),
       }
       const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
-      const sentence = sentenceOf({ ...head, ...parts })
+      const sentence = sentenceOf({ ...head, ...parts }, lingersOf(sinks))
       const kept = {
         findings: stats.lastFindings.map(findingStatus),
         ...{ errors: memory.errors.status(), history: history.status() },

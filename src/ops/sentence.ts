@@ -5,6 +5,11 @@ import { countText, spanText } from './words.ts'
 /** From here on a part that lags is worth a word. */
 const NOTABLE_LAG_SECONDS = 60
 const MAX_CLAUSES = 3
+/** Of a batch whose time to wait is over: to be loaded and sent. */
+const BRIEF_SECONDS = 1
+
+/** How long an entry may wait at a sink on purpose, seconds. */
+export type Lingers = (sink: string) => number
 
 function secondsSince(instant: string, report: Told): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
@@ -57,10 +62,10 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
 const isCaughtUp = ({ caught_up_at: at }: SourceStatus, { started_at: startedAt }: Told): boolean =>
   at !== null && Date.parse(at) >= Date.parse(startedAt)
 
-function behindClauses(report: Told): string[] {
+function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
-    .filter(({ lag_seconds }) => lag_seconds >= NOTABLE_LAG_SECONDS)
+    .filter(({ name, lag_seconds }) => lag_seconds - lingers(name) >= NOTABLE_LAG_SECONDS)
     .map(({ name, lag_seconds, owed_entries }) => {
       return `${name} is ${spanText(lag_seconds)} behind and catching up, ${countText(owed_entries, 'entries')} owed`
     })
@@ -80,12 +85,28 @@ function behindClauses(report: Told): string[] {
   return [...slow, ...reading]
 }
 
+/** Too short a time for a word of alarm, and too long for one of peace. */
+function sendingClauses({ sinks }: Told, lingers: Lingers): string[] {
+  return sinks
+    .filter(
+      ({ name, owed_entries, lag_seconds }) =>
+        owed_entries > 0 && lag_seconds > lingers(name) + BRIEF_SECONDS,
+    )
+    .map(
+      ({ name, owed_entries, lag_seconds }) =>
+        `${countText(owed_entries, 'entries')} on the way to ${name}, the oldest for ${spanText(lag_seconds)}`,
+    )
+}
+
 function calmClause(report: Told): string {
   const last =
     report.sinks
       .map(({ last_success_at }) => last_success_at ?? '')
       .toSorted()
       .at(-1) ?? ''
+  const waiting = Math.max(0, ...report.sinks.map(({ owed_entries }) => owed_entries))
+  if (last === '' && waiting > 0)
+    return `All caught up, not due for delivery yet: ${countText(waiting, 'entries')}`
   if (last === '') return 'All caught up, nothing to deliver since the start'
   return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
 }
@@ -96,14 +117,15 @@ function join(clauses: readonly string[]): string {
 }
 
 /** What is wrong comes first, then what lags; only a house in order is called caught up. */
-export function sentenceOf(report: Told): string {
+export function sentenceOf(report: Told, lingers: Lingers): string {
   const paused = report.journal.paused ? [pausedClause(report)] : []
   const wrong = [...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
   if (wrong.length === 1) return join(wrong)
   // With several at fault the sentence says which; what each of them says stands in its row.
   if (wrong.length > 1)
     return join([...paused, ...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)])
-  const behind = behindClauses(report)
+  const late = behindClauses(report, lingers)
+  const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
   const letters = parked.map(
     ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,

@@ -123,6 +123,7 @@ export class ObjectShipper implements Stepper {
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
+    this.#options.watch.state('sending')
     const [next] = sending.waiting
     if (next) await this.#put(sending, next, signal)
     else if (!sending.complete) await writeLot(this.#options, this.#framing, sending, signal)
@@ -132,8 +133,8 @@ export class ObjectShipper implements Stepper {
 
   async #put(sending: Sending, { group, ready, contents }: Waiting, signal: AbortSignal): Promise<void> {
     const { watch, clock } = this.#options
-    watch.state('sending')
     const startedAt = clock.elapsed()
+    const delivered = watch.delivering()
     try {
       const stored = await ready.put(signal)
       sending.waiting.shift()
@@ -144,6 +145,7 @@ export class ObjectShipper implements Stepper {
       if (ready.spoiled?.()) await writeAnew(sending)
       throw error
     } finally {
+      delivered()
       watch.request(clock.elapsed() - startedAt)
     }
     await ready.discard()

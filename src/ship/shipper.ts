@@ -138,6 +138,7 @@ export class Shipper implements Stepper {
     sending.doubtful = true
     watch.state('sending')
     const startedAt = clock.elapsed()
+    const delivered = watch.delivering()
     // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
     const looking = this.#corner.open ? Promise.resolve() : this.#ahead.look(this.#wish(intent), signal)
     let outcome: Outcome
@@ -153,6 +154,7 @@ export class Shipper implements Stepper {
       sending.loaded = undefined
       throw error
     } finally {
+      delivered()
       watch.request(clock.elapsed() - startedAt)
     }
     // What kept us from looking ahead comes up again when that batch's own turn comes.

@@ -1,7 +1,14 @@
 // Watches that remember what the conductors told them.
 import type { ConnectorError } from '../../src/model/errors.ts'
 import type { Appended } from '../../src/model/journal.ts'
-import type { Recalled, SinkState, SinkWatch, SourceState, SourceWatch } from '../../src/model/watch.ts'
+import type {
+  Asked,
+  Recalled,
+  SinkState,
+  SinkWatch,
+  SourceState,
+  SourceWatch,
+} from '../../src/model/watch.ts'
 
 export class SourceNotes implements SourceWatch {
   readonly states: SourceState[] = []
@@ -61,6 +68,8 @@ export class SinkNotes implements SinkWatch {
   readonly states: SinkState[] = []
   readonly errors: ConnectorError[] = []
   readonly retries: string[] = []
+  /** deliveries that are with the sink */
+  underWay = 0
   accepted = 0
   deadLettered = 0
   filtered = 0
@@ -72,6 +81,18 @@ export class SinkNotes implements SinkWatch {
   state(state: SinkState, error?: ConnectorError): void {
     this.states.push(state)
     if (error) this.errors.push(error)
+  }
+  delivering(): () => void {
+    this.underWay++
+    return () => {
+      this.underWay--
+    }
+  }
+  asked(): Asked {
+    return { moved: () => undefined, over: () => undefined }
+  }
+  heard(): void {
+    // nobody waits
   }
   request(): void {
     this.requests++

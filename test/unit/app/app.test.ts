@@ -66,6 +66,21 @@ describe('once', () => {
   })
 })
 
+describe('status', () => {
+  test('a receiver that never answers is failing within 30 s, and the other sink is not', async () => {
+    const { app: running, house: place } = await start({ receiver: never })
+    const stateOf = (wanted: string) =>
+      running.board.status().sinks.find(({ name }) => name === wanted)?.state
+    await until(() => stateOf('siem') === 'sending', 'sending')
+    const from = place.clock.elapsed()
+    await until(() => stateOf('siem') === 'failing', 'failing')
+    expect(place.clock.elapsed() - from).toBeLessThan(30_000)
+    const { ok, sentence } = running.board.status()
+    expect([ok, stateOf('archive')]).toEqual([false, 'idle'])
+    expect(sentence).toMatch(/^siem is \d+ s behind: no answer for \d+ s, and it is still waited for/)
+  })
+})
+
 describe('stop', () => {
   test('comes within its bound though a receiver neither answers nor hears', async () => {
     const { app: running, house: place } = await start({ receiver: never })

@@ -278,6 +278,44 @@ describe('/status', () => {
     expect(house.board.status().sentence).toBe('archive is 10 min behind and catching up, 1,000 entries owed')
   })
 
+  it('what is owed beyond its linger is not called caught up, before it is worth an alarm either', () => {
+    const house = openHouse()
+    settle(house)
+    house.board.sink('bucket', 's3', 'stored', 300_000)
+    const owe = (sink: string, seconds: number) =>
+      (house.journal.stats = {
+        ...fakeStats,
+        sinks: [
+          { sink, position: 1, owedEntries: 7, oldestOwedAt: startAt - seconds * 1000, deadLetters: 0 },
+        ],
+      })
+    const sentence = () => house.board.status().sentence
+    owe('archive', 1)
+    expect(sentence()).toBe('All caught up: last delivery 0 s ago')
+    owe('archive', 2)
+    expect(sentence()).toBe('7 entries on the way to archive, the oldest for 2 s')
+    owe('bucket', 299)
+    expect(sentence()).toBe('All caught up: last delivery 0 s ago')
+    owe('bucket', 302)
+    expect(sentence()).toBe('7 entries on the way to bucket, the oldest for 5 min')
+    owe('bucket', 360)
+    expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries owed')
+  })
+
+  it('before the first delivery, what waits for its linger is named', () => {
+    const house = openHouse()
+    settle(house)
+    const { board, journal, metrics, clock } = house
+    const fresh = openBoard({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
+    fresh.sink('bucket', 's3', 'stored', 300_000)
+    journal.stats = {
+      ...fakeStats,
+      sinks: [{ sink: 'bucket', position: 1, owedEntries: 48, oldestOwedAt: startAt, deadLetters: 0 }],
+    }
+    expect(fresh.status().sentence).toBe('All caught up, not due for delivery yet: 48 entries')
+    expect(board.status().sentence).toBe('All caught up: last delivery 0 s ago')
+  })
+
   it('dead letters are told even when all is well', () => {
     const house = openHouse()
     settle(house)

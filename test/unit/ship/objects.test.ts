@@ -492,6 +492,20 @@ describe('crashes', () => {
 })
 
 describe('failures', () => {
+  it('a stretch that is on its way shows as sending from its first question to the bucket on', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(3)
+    pier.restart({ over: () => true })
+    expect(await pier.step()).toBe('sent')
+    expect(await pier.step()).toBe('sent')
+    expect(pier.watch.states).toEqual([])
+    pier.sink.open = () => new Promise(() => undefined)
+    void pier.step()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(pier.watch.states.at(-1)).toBe('sending')
+  })
+
   it('what failed stays on the disk and goes out again without being written anew', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
