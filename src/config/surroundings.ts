@@ -1,5 +1,6 @@
 // The second layer of `validate`: what the configuration refers to on this machine, and what in it cannot be meant so. Reads only.
 import { resolve } from 'node:path'
+import type { NamedFile } from '../model/sink-kind.ts'
 import { Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { kindFault, writeFault, type Files } from './files.ts'
@@ -29,7 +30,7 @@ const nothingWrong = () => undefined
 function namedFiles(
   loaded: LoadedConfig,
   which: 'files' | 'outputs',
-): readonly (Named & { readonly faultOf: (text: string) => string | undefined })[] {
+): readonly (Named & { readonly faultOf: NonNullable<NamedFile['fault']> })[] {
   return loaded.config.sinks.flatMap((sink, index) =>
     sinkFiles(sink, which).map(({ field, path, fault }) => ({
       // `redact.0.key_file` is in the first of a list.
@@ -47,7 +48,7 @@ const HELD =
 function lookAtReadFiles({ loaded, files, fault }: Look): void {
   for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
     try {
-      const wrong = faultOf(files.read(name))
+      const wrong = faultOf(files.read(name), (other) => files.read(other))
       if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${HELD}`)
     } catch (error) {
       fault(path, `the file cannot be used: ${reasonOf(error)}${HELD}`)

@@ -32,8 +32,8 @@ export interface SinkDeps {
 export interface NamedFile {
   readonly field: string
   readonly path: string
-  /** What is wrong with the file's text, without a word of it; undefined: nothing. */
-  readonly fault?: (text: string) => string | undefined
+  /** What is wrong with the file's text, without a word of it; undefined: nothing. `read` gives that of another one, or throws. */
+  readonly fault?: (text: string, read: (path: string) => string) => string | undefined
 }
 
 export interface NamedPlace {

@@ -9,6 +9,7 @@ import {
   type SecureContext,
 } from 'node:tls'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { certificateFault } from '../model/pem.ts'
 import type { TlsOptions } from '../model/socket.ts'
 
 export interface TlsMaterial {
@@ -32,7 +33,8 @@ const alike = (one: Contents, other: Contents): boolean =>
   one.every((bytes, i) => (bytes ? bytes.equals(other[i] ?? Buffer.alloc(0)) : other[i] === undefined))
 
 function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
-  if (ca) mustHoldCertificates(ca, tls.ca_file)
+  const wrong = ca && certificateFault(ca.toString('latin1'))
+  if (wrong !== undefined) throw Object.assign(new Error(wrong), { code: 'no PEM', path: tls.ca_file })
   const secureContext = createSecureContext({
     minVersion: 'TLSv1.2',
     ...(ca && { ca }),
@@ -41,15 +43,6 @@ function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
   })
   const ownEndsAt = cert && new X509Certificate(cert).validToDate.getTime()
   return { secureContext, ownEndsAt }
-}
-
-/** A file cut short would be taken for no authority at all, and every peer for a stranger. */
-function mustHoldCertificates(ca: Buffer, path: string | undefined): void {
-  const text = ca.toString('latin1')
-  const begun = text.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/g)?.length ?? 0
-  const ended = text.match(/-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g)?.length ?? 0
-  if (begun === 0 || begun !== ended)
-    throw Object.assign(new Error('no certificate'), { code: 'no PEM', path })
 }
 
 /**

@@ -1,5 +1,6 @@
 // The `tls` keys that every receiver over the network shares.
 import { z } from 'zod'
+import { certificateFault, privateKeyFault } from '../model/pem.ts'
 import type { NamedFile } from '../model/sink-kind.ts'
 import type { TlsOptions } from '../model/socket.ts'
 
@@ -24,11 +25,28 @@ export const tlsOptions = () =>
     })
     .optional()
 
+type Read = (path: string) => string
+
+/** What keeps a file from being read is told of that file itself. */
+function textOr(path: string, read: Read): string | undefined {
+  try {
+    return read(path)
+  } catch {
+    return undefined
+  }
+}
+
 export function tlsFiles(tls: TlsOptions | undefined): readonly NamedFile[] {
+  const { ca_file: ca, cert_file: cert, key_file: key } = tls ?? {}
   const files = [
-    { field: 'tls.ca_file', path: tls?.ca_file },
-    { field: 'tls.cert_file', path: tls?.cert_file },
-    { field: 'tls.key_file', path: tls?.key_file },
+    { field: 'tls.ca_file', path: ca, fault: certificateFault },
+    { field: 'tls.cert_file', path: cert, fault: certificateFault },
+    {
+      field: 'tls.key_file',
+      path: key,
+      fault: (text: string, read: Read) =>
+        privateKeyFault(text, cert === undefined ? cert : textOr(cert, read)),
+    },
   ]
-  return files.flatMap(({ field, path }) => (path === undefined ? [] : [{ field, path }]))
+  return files.flatMap(({ field, path, fault }) => (path === undefined ? [] : [{ field, path, fault }]))
 }

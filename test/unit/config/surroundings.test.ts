@@ -17,6 +17,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
+import { certificate } from '../../fakes/certificates.ts'
 
 let folder = ''
 beforeEach(() => {
@@ -172,6 +173,57 @@ test('a certificate that is not there is a fault at its key', () => {
     '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, holds what this sink is owed, and looks for the file again by itself)',
   ])
 })
+
+const held =
+  ' (run starts all the same, holds what this sink is owed, and looks for the file again by itself)'
+const tlsSinks = {
+  splunk_hec: 'type: splunk_hec, url: "https://a.example.com:8088", token: t',
+  s3: 'type: s3, bucket: logs',
+  syslog: 'type: syslog, address: "tls://a.example.com:6514"',
+}
+
+/** What is said of TLS files with this content. */
+function tlsFaults(type: keyof typeof tlsSinks, contents: { ca?: string; cert?: string; key?: string }) {
+  const named = Object.entries(contents).map(([name, content]) => {
+    writeFileSync(join(folder, `${name}.pem`), content, { mode: 0o400 })
+    return `${name}_file: ${join(folder, `${name}.pem`)}`
+  })
+  const { faults } = around(`  - { name: a, ${tlsSinks[type]}, tls: { ${named.join(', ')} } }\n`)
+  for (const name of Object.keys(contents)) rmSync(join(folder, `${name}.pem`))
+  return faults.map((fault) => fault.replace(held, ''))
+}
+
+const [one, other] = [certificate('one'), certificate('other')]
+const noCertificate = 'it holds no certificate in PEM (BEGIN CERTIFICATE)'
+const spoiled = 'a certificate in it is cut short or spoiled'
+const faultAt = (name: string, wrong: string) =>
+  `5 sinks.0.tls.${name}_file: the file cannot be used: ${wrong}`
+
+test.each(['splunk_hec', 's3', 'syslog'] as const)(
+  'a TLS file that run could not use is a fault at its key, and not a word of it is told: %s',
+  (type) => {
+    expect(tlsFaults(type, { ca: one.cert + other.cert, cert: one.cert, key: one.key })).toEqual([])
+    expect(tlsFaults(type, { ca: 'planted' })).toEqual([faultAt('ca', noCertificate)])
+    expect(tlsFaults(type, { ca: '' })).toEqual([faultAt('ca', noCertificate)])
+    const garbage = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
+    for (const ca of [
+      garbage,
+      one.cert + garbage,
+      one.cert.slice(0, -40),
+      one.cert + other.cert.slice(0, 90),
+    ])
+      expect(tlsFaults(type, { ca })).toEqual([faultAt('ca', spoiled)])
+    const noKey = 'it holds no private key in PEM without a passphrase'
+    expect(tlsFaults(type, { cert: 'planted', key: 'planted' })).toEqual([
+      faultAt('cert', noCertificate),
+      faultAt('key', noKey),
+    ])
+    expect(tlsFaults(type, { cert: one.cert, key: one.cert })).toEqual([faultAt('key', noKey)])
+    expect(tlsFaults(type, { cert: one.cert, key: other.key })).toEqual([
+      faultAt('key', 'TLS does not take it with cert_file: it must be the key of that certificate'),
+    ])
+  },
+)
 
 test('a source that nobody reads is a warning where somebody named it', () => {
   expect(around(`${console}    \n`).warnings).toEqual([])
