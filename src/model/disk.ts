@@ -21,7 +21,11 @@ export interface FileState {
   readonly size: number
 }
 
-/** Throws ConnectorError `disk_full`, `misconfigured` (no such folder, no permission, read-only) or `disk_failed` (an I/O error). */
+/**
+ * Throws ConnectorError `disk_full`, `misconfigured` (no such folder, no permission, read-only) or `unreachable` (an I/O error, a
+ * mount that is away). After one of these the file is to be closed and opened anew; what a failed sync covered counts as not
+ * written, and is written anew before it is synced again.
+ */
 export interface Disk {
   /** Opens for reading and writing, creates the file (mode 0600) where there is none; its folder must exist or is created. */
   open(path: string): Promise<DiskFile>

@@ -1,4 +1,5 @@
 // The one error class and its closed list of codes. The code is the decision (retry, hold, pause, …) and the metric's label.
+import { constants } from 'node:os'
 
 /** What a conductor does when an error of a code reaches it. */
 export type Action =
@@ -82,8 +83,13 @@ export function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError'
 }
 
+/** Node has no name for some of the system's faults, ESTALE and EDQUOT among them, and gives their numbers. */
+const UNNAMED = /^Unknown system error /
+const names = new Map(Object.entries(constants.errno).map(([name, errno]) => [-errno, name]))
+
 /** What the system says of a fault, such as ENOENT; `otherwise` where it says nothing. */
 export function errnoOf(cause: unknown, otherwise = 'no code'): string {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  return typeof code === 'string' ? code : otherwise
+  if (!(cause instanceof Error) || !('code' in cause) || typeof cause.code !== 'string') return otherwise
+  if (!UNNAMED.test(cause.code) || !('errno' in cause)) return cause.code
+  return names.get(Number(cause.errno)) ?? cause.code
 }

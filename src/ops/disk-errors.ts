@@ -1,21 +1,20 @@
-// What the system says of a file, in the words of our own closed list of codes.
+// What the system says of a file, in the words of our own closed list of codes. None of them ends the process: a sink's
+// files may lie on a mount that goes away, and others are to have theirs meanwhile.
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 
 const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
-const wrong = new Set([
-  'EACCES',
-  'EPERM',
-  'ENOENT',
-  'ENOTDIR',
-  'EISDIR',
-  'EROFS',
-  'ELOOP',
-  'ENAMETOOLONG',
-  'EEXIST',
-  'EXDEV',
-  'EBUSY',
-  'ENXIO',
-])
+
+const PLACE = 'check that its folder can be made and that this user may write there'
+const FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'
+
+/** What somebody has to put right, with what to do. */
+const wrong: Readonly<Record<string, string>> = {
+  ...{ EACCES: PLACE, EPERM: PLACE, ENOENT: PLACE, ENOTDIR: PLACE, EISDIR: PLACE, EROFS: PLACE },
+  ...{ ELOOP: PLACE, ENAMETOOLONG: PLACE, EEXIST: PLACE, EXDEV: PLACE, EBUSY: PLACE, ENXIO: PLACE },
+  ...{ EMFILE: FILES, ENFILE: FILES },
+}
+
+const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
 
 /** The error that an operator can act on; `doing` is such as "write". */
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
@@ -23,11 +22,23 @@ export function diskError(doing: string, path: string, cause: unknown): Connecto
   const what = `cannot ${doing} ${path} (${code})`
   if (full.has(code))
     return new ConnectorError('disk_full', `${what}: no room left; free some space`, { cause })
-  if (wrong.has(code)) {
-    const next = 'check that its folder can be made and that this user may write there'
-    return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
-  }
-  return new ConnectorError('disk_failed', `${what}: the disk did not keep its word; check the disk`, {
+  const next = wrong[code]
+  if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
+  const away = 'the disk, or what is mounted there, does not answer as it should; check it'
+  // ESTALE, ENOTCONN, EHOSTDOWN, EIO and whatever else a file system may say while it is away.
+  if (isSystems(code)) return new ConnectorError('unreachable', `${what}: ${away}`, { cause })
+  return new ConnectorError('disk_failed', `${what}: the call itself is at fault, please report it`, {
     cause,
   })
+}
+
+/** The kernel may have dropped the pages that it could not write, and tells it once: only what is written anew is there. */
+export function syncError(path: string, cause: unknown): ConnectorError {
+  const code = errnoOf(cause)
+  const what = `cannot sync ${path} (${code})`
+  const next = 'what was written may be lost and is written anew'
+  if (full.has(code))
+    return new ConnectorError('disk_full', `${what}: no room left, ${next}; free some space`, { cause })
+  const check = 'check the disk, or what is mounted there'
+  return new ConnectorError('unreachable', `${what}: ${next}; ${check}`, { cause })
 }

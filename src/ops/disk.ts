@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path'
 import type { Disk, DiskFile, FileState } from '../model/disk.ts'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { makeFolders } from '../model/folders.ts'
-import { diskError } from './disk-errors.ts'
+import { diskError, syncError } from './disk-errors.ts'
 
 async function told<T>(doing: string, path: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -15,15 +15,11 @@ async function told<T>(doing: string, path: string, work: () => Promise<T>): Pro
   }
 }
 
-/** A failed sync is a failed disk whatever its errno says: the kernel may have dropped the pages it could not write. */
 async function synced(path: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()
   } catch (cause) {
-    const what = `cannot sync ${path} (${errnoOf(cause)})`
-    throw new ConnectorError('disk_failed', `${what}: what was written may be lost; check the disk`, {
-      cause,
-    })
+    throw syncError(path, cause)
   }
 }
 
@@ -68,7 +64,7 @@ async function syncFolder(folder: string): Promise<void> {
   try {
     await synced(folder, () => handle.sync())
   } finally {
-    await handle.close()
+    await handle.close().catch(() => undefined)
   }
 }
 
@@ -81,9 +77,13 @@ async function makeFolder(folder: string): Promise<void> {
 /** For its owner alone. In a device or a pipe no place could be found again. */
 async function openOrMake(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600)
-  if ((await handle.stat()).isFile()) return handle
-  await handle.close()
-  throw new ConnectorError('misconfigured', `${path} is no regular file: want one, or a name where none is`)
+  try {
+    if ((await handle.stat()).isFile()) return handle
+    throw new ConnectorError('misconfigured', `${path} is no regular file: want one, or a name where none is`)
+  } catch (error) {
+    await handle.close().catch(() => undefined)
+    throw error
+  }
 }
 
 export const disk: Disk = {

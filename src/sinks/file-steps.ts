@@ -28,8 +28,14 @@ export async function rotate(disk: Disk, path: string, keep: number): Promise<vo
 export async function endLine(file: DiskFile): Promise<FileEnd> {
   const end = await endOf(file)
   if (!isTorn(end)) return end
-  await file.write(Uint8Array.of(LF), end.size)
-  await file.sync()
+  try {
+    await file.write(Uint8Array.of(LF), end.size)
+    await file.sync()
+  } catch (error) {
+    // An end that was not synced must not be found there, and be trusted, the next time.
+    await file.truncate(end.size).catch(() => undefined)
+    throw error
+  }
   return endOf(file)
 }
 

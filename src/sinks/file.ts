@@ -130,7 +130,11 @@ class FileSink implements Sink {
   async #atEnd(): Promise<Pen> {
     const pen = this.#pen
     if (!pen) return this.#takeUp()
-    const there = await this.#deps.disk.look(this.#options.path)
+    // Whoever cannot be looked at may be away, and what is open with it: the next try opens anew.
+    const there = await this.#deps.disk.look(this.#options.path).catch(async (error: unknown) => {
+      await this.#leave()
+      throw error
+    })
     if (there?.identity === pen.end.identity && there.size === pen.end.size) return pen
     await this.#leave()
     return this.#takeUp()

@@ -69,7 +69,7 @@ const memoryFileBench = (): SinkBench => {
       const sync = async () => {
         if (!lose) return file.sync()
         lose = false
-        throw new ConnectorError('disk_failed', 'as told')
+        throw new ConnectorError('unreachable', 'as told')
       }
       return { ...file, sync }
     },
@@ -126,7 +126,7 @@ const realFileBench = (): SinkBench => {
         await file.sync()
         if (!lose) return
         lose = false
-        throw new ConnectorError('disk_failed', 'as told')
+        throw new ConnectorError('unreachable', 'as told')
       }
       return { ...file, write, sync, close: () => (open--, file.close()) }
     },

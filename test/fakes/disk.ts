@@ -63,7 +63,8 @@ interface NameStep {
   apply(names: Map<string, Inode>): void
 }
 
-export type DiskCall = 'open' | 'read' | 'write' | 'truncate' | 'sync' | 'rename' | 'remove' | 'syncFolder'
+export type DiskCall =
+  'open' | 'read' | 'write' | 'truncate' | 'sync' | 'look' | 'rename' | 'remove' | 'syncFolder'
 
 export interface FakeDiskOptions {
   readonly random?: Random
@@ -166,7 +167,7 @@ export class FakeDisk implements Disk {
   }
 
   async look(path: string): Promise<FileState | undefined> {
-    this.#alive()
+    this.#enter('look')
     const inode = this.#names.get(path)
     return inode && { identity: String(inode.id), size: inode.live.size }
   }
@@ -216,7 +217,7 @@ export class FakeDisk implements Disk {
     this.#alive()
     const failure = call === 'sync' ? undefined : this.#failureOf(call)
     if (failure) throw new ConnectorError(failure, `${call} failed, as told`)
-    if (call === 'read') return
+    if (call === 'read' || call === 'look') return
     this.calls++
     if (this.#crash && call !== 'write' && this.#crash.afterCalls-- <= 0) this.#fall()
   }

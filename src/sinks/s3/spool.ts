@@ -19,7 +19,7 @@ export interface Spooled {
   readonly linesBytes: number
   readonly linesSha256: string
   readonly body: Body
-  /** True once what was read back was not what was written. */
+  /** True once what was read back was not what was written, or could not be read back. */
   readonly spoiled: () => boolean
 }
 
@@ -102,7 +102,12 @@ export class Spool {
   async *#read(sha256: string): AsyncGenerator<Uint8Array> {
     const hash = createHash('sha256')
     for (let at = 0; at < this.#bodyBytes;) {
-      const piece = await this.#file.read(at, Math.min(PIECE_BYTES, this.#bodyBytes - at))
+      const piece = await this.#file
+        .read(at, Math.min(PIECE_BYTES, this.#bodyBytes - at))
+        .catch((error: unknown) => {
+          this.#spoiled = true
+          throw error
+        })
       if (piece.length === 0) throw this.#spoil('cut')
       hash.update(piece)
       at += piece.length

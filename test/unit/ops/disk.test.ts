@@ -1,8 +1,9 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { diskError } from '../../../src/ops/disk-errors.ts'
+import { diskError, syncError } from '../../../src/ops/disk-errors.ts'
 import { disk } from '../../../src/ops/disk.ts'
 
 let folder: string
@@ -75,7 +76,8 @@ test.runIf(process.getuid?.() !== 0)('a folder without permission is misconfigur
 })
 
 test('what is no regular file is misconfigured: no place in it could be found again', async () => {
-  for (const path of ['/dev/null', '/dev/full'])
+  execFileSync('bash', ['-c', 'mkfifo "$0"', at('pipe')])
+  for (const path of ['/dev/null', '/dev/full', at('pipe')])
     await expect(disk.open(path)).rejects.toMatchObject({
       code: 'misconfigured',
       message: `${path} is no regular file: want one, or a name where none is`,
@@ -88,8 +90,35 @@ test.each([
   ['EACCES', 'misconfigured'],
   ['ENOENT', 'misconfigured'],
   ['EROFS', 'misconfigured'],
-  ['EIO', 'disk_failed'],
-  ['EWHATEVER', 'disk_failed'],
+  ['EMFILE', 'misconfigured'],
+  ['EIO', 'unreachable'],
+  ['ESTALE', 'unreachable'],
+  ['ENOTCONN', 'unreachable'],
+  ['EHOSTDOWN', 'unreachable'],
+  ['EWHATEVER', 'unreachable'],
+  ['ERR_INVALID_ARG_VALUE', 'disk_failed'],
 ])('%s is %s', (errno, code) => {
   expect(diskError('write', '/f', Object.assign(new Error(errno), { code: errno }))).toMatchObject({ code })
+})
+
+test.runIf(process.platform === 'linux').each([
+  [122, 'disk_full', 'EDQUOT'],
+  [116, 'unreachable', 'ESTALE'],
+  [117, 'unreachable', 'Unknown system error -117'],
+])('number %i of the system, for which Node has no name, is %s', (errno, code, name) => {
+  const cause = Object.assign(new Error('told'), { code: `Unknown system error -${errno}`, errno: -errno })
+  const error = diskError('write', '/f', cause)
+  expect(error).toMatchObject({ code })
+  expect(error.message).toContain(`(${name})`)
+})
+
+test.each([
+  ['ENOSPC', 'disk_full'],
+  ['EDQUOT', 'disk_full'],
+  ['EIO', 'unreachable'],
+  ['EROFS', 'unreachable'],
+])('a sync that fails with %s is %s, and says that what it covered is written anew', (errno, code) => {
+  const error = syncError('/f', Object.assign(new Error(errno), { code: errno }))
+  expect(error).toMatchObject({ code })
+  expect(error.message).toContain('written anew')
 })

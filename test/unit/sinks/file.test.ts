@@ -133,13 +133,60 @@ test('a failed sync is believed: after the next try a power cut takes nothing', 
   const sink = open(disk)
   const lines = batchOf(sink, 3, 1)
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  disk.fail('sync', 'disk_failed')
+  disk.fail('sync', 'unreachable')
   await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toMatchObject({
-    code: 'disk_failed',
+    code: 'unreachable',
   })
   await sink.deliver({ lines, detail, doubtful: true }, never)
   disk.crash('power')
   expect(disk.content(PATH)?.toString()).toBe(text(lines))
+})
+
+/** As the conductor does it, over a mount that goes away in the middle: what failed is tried again, with doubt. */
+async function shipOver(disk: FakeDisk, sink: Sink, batches: readonly number[], faults: Fault[]) {
+  const tryUntilDone = async (work: (tries: number) => Promise<unknown>) => {
+    for (let tries = 0; ; tries++) {
+      const fault = faults.shift()
+      if (fault) disk.fail(fault, 'unreachable')
+      try {
+        return await work(tries)
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'unreachable', action: 'retry' })
+      }
+    }
+  }
+  let from = 1
+  for (const count of batches) {
+    const lines = batchOf(sink, count, from)
+    let detail = ''
+    await tryUntilDone(async () => (detail = (await sink.prepare?.(lines, never)) ?? ''))
+    await tryUntilDone((tries) => sink.deliver({ lines, detail, doubtful: tries > 0 }, never))
+    from += count
+  }
+}
+
+const faultyCalls = ['open', 'read', 'write', 'truncate', 'sync', 'syncFolder', 'rename', 'look'] as const
+type Fault = (typeof faultyCalls)[number] | undefined
+
+test('whatever fails while a mount is away: no line twice, none missing, and nothing that a failed sync covered is trusted', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer(),
+      fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 8 }),
+      fc.boolean(),
+      fc.array(fc.constantFrom<Fault>(undefined, 'sync', ...faultyCalls), { maxLength: 20 }),
+      async (seed, batches, rotates, faults) => {
+        const disk = new FakeDisk({ random: seeded(seed) })
+        disk.put(PATH, '{"torn":')
+        const sink = open(disk, rotates ? { max_bytes: '600B', keep: 1000 } : undefined)
+        await shipOver(disk, sink, batches, [...faults])
+        disk.crash('power')
+        const sum = batches.reduce((a, b) => a + b, 0)
+        expect(whole(disk)).toBe('{"torn":\n' + text(batchOf(sink, sum, 1)))
+      },
+    ),
+    { numRuns: 500 },
+  )
 })
 
 test('a full disk throws disk_full and leaves no torn line; with room again the batch is there once', async () => {
@@ -251,7 +298,7 @@ test('no file stays open once the sink is closed, whatever failed', async () => 
     const disk = new FakeDisk()
     const sink = open(disk)
     const lines = batchOf(sink, 2, 1)
-    disk.fail(call, 'disk_failed')
+    disk.fail(call, 'unreachable')
     const detail = await sink.prepare?.(lines, never).catch(() => 'none')
     await sink.deliver({ lines, detail: detail ?? '', doubtful: true }, never).catch(() => undefined)
     await sink.close()
