@@ -1,7 +1,7 @@
 // Points in time as a person writes them on the command line: a time, a day, or a span back from now.
 import type { DayRange } from '../model/balance.ts'
 import type { PastSpan } from '../model/past.ts'
-import { epochDay, parseInstantText } from '../model/time.ts'
+import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../model/time.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
 import type { World } from './world.ts'
 
@@ -30,9 +30,11 @@ export function spanOf(
     ? `--from ${from}: ${WANT}`
     : Number.isNaN(toUs)
       ? `--to ${to ?? ''}: ${WANT}`
-      : fromUs >= toUs
-        ? `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
-        : undefined
+      : !isPlausibleInstant(fromUs)
+        ? `--from ${from}: want a time ${plausibleInstants}`
+        : fromUs >= toUs
+          ? `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
+          : undefined
   if (fault === undefined) return { fromUs, toUs }
   world.stderr(`error: ${fault}\n`)
   return undefined

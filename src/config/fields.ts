@@ -1,7 +1,7 @@
 // The small pieces that workspaces, sinks and the journal share: names, patterns, bounded spans and sizes, addresses. Each turns text into what the rooms use.
 import { z } from 'zod'
-import { parseInstantText } from '../model/time.ts'
-import { duration, durationMs, durationPattern, size } from '../model/units.ts'
+import { isPlausibleInstant, parseInstantText, plausibleInstants } from '../model/time.ts'
+import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '../model/units.ts'
 import type { Start } from '../source/start.ts'
 
 export const partName = () =>
@@ -45,6 +45,11 @@ export const start = () =>
     .string()
     .refine(isStart, 'want earliest, latest, a span such as 30d, or a time such as 2026-01-31T00:00:00Z')
     .transform(parseStart)
+    .refine((given) => given.kind !== 'span' || isSpan(given.ms), spanFault)
+    .refine(
+      (given) => given.kind !== 'time' || isPlausibleInstant(given.atUs),
+      `want a time ${plausibleInstants}`,
+    )
 
 interface Listen {
   readonly host: string

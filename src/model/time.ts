@@ -121,3 +121,8 @@ export const dayText = (at: number): string => new Date(at).toISOString().slice(
 
 /** `2026-11-21T10:00:00Z`, from epoch ms. */
 export const secondText = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`
+
+/** Where somebody may want reading to begin: what lies outside is a slip, and some servers refuse it for good. */
+export const isPlausibleInstant = (us: number): boolean =>
+  us >= Date.UTC(2000, 0) * 1000 && us < Date.UTC(2100, 0) * 1000
+export const plausibleInstants = 'from 2000 to 2099'

@@ -37,13 +37,29 @@ export function sizeBytes(text: string): number {
   return Math.round(Number(amount) * (sizeUnitsBytes[unit] ?? 0))
 }
 
+/** Ten years: a longer span is a slip, and some lead out of the calendar. */
+const MOST_MS = 3650 * 86_400_000
+/** No disk of one machine holds more, and SQLite's largest file is twice that. */
+const MOST_BYTES = 16 * 2 ** 40
+
+export const isSpan = (ms: number): boolean => ms <= MOST_MS
+export const spanFault = 'want at most 3650d'
+
 /** A span of time such as `30s`, `5m`, `24h`, `35d`; parsed to milliseconds. */
 export const duration = () =>
-  z.string().regex(durationPattern, 'want a duration such as 30s, 5m, 24h or 35d').transform(durationMs)
+  z
+    .string()
+    .regex(durationPattern, 'want a duration such as 30s, 5m, 24h or 35d')
+    .transform(durationMs)
+    .refine(isSpan, spanFault)
 
 /** A size such as `1MiB`, `2GiB`; parsed to bytes. */
 export const size = () =>
-  z.string().regex(sizePattern, 'want a size such as 512KiB, 1MiB or 2GiB').transform(sizeBytes)
+  z
+    .string()
+    .regex(sizePattern, 'want a size such as 512KiB, 1MiB or 2GiB')
+    .transform(sizeBytes)
+    .refine((bytes) => bytes <= MOST_BYTES, 'want at most 16TiB')
 
 /** A secret, best given as `${file:/path}`; prints as `***` from here on. */
 export const secret = () =>
