@@ -22,8 +22,8 @@ import { kindOf } from './sinks/index.ts'
 
 /** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
-/** Of a single run: how soon an open object notices that nothing more will come. */
-const LOOK_AGAIN_MS = 1_000
+/** Of a single run: how soon what waits for more, an open object or a batch that lingers, notices that nothing more will come. */
+const LOOK_AGAIN_MS = 250
 
 export interface Shipping extends LoopOptions {
   readonly sink: Sink | ObjectSink
@@ -62,10 +62,10 @@ function openStepper(
   const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
   const { redact } = policy
   const wanted = policy.allowed(wantedBy(config))
-  const common = { ...loop, format: formatNamed(config.format), wanted, redact, room }
+  const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
+  const common = { ...loop, format: formatNamed(config.format), wanted, redact, room, lookAgainMs }
   if (takesObjects(sink)) {
-    const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
-    return new ObjectShipper({ ...common, sink, lookAgainMs, shape: objectShape(config, sink, policy) })
+    return new ObjectShipper({ ...common, sink, shape: objectShape(config, sink, policy) })
   }
   const limits = { maxEntries, maxBytes, lingerMs }
   return new Shipper({

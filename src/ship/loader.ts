@@ -75,7 +75,7 @@ export class Loader {
 
   /** What may go out now, as it stands in the journal, or ms to wait for more. */
   async #take({ maxEntries, busy }: Wish, mostBytes: number): Promise<Batch | number> {
-    const { journal, sink, limits, clock, over } = this.#options
+    const { journal, sink, limits, clock, over, lookAgainMs } = this.#options
     const { maxBytes, lingerMs } = limits
     const batch = await journal.take(sink.name, { maxEntries, maxBytes: mostBytes }, undefined, busy)
     if (!batch) return Infinity
@@ -86,7 +86,7 @@ export class Loader {
     const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
     if (waitMs <= 0 || full || over()) return batch
     // A journal that is full takes nothing in until something is settled.
-    return journal.stats().full ? batch : waitMs
+    return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
   /** All of a stretch, whatever the limits are now: the batch of an intent. */

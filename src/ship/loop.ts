@@ -48,6 +48,8 @@ export interface DeliveryOptions extends LoopOptions {
   /** hash of all settings that shape what goes out */
   readonly shape: string
   readonly room: Room
+  /** How long what waits to become more may sleep before it looks again whether any more will come. */
+  readonly lookAgainMs: number
 }
 
 /**

@@ -12,8 +12,6 @@ import type { ObjectSink } from '../model/sink.ts'
 
 export interface ObjectShipperOptions extends DeliveryOptions {
   readonly sink: ObjectSink
-  /** How long an open stretch may sleep before it looks again whether anything more will come. */
-  readonly lookAgainMs: number
 }
 
 export class ObjectShipper implements Stepper {

@@ -103,6 +103,7 @@ export async function openParts(
     random: () => 0.5,
     room: new Room(32 * 2 ** 20),
     over: () => false,
+    lookAgainMs: Infinity,
   }
 }
 

@@ -39,6 +39,14 @@ describe('once', () => {
     expect(linesOf(place.folder)).toBe(30)
   })
 
+  test('no sink waits for more once all is read, however long its linger is', async () => {
+    const sinks = { batch: { linger: '1h' } }
+    const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll, sinks }, true)
+    await until(() => once.progress() === 'done', 'done')
+    expect(linesOf(place.folder)).toBe(30)
+    expect(once.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
+  })
+
   test('a refused key is all that remains: stuck', async () => {
     const { app: once } = await start({ key: 'another-key' }, true)
     await until(() => once.progress() === 'stuck', 'stuck')

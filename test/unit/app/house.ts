@@ -89,6 +89,8 @@ interface HouseOptions {
   /** puts itself before the journal */
   readonly tamper?: (journal: Journal) => Journal
   readonly fileSink?: string
+  /** more keys of each sink */
+  readonly sinks?: object
   /** the file sink's disk never answers, nor hears a signal */
   readonly deadDisk?: boolean
   /** streams that sinks ask for; absent: none ever comes about */
@@ -121,8 +123,13 @@ export function openHouse(options: HouseOptions = {}) {
       })),
     ],
     sinks: [
-      { name: options.fileSink ?? 'archive', type: 'file', path: join(folder, 'out.ndjson') },
-      ...(options.receiver ? [hec] : []),
+      {
+        name: options.fileSink ?? 'archive',
+        type: 'file',
+        path: join(folder, 'out.ndjson'),
+        ...options.sinks,
+      },
+      ...(options.receiver ? [{ ...hec, ...options.sinks }] : []),
     ],
   })
   const send: Transport = (request, signal) =>

@@ -71,6 +71,7 @@ export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes 
         random: () => 0.5,
         room,
         over: () => false,
+        lookAgainMs: Infinity,
         ...more,
       }
       return moored(sink, options, watch, room)
