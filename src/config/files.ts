@@ -19,21 +19,27 @@ export interface Files {
   writable(path: string): boolean
   /** The same for one file under whatever name, links of both kinds included; also for one that is yet to be made. */
   identity(path: string): string
+  /** Where a name comes to lie once every link is followed; also for one that is yet to be made. */
+  place(path: string): string
 }
 
 /** More links than this in a row are a circle. */
 const MOST_LINKS = 40
 
-function identityOf(path: string, links = MOST_LINKS): string {
-  const whole = resolve(path)
+function identityOf(path: string): string {
   try {
-    const { dev, ino } = statSync(whole, { bigint: true })
+    const { dev, ino } = statSync(path, { bigint: true })
     return `${dev}:${ino}`
   } catch {
     // Not there yet: the folders that are there decide, and where a link leads.
+    return placeOf(path)
   }
+}
+
+function placeOf(path: string, links = MOST_LINKS): string {
+  const whole = resolve(path)
   const target = linkTarget(whole)
-  if (target !== undefined && links > 0) return identityOf(resolve(dirname(whole), target), links - 1)
+  if (target !== undefined && links > 0) return placeOf(resolve(dirname(whole), target), links - 1)
   const folder = dirname(whole)
   return folder === whole ? whole : join(realFolder(folder), basename(whole))
 }
@@ -70,7 +76,8 @@ export function readTextFile(path: string): string {
 
 export const realFiles: Files = {
   read: readTextFile,
-  identity: (path) => identityOf(path),
+  identity: identityOf,
+  place: (path) => placeOf(path),
   look(path) {
     try {
       const stats = statSync(path)

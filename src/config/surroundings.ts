@@ -1,5 +1,5 @@
 // The second layer of `validate`: what the configuration refers to on this machine, and what in it cannot be meant so. Reads only.
-import { resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import type { NamedFile } from '../model/sink-kind.ts'
 import { Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
@@ -23,6 +23,8 @@ interface Look {
 interface Named {
   readonly path: Path
   readonly name: string
+  /** as `NamedFile` has it */
+  readonly rotatedTo?: number | undefined
 }
 
 const nothingWrong = () => undefined
@@ -32,10 +34,11 @@ function namedFiles(
   which: 'files' | 'outputs',
 ): readonly (Named & { readonly faultOf: NonNullable<NamedFile['fault']> })[] {
   return loaded.config.sinks.flatMap((sink, index) =>
-    sinkFiles(sink, which).map(({ field, path, fault }) => ({
+    sinkFiles(sink, which).map(({ field, path, fault, rotatedTo }) => ({
       // `redact.0.key_file` is in the first of a list.
       path: ['sinks', index, ...field.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step))],
       name: path,
+      rotatedTo,
       faultOf: fault ?? nothingWrong,
     })),
   )
@@ -59,6 +62,8 @@ function writtenFiles(loaded: LoadedConfig): readonly Named[] {
   return [{ path: ['journal', 'path'], name: loaded.config.journal.path }, ...namedFiles(loaded, 'outputs')]
 }
 
+const ownerAt = (path: Path) => (path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
+
 /** Two writers on one file overwrite each other, by whatever two names they know it. */
 function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   const owners = new Map<string, string>()
@@ -66,7 +71,26 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
     const identity = files.identity(name)
     const owner = owners.get(identity)
     if (owner !== undefined) fault(path, `is the file of ${owner} already: want one of its own`)
-    else owners.set(identity, path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
+    else owners.set(identity, ownerAt(path))
+  }
+}
+
+/** A full file is moved to `path.1`, and those before it one on: over whatever another one writes there. */
+function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
+  const written = writtenFiles(loaded)
+  for (const { path: rotating, name, rotatedTo = 0 } of written) {
+    // A link itself is moved: the names lie in its own folder, not in that of its other end.
+    const stem = `${join(files.place(dirname(resolve(name))), basename(name))}.`
+    for (const other of written) {
+      const place = files.place(other.name)
+      const number = place.startsWith(stem) ? place.slice(stem.length) : ''
+      if (!/^[1-9]\d*$/.test(number) || Number(number) > rotatedTo) continue
+      const names = `${name}.1 … ${name}.${rotatedTo}`
+      fault(
+        other.path,
+        `would be overwritten when ${ownerAt(rotating)} rotates its file to ${names}: want another name`,
+      )
+    }
   }
 }
 
@@ -148,6 +172,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   const { look, faults, warnings } = looking(loaded, files)
   lookAtReadFiles(look)
   lookAtSharedFiles(look)
+  lookAtRotatedFiles(look)
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, writeFault)
   lookAtSecretFiles(look)
@@ -165,6 +190,7 @@ export function loadToRun(file: string, world: References, files: Files): Config
   const shared = loaded && looking(loaded, files)
   if (shared) {
     lookAtSharedFiles(shared.look)
+    lookAtRotatedFiles(shared.look)
     lookAtSharedPlaces(shared.look)
     lookAtWrittenFiles(shared.look, kindFault)
   }

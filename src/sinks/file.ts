@@ -225,6 +225,6 @@ export const file: SinkKind<typeof options> = {
   options,
   assurance: () => assurance,
   to: ({ path }) => [path],
-  outputs: ({ path }) => [{ field: 'path', path }],
+  outputs: ({ path, rotate: limits }) => [{ field: 'path', path, ...(limits && { rotatedTo: limits.keep }) }],
   open: (name, fileOptions, deps) => new FileSink(name, fileOptions, deps),
 }

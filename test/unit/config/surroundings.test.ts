@@ -141,6 +141,46 @@ test('a folder that cannot be made yet is a fault of validate, and a daemon star
   }
 })
 
+const rotated = (path: string, keep = 3) =>
+  `  - { name: r, type: file, path: ${path}, rotate: { keep: ${keep} } }\n`
+const overwritten = (path: string, line: number, from: string, to: string) =>
+  `${line} ${path}: would be overwritten when sinks[0] rotates its file to ${from} … ${to}: want another name`
+
+test('a file at a name that another one is rotated to is a fault, and no daemon starts with it', () => {
+  const out = join(folder, 'out')
+  const more = (path: string) => `  - { name: b, type: file, path: ${path} }\n`
+  const names = [`${out}.1`, `${out}.3`] as const
+  for (const path of [...names, `${folder}/./x/../out.2`]) {
+    expect(around(rotated(out) + more(path)).faults).toEqual([
+      overwritten('sinks.1.path', 6, `${out}.1`, `${out}.3`),
+    ])
+    const world = { env: {}, readFile: readTextFile }
+    expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('would be overwritten')
+  }
+  expect(around(rotated(out), `${out}.2`).faults).toEqual([
+    overwritten('journal.path', 1, `${out}.1`, `${out}.3`),
+  ])
+  for (const path of [`${out}.4`, `${out}.0`, `${out}.01`, `${out}.1.1`, `${out}.x`, `${out}1`])
+    expect([path, around(rotated(out) + more(path)).faults]).toEqual([path, []])
+  expect(around(rotated(out, 10_000) + more(`${out}.10000`)).faults).toHaveLength(1)
+})
+
+test('neither a link nor the order of the sinks hides a name that a file is rotated to', () => {
+  const real = join(folder, 'real')
+  mkdirSync(real)
+  writeFileSync(join(real, 'out.2'), '')
+  symlinkSync('real', join(folder, 'linked'))
+  symlinkSync('real/out.2', join(folder, 'link'))
+  for (const path of [`${real}/out.1`, `${real}/out.2`, join(folder, 'link')]) {
+    const other = `  - { name: b, type: file, path: ${path} }\n`
+    const sinks = other + rotated(join(folder, 'linked/out'))
+    expect([path, around(sinks).faults]).toEqual([
+      path,
+      [expect.stringContaining('5 sinks.0.path: would be')],
+    ])
+  }
+})
+
 const bucket = (name: string, more: string) => `  - { name: ${name}, type: s3, bucket: logs${more} }\n`
 
 test.each([
