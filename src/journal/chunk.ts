@@ -12,6 +12,7 @@ import {
   TYPE,
   VERSION,
 } from '../model/entries.ts'
+import { allocate } from '../model/large.ts'
 
 /** As they stand in the table. Numbers lie in the host's own order, little-endian wherever this runs. */
 export interface Pieces {
@@ -43,7 +44,7 @@ export function checksum(label: string, pieces: Pieces): number {
 /** A copy only where the driver's memory does not lie as the numbers need it. */
 function aligned(bytes: Buffer, width: number): Buffer {
   if (bytes.byteOffset % width === 0) return bytes
-  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  const copy = allocate(bytes.length)
   bytes.copy(copy)
   return copy
 }
@@ -98,7 +99,7 @@ export function pack(
   const at = (i: number) => picked?.[i] ?? i
   let size = 0
   for (let i = 0; i < count; i++) size += packedBytes(entries, at(i))
-  const slab = Buffer.allocUnsafeSlow(size)
+  const slab = allocate(size)
   const columns = new Uint32Array(count * COLUMNS)
   const times = new Float64Array(count)
   let length = 0

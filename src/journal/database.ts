@@ -12,6 +12,8 @@ const PAGE_BYTES = 8192
 /** A longer log spares checkpoints (some 15 % of an append); 16 MiB is read again in well under a second at start. */
 const WAL_PAGES = 2048
 const WAL_LIMIT_BYTES = 2 * WAL_PAGES * PAGE_BYTES
+/** The driver's own is 16 MB. What is looked up lies at the tree's right edge, and a chunk is written once and read once. */
+const CACHE_KIB = 4096
 const FULL = 2
 /** SQLite's own bound */
 const MAX_PAGES = 0xfffffffe
@@ -72,6 +74,7 @@ function hold(db: Database, maxFileBytes: number): void {
   db.pragma(`wal_autocheckpoint = ${WAL_PAGES}`)
   db.pragma(`journal_size_limit = ${WAL_LIMIT_BYTES}`)
   db.pragma('temp_store = MEMORY')
+  db.pragma(`cache_size = -${CACHE_KIB}`)
   const pageBytes = db.pragma('page_size', { simple: true }) as number
   db.pragma(`max_page_count = ${Math.min(Math.ceil(maxFileBytes / pageBytes), MAX_PAGES)}`)
 }

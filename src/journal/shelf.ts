@@ -1,6 +1,7 @@
 // The chunks on the disk, in the journal's one order: put at the end, read as slices. Consecutive from the oldest kept to the last.
 import type { Database, Statement } from 'better-sqlite3'
 import type { Entries } from '../model/entries.ts'
+import { makeWay } from '../model/large.ts'
 import type { Batch, Run, Seq, TakeLimits } from '../model/journal.ts'
 import { checksum, decode, encode, payloadBytes } from './chunk.ts'
 import { corrupt } from './faults.ts'
@@ -138,6 +139,8 @@ export class Shelf {
       if (chunk.first <= seq && seq <= chunk.last) return this.#touch(chunk)
     const row = this.#read.get(seq)
     if (row === undefined || row.last < seq) return undefined
+    // The driver's own memory: of huge entries that several sinks asked for, this one stays.
+    makeWay(row.slab.length)
     return this.#touch(this.#open(row))
   }
 

@@ -1,4 +1,5 @@
 // The process's allowance of held bytes (law 4): readers and sinks wait here for room before they hold a body or a batch.
+import { makeWay } from './large.ts'
 
 /** All held bodies and batches of the process. */
 const ALL_BYTES = 32 * 1024 * 1024
@@ -24,6 +25,7 @@ export class Room {
   readonly #around: Room | undefined
   readonly #rank: Rank
   #heldBytes = 0
+  #looking: Promise<void> = Promise.resolve()
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
   /** `around`: what is held here is held there too. `rank`: of all who enter here, there too. */
@@ -68,6 +70,16 @@ export class Room {
     return leaveAround ? both(leaveAround, leave) : leave
   }
 
+  /** For who must have a thing in hand to know how much room it wants: of all of them, one has at a time. */
+  oneByOne<T>(look: () => Promise<T>): Promise<T> {
+    const looked = this.#looking.then(look)
+    this.#looking = looked.then(
+      () => undefined,
+      () => undefined,
+    )
+    return looked
+  }
+
   /** Right now, past nobody whose turn comes before. */
   #isFree(bytes: number, rank: Rank): boolean {
     const { in_turn: inTurn, behind } = this.#waiting
@@ -81,6 +93,7 @@ export class Room {
       if (!inside) return
       inside = false
       this.#heldBytes -= bytes
+      makeWay(bytes)
       this.#admit()
     }
   }

@@ -1,4 +1,5 @@
 // A growing run of bytes that formats and frames write lines into.
+import { allocate } from './large.ts'
 
 /** Buffer's own copy, for any bytes: it makes no view of the source, of which there would be one an entry. */
 const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
@@ -12,7 +13,7 @@ export class ByteWriter {
   length = 0
 
   constructor(capacityBytes = 64 * 1024) {
-    this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
+    this.bytes = allocate(capacityBytes)
   }
 
   /** Makes room for `more` bytes. */
@@ -21,7 +22,7 @@ export class ByteWriter {
     if (needed <= this.bytes.length) return
     // Doubling spares copies while it is small; what is large would take twice what it needs.
     const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, usual))
+    const grown = allocate(Math.max(needed, usual))
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
   }

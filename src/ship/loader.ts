@@ -32,6 +32,11 @@ export interface Wish {
   readonly oneLine?: boolean
 }
 
+type Looked =
+  | { readonly waitMs: number }
+  | { readonly batch: Batch; readonly leave: () => void }
+  | { readonly wantedBytes: number }
+
 export class Loader {
   readonly #options: LoaderOptions
   readonly #framing: Framing
@@ -47,11 +52,19 @@ export class Loader {
     const { limits, room } = this.#options
     // A batch that could not stay is not read to find that out.
     if (wish.onlyIfRoom && room.full) return Infinity
-    const batch = await this.#take(wish, limits.maxBytes)
-    if (typeof batch === 'number') return batch
-    const leave = room.tryEnter(roomBytes(batch))
-    if (leave) return this.#frame(batch, this.#lineBytes(wish), leave)
-    return wish.onlyIfRoom ? Infinity : this.#loadInTurn(wish, roomBytes(batch), signal)
+    const found = await room.oneByOne(() => this.#look(wish, limits.maxBytes))
+    if ('waitMs' in found) return found.waitMs
+    if ('batch' in found) return this.#frame(found.batch, this.#lineBytes(wish), found.leave)
+    return wish.onlyIfRoom ? Infinity : this.#loadInTurn(wish, found.wantedBytes, signal)
+  }
+
+  /** What there is, where it may stay; else no more of it than how much room it wants. */
+  async #look(wish: Wish, mostBytes: number): Promise<Looked> {
+    const batch = await this.#take(wish, mostBytes)
+    if (typeof batch === 'number') return { waitMs: batch }
+    const wantedBytes = roomBytes(batch)
+    const leave = this.#options.room.tryEnter(wantedBytes)
+    return leave ? { batch, leave } : { wantedBytes }
   }
 
   /** Whoever waits for room holds no batch meanwhile: it is read again, and no more of it, when its turn has come. */

@@ -1,4 +1,5 @@
 // The bytes that are still wanted of a body: one chunk as it came while that is enough, a growing copy when it is not.
+import { allocate } from '../model/large.ts'
 
 /** A body that is put together leaves so much room behind it, for texts that were written with escapes. */
 export const ROOM_BEHIND_BYTES = 4 * 1024
@@ -40,7 +41,7 @@ export class Slab {
       const usualBytes = this.usualBytes + 2 * chunk.length
       const kept = this.bytes.subarray(live, this.length)
       const roomyBytes = neededBytes + Math.min(neededBytes / 2, MOST_SPARE_BYTES)
-      this.#set(allocate(Math.max(roomyBytes, usualBytes, MIN_CAPACITY_BYTES)), true)
+      this.#set(plain(Math.max(roomyBytes, usualBytes, MIN_CAPACITY_BYTES)), true)
       this.bytes.set(kept)
       this.bytes.set(chunk, keptBytes)
     }
@@ -68,7 +69,7 @@ export class Slab {
   /** From here on the bytes may be changed in place: a chunk as it came is copied, every offset stays. */
   own(): Uint8Array {
     if (!this.#owned) {
-      const copy = allocate(this.length)
+      const copy = plain(this.length)
       copy.set(this.bytes.subarray(0, this.length))
       this.#set(copy, true)
     }
@@ -84,7 +85,7 @@ export class Slab {
   }
 }
 
-function allocate(bytes: number): Uint8Array<ArrayBuffer> {
+function plain(bytes: number): Uint8Array<ArrayBuffer> {
   const capacityBytes = Math.ceil(bytes)
-  return new Uint8Array(Buffer.allocUnsafeSlow(capacityBytes).buffer, 0, capacityBytes)
+  return new Uint8Array(allocate(capacityBytes).buffer, 0, capacityBytes)
 }

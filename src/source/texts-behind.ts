@@ -1,4 +1,5 @@
 // Texts of a group that do not stand in its bytes as they are meant (written with escapes, or given by us): put behind the bytes when the group closes.
+import { allocate } from '../model/large.ts'
 import { decodeString } from './json-string.ts'
 
 interface Text {
@@ -43,7 +44,7 @@ export class TextsBehind {
 }
 
 function copyWithRoom(bytes: Uint8Array, roomBytes: number): Uint8Array {
-  const copy = Buffer.allocUnsafeSlow(bytes.length + roomBytes)
+  const copy = allocate(bytes.length + roomBytes)
   copy.set(bytes)
   return copy
 }

@@ -186,3 +186,18 @@ it('whatever comes and goes, no more is held than there is, and in the end nothi
     ),
   )
 })
+
+it('who must look first looks alone: one after the other, whatever becomes of the one before', async () => {
+  const room = new Room(10)
+  const seen: string[] = []
+  const look = (name: string, fails: boolean) => async () => {
+    seen.push(`${name} in`)
+    await settled()
+    seen.push(`${name} out`)
+    if (fails) throw new Error(name)
+    return name
+  }
+  const looks = [room.oneByOne(look('a', true)), room.oneByOne(look('b', false))]
+  await expect(Promise.allSettled(looks)).resolves.toMatchObject([{ reason: new Error('a') }, { value: 'b' }])
+  expect(seen).toEqual(['a in', 'a out', 'b in', 'b out'])
+})

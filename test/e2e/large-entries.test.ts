@@ -1,0 +1,85 @@
+// The program as it is built, before an API whose entries are as large as they may be: its memory is bounded whatever comes (law 4).
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { buildProgram } from './built.ts'
+import type { Built } from './built.ts'
+import { startChild } from './child.ts'
+
+let built: Built
+beforeAll(async () => {
+  built = await buildProgram()
+})
+afterAll(() => built.remove())
+
+const LOOK_MS = 20
+const SINKS = ['a', 'b', 'c', 'd', 'e']
+const ENTRIES = 6
+const text = 'x'.repeat(16_700_000)
+
+function* answer(): Generator<string> {
+  const at = new Date(Date.now() - 60_000).toISOString().slice(0, 19).replace('T', ' ')
+  yield '{"events":['
+  for (let i = 0; i < ENTRIES; i++) {
+    yield `${i > 0 ? ',' : ''}{"unique_usage_id":"00000000-0000-4000-8000-00000000000${i}","utc_time":"${at}","text":"`
+    yield text
+    yield '"}'
+  }
+  yield ']}'
+}
+
+/** The history of today is six entries; all else is empty. */
+async function openApi(): Promise<string> {
+  const serve = (url: string, reply: ServerResponse) => {
+    const toS = Number(new URL(url, 'http://api.test').searchParams.get('end_time'))
+    reply.setHeader('content-type', 'application/json')
+    return pipeline(toS > Date.now() / 1000 - 30 ? answer() : ['{"events":[]}'], reply)
+  }
+  const server = createServer((request, reply) => void serve(request.url ?? '', reply).catch(() => undefined))
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+test.runIf(process.platform === 'linux')(
+  'six entries of 16.7 MB in one answer, into five sinks, take less than 256 MB of memory',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'large-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const config = join(folder, 'auditferry.yaml')
+    const sinks = SINKS.map((name) => `{ name: ${name}, type: file, path: ${join(folder, name)} }`)
+    writeFileSync(
+      config,
+      `journal: { path: ${join(folder, 'auditferry.db')} }
+workspaces: [{ name: acme, base_url: "${await openApi()}", api_key: k, history: { start: 1d } }]
+sinks: [${sinks.join(', ')}]
+`,
+    )
+    const child = startChild([built.main, 'run', '--once', '--config', config])
+    onTestFinished(() => child.kill('SIGKILL'))
+    let peakBytes = 0
+    const look = setInterval(() => {
+      const peak = /^VmHWM:\s+(\d+) kB$/m.exec(statusOf(child.pid))?.[1]
+      if (peak) peakBytes = Number(peak) * 1024
+    }, LOOK_MS)
+    expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
+    clearInterval(look)
+    process.stdout.write(`peak memory of six entries of 16.7 MB: ${(peakBytes / 1e6).toFixed(0)} MB\n`)
+    for (const name of SINKS) expect(statSync(join(folder, name)).size).toBeGreaterThan(ENTRIES * text.length)
+    expect(peakBytes).toBeGreaterThan(0)
+    expect(peakBytes).toBeLessThan(256e6)
+  },
+)
+
+function statusOf(pid: number | undefined): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8')
+  } catch {
+    return ''
+  }
+}
