@@ -72,7 +72,8 @@ export async function openApp(
   const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
   const told = () => backfills.list().map(statusOf)
   const sent = () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? [])
-  const board = openBoard({ clock, metrics, version, budget, backfills: told, replays: sent, ...kept })
+  const rereads = { backfills: told, replays: sent }
+  const board = openBoard({ clock, metrics, version, startedAt: mode.startedAt, budget, ...rereads, ...kept })
   const rooms = openRooms()
   const parts = {
     config,

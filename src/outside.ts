@@ -34,6 +34,8 @@ export interface Outside {
 export interface Mode {
   /** read what is there now, deliver it, be done */
   readonly once: boolean
+  /** epoch ms at which the process started, where another configuration ran before; absent: now */
+  readonly startedAt?: number
 }
 
 export interface Shared {

@@ -51,7 +51,8 @@ export async function runDaemon(
       if (next) {
         // The journal has one owner at a time: what is under way is finished before the successor opens it.
         await app.stop()
-        app = await openApp(next.config, next.outside, { once: false })
+        const { startedAt } = app.board
+        app = await openApp(next.config, next.outside, { once: false, startedAt })
       }
       tenure = next
     }

@@ -28,18 +28,18 @@ export function partDays({ days }: Plan, begun: readonly ApiReplay[]): readonly 
 
 /** Of these, those whose rest may hold what a backfill brought before: where live reading has read everything nothing lies there. */
 export function lateDays(parts: readonly PlannedDay[], report: LiveReading): readonly PlannedDay[] {
-  const { workspaces, started_at: startedAt } = report
+  const { workspaces, configured_at: configuredAt } = report
   return parts.filter(({ origin }) => {
     const sources = workspaces.find(({ name }) => name === origin.workspace)?.sources
     const live = sources?.find(({ name }) => name === origin.source)
-    // What an earlier process knew says nothing of what has come since.
+    // What an earlier process knew, or this one under an earlier configuration, says nothing of what has come since.
     const caughtUpAt = live?.caught_up_at ?? null
     if (!live || caughtUpAt === null || live.lag_seconds > 0) return true
-    return Date.parse(caughtUpAt) < Date.parse(startedAt)
+    return Date.parse(caughtUpAt) < Date.parse(configuredAt)
   })
 }
 
-type LiveReading = Pick<StatusReport, 'workspaces' | 'started_at'>
+type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
 
 /** A line each. */
 export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {

@@ -6,7 +6,7 @@ import { connectControl } from '../ops/control-client.ts'
 import { controlPath } from '../ops/control.ts'
 import { budgetOf, noDelivery } from '../ops/status.ts'
 import { countText, sizeText, spanText } from '../ops/words.ts'
-import type { BudgetStatus, FaultStatus, SinkStatus, StatusReport } from '../ops/status.ts'
+import type { BudgetStatus, FaultStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { configOrPlace, isFaulty, tellFaulty, type DaemonPlace } from './known-config.ts'
@@ -115,7 +115,7 @@ export function statusText(report: StatusReport, colours = false): string {
   return [
     `${plain(report.sentence)}\n`,
     sourceLines(report, ago, paint),
-    sinkLines(report.sinks, ago, paint),
+    sinkLines(report, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report),
     ...pastLines(report),
     `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
@@ -165,9 +165,10 @@ function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): str
   return columns([head, ...rows], paint) + faultLines(sources, ago)
 }
 
-function sinkLines(sinks: readonly SinkStatus[], ago: Ago, paint?: Paint): string {
+function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
+  const { sinks } = report
   const rows = sinks.map((sink) => [
-    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at, noDelivery)],
+    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at, noDelivery(report))],
     ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
   ])
   const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']

@@ -37,6 +37,8 @@ export interface BoardOptions extends Rereads {
   /** May throw once the journal is closed: then the last word counts. */
   readonly journalStats: () => JournalStats
   readonly version: string
+  /** epoch ms at which the process started; absent: now */
+  readonly startedAt?: number | undefined
   /** Requests used of each area's budget, for one workspace. */
   readonly budget?: (workspace: string) => readonly BudgetStatus[]
   /** What no error's words may show, wherever they came from. */
@@ -44,6 +46,8 @@ export interface BoardOptions extends Rereads {
 }
 
 export interface Board {
+  /** epoch ms, of the process */
+  readonly startedAt: number
   /** `intervalMs`: how often a read is due; a source silent for more than two of them, and a minute, is told as failing. */
   source(origin: Origin, intervalMs?: number): SourceWatch
   /** `lingerMs`: how long an entry may wait on purpose before it is sent. */
@@ -125,11 +129,14 @@ function lingersOf(sinks: readonly BoardSink[]): Lingers {
   return (name) => seconds.get(name) ?? 0
 }
 
+const iso = (at: number) => new Date(at).toISOString()
+
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget } = options
-  const startedAt = clock.now()
+  const configuredAt = clock.now()
+  const startedAt = options.startedAt ?? configuredAt
   let refusedAt = 0
-  metrics.configTaken(startedAt)
+  metrics.configTaken(configuredAt)
   const sources: BoardSource[] = []
   const sinks: BoardSink[] = []
   const currentStats = lastKnown(journalStats)
@@ -152,6 +159,7 @@ export function openBoard(options: BoardOptions): Board {
   })
 
   return {
+    startedAt,
     source(origin, intervalMs) {
       const source = openBoardSource(origin, intervalMs, metrics.source, clock)
       sources.push(source)
@@ -172,12 +180,9 @@ export function openBoard(options: BoardOptions): Board {
     readTo: (origin) => sources.find((source) => isSameOrigin(source.origin, origin))?.readTo(),
     status() {
       const { stats, workspaces, journal, sinks: sinkStatuses } = look()
-      const head = {
-        version,
-        started_at: new Date(startedAt).toISOString(),
-        reported_at: new Date(clock.now()).toISOString(),
-        ok: !journal.paused && isWell(workspaces, sinkStatuses),
-      }
+      const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
+      const ok = !journal.paused && isWell(workspaces, sinkStatuses)
+      const head = { version, ...began, reported_at: iso(clock.now()), ok }
       const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
       const sentence = sentenceOf({ ...head, ...parts }, lingersOf(sinks))
       const kept = {

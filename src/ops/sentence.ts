@@ -1,4 +1,5 @@
 // The one sentence of /status that a person reads first at three in the morning.
+import { sinceText } from './status.ts'
 import type { FaultStatus, SourceStatus, StatusReport } from './status.ts'
 import { countText, spanText } from './words.ts'
 
@@ -58,9 +59,9 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
     })
 }
 
-/** Told of an earlier process it says nothing of now: what has come since nobody has looked for. */
-const isCaughtUp = ({ caught_up_at: at }: SourceStatus, { started_at: startedAt }: Told): boolean =>
-  at !== null && Date.parse(at) >= Date.parse(startedAt)
+/** Told of an earlier process or configuration it says nothing of now: what has come since nobody has looked for. */
+const isCaughtUp = ({ caught_up_at: at }: SourceStatus, { configured_at: configuredAt }: Told): boolean =>
+  at !== null && Date.parse(at) >= Date.parse(configuredAt)
 
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
@@ -107,7 +108,7 @@ function calmClause(report: Told): string {
   const waiting = Math.max(0, ...report.sinks.map(({ owed_entries }) => owed_entries))
   if (last === '' && waiting > 0)
     return `All caught up, not due for delivery yet: ${countText(waiting, 'entries')}`
-  if (last === '') return 'All caught up, nothing to deliver since the start'
+  if (last === '') return `All caught up, nothing to deliver ${sinceText(report)}`
   return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
 }
 

@@ -49,8 +49,14 @@ export interface WorkspaceStatus {
   readonly budget?: readonly BudgetStatus[]
 }
 
-/** When a sink last took something is not kept over a restart: here null is not never. */
-export const noDelivery = 'none since start'
+type Begin = Pick<StatusReport, 'started_at' | 'configured_at'>
+
+/** From where on is told what neither a start nor a new configuration leaves. */
+export const sinceText = ({ started_at, configured_at }: Begin): string =>
+  configured_at === started_at ? 'since the start' : 'since the reload'
+
+/** When a sink last took something is not kept over those: here null is not never. */
+export const noDelivery = (report: Begin): string => `none ${sinceText(report)}`
 
 export interface SinkStatus {
   readonly name: string
@@ -118,14 +124,17 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
 
 export interface StatusReport {
   readonly version: string
+  /** of the process */
   readonly started_at: string
+  /** when the configuration that runs now was taken, at the start or by a reload */
+  readonly configured_at: string
   readonly reported_at: string
   readonly ok: boolean
   readonly sentence: string
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
-  /** when a changed configuration could not be taken, and the old one went on; null: never since the start */
+  /** when a changed configuration could not be taken, and the old one went on; null: not since this one was taken */
   readonly config_refused_at: Instant
   readonly findings: readonly FindingStatus[]
   readonly backfills: readonly BackfillStatus[]

@@ -54,7 +54,7 @@ function bannerHtml({ version, started_at, reported_at }: StatusReport, now: num
 <p id="lost" role="alert" hidden></p>`
 }
 
-const footer = `<footer><p>New and Delivered count since the start. For machines: <a href="status">status</a>, <a href="metrics">metrics</a>,
+const footer = `<footer><p>New and Delivered count since the start or the last reload. For machines: <a href="status">status</a>, <a href="metrics">metrics</a>,
 <a href="livez">livez</a>, <a href="readyz">readyz</a>.</p></footer>`
 
 /** `config`: the configuration as text, its secrets masked. Everything else comes from the report, escaped here. */
@@ -68,7 +68,7 @@ ${bannerHtml(report, now)}
 <main id="main" data-live tabindex="-1"><h1 class="${classes}">${escapeHtml(unbroken(report.sentence))}</h1>
 ${tilesHtml(report)}
 ${readingHtml(report.workspaces, now)}
-${deliveringHtml(report.sinks, now)}
+${deliveringHtml(report, now)}
 ${backfillsHtml(report.backfills)}
 ${replaysHtml(report.replays)}
 ${mattersHtml(report)}

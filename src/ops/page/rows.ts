@@ -5,6 +5,7 @@ import type {
   BudgetStatus,
   FaultStatus,
   SinkStatus,
+  StatusReport,
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
@@ -122,14 +123,14 @@ const sinkColumns = [
   { label: 'Dead letters', number: true },
 ]
 
-function sinkRow(sink: SinkStatus, now: number): Row {
+function sinkRow(sink: SinkStatus, now: number, absent: string): Row {
   return {
     key: escapeHtml(`sink ${sink.name}`),
     name: `${verbatim(sink.name)} ${soft(escapeHtml(sink.type))}`,
     cells: [
       stateHtml(sink.state),
       escapeHtml(sink.assurance),
-      agoHtml(sink.last_success_at, now, noDelivery),
+      agoHtml(sink.last_success_at, now, absent),
       lagHtml(sink.lag_seconds),
       countHtml(sink.owed_entries),
       countHtml(sink.accepted_entries),
@@ -139,8 +140,8 @@ function sinkRow(sink: SinkStatus, now: number): Row {
   }
 }
 
-export function deliveringHtml(sinks: readonly SinkStatus[], now: number): string {
-  const rows = sinks.map((sink) => sinkRow(sink, now))
+export function deliveringHtml(report: StatusReport, now: number): string {
+  const rows = report.sinks.map((sink) => sinkRow(sink, now, noDelivery(report)))
   return `<section aria-labelledby="delivering"><h2 id="delivering">Delivering</h2>
 ${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
 }

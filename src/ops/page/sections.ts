@@ -126,7 +126,7 @@ export function errorsHtml(errors: readonly ErrorStatus[], now: number): string 
   const inner =
     rows.length > 0
       ? tableHtml({ caption: 'The last errors, newest first', columns: errorColumns, rows })
-      : '<p>None since the start.</p>'
+      : '<p>None since the start or the last reload.</p>'
   return `<section aria-labelledby="errors" class="errors"><h2 id="errors">Last errors</h2>${inner}</section>`
 }
 

@@ -1,5 +1,6 @@
 // The figures on top: an hour of reading, delivering and owing, and how full the journal is.
 import { sizeText, spanText } from '../words.ts'
+import { sinceText } from '../status.ts'
 import type { StatusReport } from '../status.ts'
 import { sparkline } from './sparkline.ts'
 import { countHtml, meterHtml, percent, unbroken, warn } from './text.ts'
@@ -25,31 +26,34 @@ function picture(values: readonly number[], stepSeconds: number): string {
   return sparkline(values, Math.max(values.length, YOUNG_SECONDS / stepSeconds))
 }
 
-const spanOf = (values: readonly number[], stepSeconds: number): string =>
-  values.length < HOUR_SECONDS / stepSeconds ? 'since the start' : 'in the last hour'
+function spanOf(values: readonly number[], report: StatusReport): string {
+  return values.length < HOUR_SECONDS / report.history.step_seconds ? sinceText(report) : 'in the last hour'
+}
 
-function flowTile(title: string, values: readonly number[], stepSeconds: number): Tile {
+function flowTile(title: string, values: readonly number[], report: StatusReport): Tile {
+  const stepSeconds = report.history.step_seconds
   const most = `at most ${countHtml(Math.max(0, ...values))} in ${unbroken(spanText(stepSeconds))}`
   return {
     title,
     figure: countHtml(sum(values)),
-    words: `${spanOf(values, stepSeconds)}, ${most}`,
+    words: `${spanOf(values, report)}, ${most}`,
     // The step that is still running would always look like a fall.
     picture: picture(values.length > 1 ? values.slice(0, -1) : values, stepSeconds),
   }
 }
 
-export function tilesHtml({ history, journal }: StatusReport): string {
+export function tilesHtml(report: StatusReport): string {
+  const { history, journal } = report
   const { step_seconds, read, delivered, owed } = history
   const capacity = Math.max(1, journal.capacity_bytes)
   const fill = journal.bytes / capacity
   const tiles: Tile[] = [
-    flowTile('Entries read', read, step_seconds),
-    flowTile('Deliveries, all sinks', delivered, step_seconds),
+    flowTile('Entries read', read, report),
+    flowTile('Deliveries, all sinks', delivered, report),
     {
       title: 'Entries owed',
       figure: countHtml(journal.entries),
-      words: `at most ${countHtml(Math.max(0, ...owed))} ${spanOf(owed, step_seconds)}`,
+      words: `at most ${countHtml(Math.max(0, ...owed))} ${spanOf(owed, report)}`,
       picture: picture(owed, step_seconds),
     },
     {

@@ -10,6 +10,7 @@ import { realFiles } from '../../../src/config/files.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { StatusReport } from '../../../src/ops/status.ts'
 import { connectControl } from '../../../src/ops/control-client.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
@@ -79,6 +80,21 @@ describe('a valid configuration', () => {
     await until(() => linesOf('one').length === 21 && linesOf('two').length === 21, 'both sinks')
     expect(new Set(linesOf('one')).size).toBe(21)
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+  })
+
+  test('begins what counts anew, and not the process: how long that is up goes on', async () => {
+    const report = async () => JSON.parse(await page('status')) as StatusReport
+    const before = await report()
+    expect(before.configured_at).toBe(before.started_at)
+    for (const name of ['two', 'three']) {
+      writeFileSync(file, text('one', name))
+      hangUp()
+      await until(() => linesOf(name).length === 20, name)
+    }
+    const after = await report()
+    expect(after.started_at).toBe(before.started_at)
+    expect(after.configured_at > before.configured_at).toBe(true)
+    expect(after.sinks[0]?.accepted_entries).toBe(0)
   })
 
   test('is taken once for each change, and not without one', async () => {
@@ -196,6 +212,8 @@ describe('the configuration that runs', () => {
     const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
     writeFileSync(file, keyed(second).replace('type: file', hashed))
     await until(() => said('takes over now').length === 3, 'the key')
+    // Which key is in use is looked up at the start.
+    await until(() => said('Started').length === 4, 'the start with it')
     writeFileSync(key, 'b'.repeat(32))
     hangUp()
     await until(() => said('takes over now').length === 4, 'the other key')

@@ -120,7 +120,7 @@ test('a sink that took nothing since the start is not told as one that never did
   house.board.sink('later', 'file', 'stored')
   await ask()
   const { stdout } = stand.heard()
-  expect(stdout).toMatch(/^later +file +stored +starting +none since start /m)
+  expect(stdout).toMatch(/^later +file +stored +starting +none since the start /m)
   expect(stdout).not.toContain('never')
 })
 

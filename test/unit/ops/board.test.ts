@@ -1,7 +1,7 @@
 // The board tells the truth: in JSON, in metrics and in one sentence.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import { fakeStats, openHouse, settle, startAt } from './board-fixture.ts'
+import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
@@ -17,6 +17,7 @@ describe('/status', () => {
     expect(JSON.parse(JSON.stringify(board.status()))).toEqual({
       version: '1.2.3',
       started_at: '2026-11-21T10:00:00.000Z',
+      configured_at: '2026-11-21T10:00:00.000Z',
       reported_at: '2026-11-21T10:00:00.000Z',
       ok: true,
       sentence: 'acme audit is starting',
@@ -187,6 +188,23 @@ describe('/status', () => {
     source.cursor(startAt * 1000 + 123_456)
     source.success()
     expect(board.readTo(origin)).toBe(startAt * 1000 + 123_456)
+  })
+
+  it('after a reload the process is as old as before, and nothing is called caught up that was read before it', () => {
+    const clock = testClock()
+    const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+    const startedAt = startAt - 3_600_000
+    const board = openBoard({ clock, metrics, version: '1.2.3', startedAt, journalStats: () => fakeStats })
+    const source = board.source({ workspace: 'acme', source: 'audit' }, 30_000)
+    source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
+    source.state('idle')
+    expect(board.status()).toMatchObject({
+      started_at: '2026-11-21T09:00:00.000Z',
+      configured_at: '2026-11-21T10:00:00.000Z',
+      sentence: 'acme audit waits for its next read',
+    })
+    source.caughtUp()
+    expect(board.status().sentence).toBe('All caught up, nothing to deliver since the reload')
   })
 
   it('nothing is called caught up that only an earlier process has read', () => {

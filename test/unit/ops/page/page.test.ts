@@ -67,7 +67,7 @@ describe('the status page', () => {
     for (const part of ['acme', 'audit', 'idle', '3 of 60', 'archive', 'stored', '2.0 GiB'])
       expect(page).toContain(part)
     expect(page).toContain('Nothing: no dead letter')
-    expect(page).toContain('None since the start')
+    expect(page).toContain('None since the start or the last reload')
   })
 
   it.each(sourceStates)('shows a source that is %s, by a word and a shape', (state) => {
@@ -214,10 +214,17 @@ describe('the status page', () => {
     expect(textOf(page)).toContain('never')
   })
 
-  it('says of a sink without a delivery that it speaks of this start alone', () => {
-    const page = textOf(renderPage(withSink({ last_success_at: null })))
-    expect(page).toContain('none since start')
+  it('says of a sink without a delivery that it speaks of this start or reload alone', () => {
+    const report = withSink({ last_success_at: null })
+    const page = textOf(renderPage(report))
+    expect(page).toContain('none since the start ')
     expect(page).not.toContain('never')
+    const history = { step_seconds: 30, read: [0], delivered: [0], owed: [0] }
+    const reloaded = { ...report, history, configured_at: '2026-11-21T09:00:00.000Z' }
+    const after = textOf(renderPage(reloaded))
+    expect(after).toContain('up 24 h')
+    expect(after).toContain('none since the reload')
+    expect(after).toContain('0 since the reload, at most')
   })
 })
 

@@ -33,6 +33,7 @@ export const calmSink: SinkStatus = {
 export const calm: StatusReport = {
   version: '1.2.3',
   started_at: '2026-11-20T10:00:00.000Z',
+  configured_at: '2026-11-20T10:00:00.000Z',
   reported_at: '2026-11-21T10:00:00.000Z',
   ok: true,
   sentence: 'All caught up: last delivery 14 s ago',
