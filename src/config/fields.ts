@@ -5,7 +5,7 @@ import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '
 import type { Start } from '../source/start.ts'
 
 export const partName = () =>
-  z.string().regex(/^[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')
+  z.string().regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')
 
 /** Globs over an entry's type; `!` takes away again. */
 export const typeGlobs = () =>
@@ -77,6 +77,7 @@ function addressFault(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:'))
     return 'want an address such as https://api.example.com'
+  if (url.port === '0') return 'names port 0: nothing can listen there'
   if (url.username !== '' || url.password !== '')
     return 'holds a user name or password: give the key in api_key'
   if (url.search !== '' || url.hash !== '')

@@ -4,7 +4,7 @@ import { duration } from '../model/units.ts'
 import { isRecord, listen, sizeFrom } from './fields.ts'
 import { rereadFault } from './history.ts'
 import { sink } from './sink.ts'
-import { sourcesOf, workspace, type WorkspaceConfig } from './workspace.ts'
+import { sourcesOf, sweepFault, workspace, type WorkspaceConfig } from './workspace.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
 export { sinkFiles, sinkPlace, type SinkConfig } from './sink.ts'
@@ -88,10 +88,12 @@ function someSource(workspaces: readonly unknown[], issue: Issue): void {
 
 function rereadWithinKeys(workspaces: readonly unknown[], journal: unknown, issue: Issue): void {
   for (const [index, part] of workspaces.entries()) {
-    const history = isRecord(part) ? part['history'] : undefined
-    if (!isRecord(history) || !isRecord(journal)) continue
-    const fault = rereadFault(history['reread'], journal['keep_keys'])
-    if (fault !== undefined) issue(['workspaces', index, 'history', 'reread'], fault)
+    if (!isRecord(part) || !isRecord(journal)) continue
+    const { history, audit } = part
+    const reread = isRecord(history) && rereadFault(history['reread'], journal['keep_keys'])
+    if (reread) issue(['workspaces', index, 'history', 'reread'], reread)
+    const sweep = isRecord(audit) && sweepFault(audit['sweep'], journal['keep_keys'])
+    if (sweep) issue(['workspaces', index, 'audit', 'sweep'], sweep)
   }
 }
 

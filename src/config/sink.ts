@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { formatNames } from '../formats/named.ts'
 import type { NamedFile, NamedPlace } from '../model/sink-kind.ts'
-import { duration } from '../model/units.ts'
+import { duration, eachOnce, twiceFault } from '../model/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
 import { deny, policyFiles, redact } from './policy.ts'
@@ -30,6 +30,7 @@ const common = {
   sources: z
     .array(z.enum(sinkSources))
     .min(1)
+    .refine(eachOnce, twiceFault)
     .default(['audit', 'history.usage', 'vault.projects'])
     .describe('What is sent; history.query must be named to be sent.'),
   types: typeGlobs().describe(

@@ -75,6 +75,12 @@ export const workspace = z
   )
   .describe('One workspace: its API, its key and what to read.')
 
+/** Read again after their keys are forgotten, entries would count as new. */
+export function sweepFault(sweepMs: unknown, keepKeysMs: unknown): string | undefined {
+  if (typeof sweepMs !== 'number' || typeof keepKeysMs !== 'number' || sweepMs <= keepKeysMs) return undefined
+  return 'is longer than journal.keep_keys: entries read again would count as new and be sent twice; shorten it or lengthen keep_keys'
+}
+
 export type WorkspaceConfig = z.output<typeof workspace>
 
 /** The sources that are switched on. */

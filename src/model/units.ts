@@ -61,6 +61,10 @@ export const size = () =>
     .transform(sizeBytes)
     .refine((bytes) => bytes <= MOST_BYTES, 'want at most 16TiB')
 
+/** Of a list of words. */
+export const eachOnce = (list: readonly string[]): boolean => new Set(list).size === list.length
+export const twiceFault = 'names one of them twice: want each once'
+
 /** A secret, best given as `${file:/path}`; prints as `***` from here on. */
 export const secret = () =>
   z

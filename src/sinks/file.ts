@@ -27,6 +27,7 @@ const options = z.strictObject({
   rotate: z
     .strictObject({
       max_bytes: size()
+        .refine((bytes) => bytes >= 1, 'want at least 1B')
         .prefault('256MiB')
         .describe('A batch that would take the file over this size begins a new one.'),
       keep: z

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { NamedFile, NamedPlace } from '../../model/sink-kind.ts'
 import { duration, secret, size } from '../../model/units.ts'
+import { always } from '../always.ts'
 import { isBareUrl } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
 import { signingKeyFault } from './manifest-signature.ts'
@@ -126,14 +127,17 @@ export const options = z
   .refine((given) => (given.access_key_id === undefined) === (given.secret_access_key === undefined), {
     error: 'want both access_key_id and secret_access_key, or neither',
     path: ['access_key_id'],
+    when: always,
   })
   .refine((given) => given.web_identity_token_file === undefined || given.role_arn !== undefined, {
     error: 'wants role_arn beside it',
     path: ['web_identity_token_file'],
+    when: always,
   })
   .refine((given) => given.web_identity_token_file === undefined || given.access_key_id === undefined, {
     error: 'wants no access_key_id beside it: the token stands for the key',
     path: ['web_identity_token_file'],
+    when: always,
   })
 
 export type S3Options = z.output<typeof options>

@@ -1,6 +1,7 @@
 // What an operator may say about a Splunk HTTP Event Collector.
 import { z } from 'zod'
-import { duration, headerSecret } from '../../model/units.ts'
+import { duration, eachOnce, headerSecret, twiceFault } from '../../model/units.ts'
+import { always } from '../always.ts'
 import { isBareUrl } from '../bare-url.ts'
 import { tlsOptions } from '../tls-options.ts'
 
@@ -18,6 +19,7 @@ export const options = z
       .array(url())
       .min(1)
       .max(64)
+      .refine(eachOnce, twiceFault)
       .optional()
       .describe('Several collectors, used in turn; one that fails rests a while. In the place of `url`.'),
     token: headerSecret().describe(
@@ -34,6 +36,7 @@ export const options = z
         'Whether a batch counts only once the indexers have acknowledged it: `true` holds the sink where the token has that off, `auto` goes by the token, `false` never asks.',
       ),
     ack_timeout: duration()
+      .refine((ms) => ms >= 1000, 'want at least 1s')
       .prefault('5m')
       .describe(
         'How long to wait for an acknowledgement before the batch goes out again under a new channel.',
@@ -57,6 +60,11 @@ export const options = z
   .refine((given) => (given.url === undefined) !== (given.urls === undefined), {
     error: 'want either url or urls',
     path: ['url'],
+    when: always,
+  })
+  .refine(({ url: one, urls, tls }) => !tls || (urls ?? [one]).some((each) => each?.startsWith('https:')), {
+    error: 'has an effect with https:// only: change the address, or leave it out',
+    path: ['tls'],
   })
 
 export type HecOptions = z.output<typeof options>

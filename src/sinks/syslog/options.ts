@@ -36,6 +36,12 @@ export function receiverOf(address: string): Receiver | undefined {
   return { scheme: scheme as Scheme, host, port }
 }
 
+/** What the header carries as it is: anything else would be replaced there in silence. */
+const word = (most: number) =>
+  z.string().regex(new RegExp(`^[\\x21-\\x7e]{1,${most}}$`), {
+    error: `want ASCII letters, digits and marks without a blank, ${most} at most`,
+  })
+
 const messageBytes = () =>
   z
     .union([z.int(), size()], { error: 'want a number of bytes such as 8192, or a size such as 8KiB' })
@@ -60,10 +66,8 @@ export const options = z
       .default(5424)
       .describe('The form of a message: `5424`, or the older `3164` for receivers that know no other.'),
     facility: z.enum(facilities).default('local0').describe('The facility in the priority of each message.'),
-    app_name: z.string().min(1).default('auditferry').describe('APP-NAME, with `rfc: 3164` the tag.'),
-    hostname: z
-      .string()
-      .min(1)
+    app_name: word(48).default('auditferry').describe('APP-NAME, with `rfc: 3164` the tag.'),
+    hostname: word(255)
       .optional()
       .describe("HOSTNAME of the messages; the host of the workspace's `base_url` when absent."),
     enterprise_id: z

@@ -23,7 +23,7 @@ describe('the configuration as it is shown', () => {
 
   it('has defaults filled in and units put back', () => {
     const text = configText(
-      load(`journal: { keep_keys: 90m, max_bytes: 1536KiB }
+      load(`journal: { keep_keys: 36h, max_bytes: 1536KiB }
 workspaces:
   - { name: acme, base_url: "https://api.example.com", api_key: ${SECRET}, audit: { start: 30d, sweep: 0s } }
   - { name: late, base_url: "https://api.example.com", api_key: ${SECRET}, audit: { start: "2026-01-31T00:00:00Z" } }
@@ -33,7 +33,7 @@ server: { listen: "[::1]:9464" }
 `),
     )
     for (const line of [
-      'keep_keys: 90m',
+      'keep_keys: 36h',
       'max_bytes: 1536KiB',
       'start: 30d',
       'sweep: 0s',
