@@ -1,6 +1,6 @@
 // Which configuration a command reads when it is told none, and the way into it.
 import { existsSync } from 'node:fs'
-import { readTextFile } from '../config/files.ts'
+import { readConfigFile, readTextFile } from '../config/files.ts'
 import type { References } from '../config/references.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { World } from './world.ts'
@@ -23,5 +23,5 @@ export function configFile(world: World, given: string | undefined): string {
 
 /** Where the configuration's references lead. */
 export function references(world: World): References {
-  return { env: world.env, readFile: readTextFile }
+  return { env: world.env, readFile: readTextFile, readConfig: readConfigFile }
 }

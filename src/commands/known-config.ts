@@ -2,7 +2,7 @@
 import { parseDocument } from 'yaml'
 import { examineConfig } from '../config/load.ts'
 import { ConfigFaults } from '../config/faults.ts'
-import { readTextFile } from '../config/files.ts'
+import { readConfigFile, readTextFile } from '../config/files.ts'
 import { resolveText, type References } from '../config/references.ts'
 import { configSchema, type Config } from '../config/schema.ts'
 import { references } from './config-file.ts'
@@ -13,16 +13,15 @@ const UNKNOWN = 'auditferry-unknown-reference'
 
 function lenient(file: string, world: World): References {
   const env: Record<string, string | undefined> = { ...world.env }
-  for (const [, name = ''] of readTextFile(file).matchAll(/\$\{env:([^}]*)\}/g)) env[name] ??= UNKNOWN
+  for (const [, name = ''] of readConfigFile(file).matchAll(/\$\{env:([^}]*)\}/g)) env[name] ??= UNKNOWN
   const readFile = (path: string) => {
-    if (path === file) return readTextFile(path)
     try {
       return readTextFile(path)
     } catch {
       return UNKNOWN
     }
   }
-  return { env, readFile }
+  return { env, readFile, readConfig: readConfigFile }
 }
 
 /** Throws ConfigFaults as loading does, where more than a secret is missing. */
@@ -71,7 +70,7 @@ export const isFaulty = (known: Config | FaultyConfig): known is FaultyConfig =>
 /** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
 function placeIn(file: string, world: World): DaemonPlace | undefined {
   try {
-    const document = parseDocument(readTextFile(file), { prettyErrors: false, logLevel: 'silent' })
+    const document = parseDocument(readConfigFile(file), { prettyErrors: false, logLevel: 'silent' })
     const textAt = (path: readonly string[]) => {
       const found = document.getIn(path)
       return typeof found === 'string' ? resolveText(found, references(world)) : found

@@ -1,6 +1,6 @@
 // A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
 import { createHash } from 'node:crypto'
-import { readTextFile } from '../config/files.ts'
+import { readConfigFile, readTextFile } from '../config/files.ts'
 import { hashKeysDigest, isSameConfig } from '../config/same.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
@@ -127,7 +127,7 @@ class Asking {
 /** Of what stands in the file. */
 function digestOf(file: string): string {
   try {
-    return createHash('sha256').update(readTextFile(file)).digest('hex')
+    return createHash('sha256').update(readConfigFile(file)).digest('hex')
   } catch {
     return 'unreadable'
   }

@@ -68,9 +68,18 @@ function isLink(path: string): boolean {
   }
 }
 
-/** A file's text, 1 MiB at most. Throws as node:fs does, with EFBIG over the limit. */
+const unusable = (code: string): Error => Object.assign(new Error(code), { code })
+
+/** A file's text, 1 MiB at most. Throws as node:fs does, with EFBIG over the limit, and NOT_REGULAR for what may never end or answer. */
 export function readTextFile(path: string): string {
-  if (statSync(path).size > MOST_BYTES) throw Object.assign(new Error('too large'), { code: 'EFBIG' })
+  const stats = statSync(path)
+  if (!stats.isFile() && !stats.isDirectory()) throw unusable('NOT_REGULAR')
+  return readConfigFile(path)
+}
+
+/** The configuration itself may come through a pipe: `--config /dev/stdin`, `--config <(…)`. */
+export function readConfigFile(path: string): string {
+  if (statSync(path).size > MOST_BYTES) throw unusable('EFBIG')
   return readFileSync(path, 'utf8')
 }
 

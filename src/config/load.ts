@@ -92,7 +92,7 @@ function followSecrets(config: Config, references: readonly Reference[], world: 
 
 function textOf(file: string, world: References): string | Fault {
   try {
-    return world.readFile(file)
+    return (world.readConfig ?? world.readFile)(file)
   } catch (error) {
     const message = `the configuration cannot be read: ${reasonOf(error)}; name another with --config`
     return { file, line: 1, column: 1, path: [], message }

@@ -5,6 +5,8 @@ import { errnoOf } from '../model/errors.ts'
 export interface References {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly readFile: (path: string) => string
+  /** The same for the configuration itself; absent: as any file. */
+  readonly readConfig?: (path: string) => string
 }
 
 /** What an operator can be told: names the reference, never a value. */
@@ -16,6 +18,7 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: 'no permission to read it: give it to this user',
   EISDIR: 'it is a folder',
   ENOTDIR: 'a part of its path is no folder',
+  NOT_REGULAR: 'it is a device, pipe or socket: want a regular file',
   EFBIG: 'it is larger than 1 MiB',
 }
 

@@ -181,6 +181,29 @@ test('neither a link nor the order of the sinks hides a name that a file is rota
   }
 })
 
+test('a reference to a pipe or a device is a fault at once, and no wait for what may never come', () => {
+  const pipe = join(folder, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const file = join(folder, 'a.yaml')
+  for (const path of [pipe, '/dev/zero']) {
+    const key = `api_key: "\${file:${path}}"`
+    writeFileSync(
+      file,
+      `workspaces: [{ name: acme, base_url: "https://a.example.com", ${key}, audit: {} }]\n`,
+    )
+    const { faults } = examineConfig(file, { env: {}, readFile: readTextFile })
+    expect(says(faults)[0]).toBe(
+      `1 workspaces.0.api_key: \${file:${path}} cannot be resolved: it is a device, pipe or socket: want a regular file`,
+    )
+  }
+})
+
+test('the configuration itself may come through a pipe', () => {
+  const script = `import { readConfigFile } from './src/config/files.ts'; console.log(readConfigFile('/dev/stdin'))`
+  const piped = ['-c', 'echo "a: b" | "$0" --input-type=module -e "$1"', process.execPath, script]
+  expect(execFileSync('sh', piped, { encoding: 'utf8' })).toBe('a: b\n\n')
+})
+
 const bucket = (name: string, more: string) => `  - { name: ${name}, type: s3, bucket: logs${more} }\n`
 
 test.each([
