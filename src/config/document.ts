@@ -116,7 +116,16 @@ function syntaxFaults(document: Document, placeOf: (offset: number) => Place, fi
   return [...byLine.values()]
 }
 
+/** UTF-16 as it looks where UTF-8 was wanted: its byte order mark is none there, and every other byte of it is zero. */
+const isUtf16 = (text: string): boolean => /^\ufffd\ufffd|\0/.test(text)
+
 export function readDocument(file: string, text: string): ConfigDocument {
+  if (!isUtf16(text)) return documentOf(file, text)
+  const message = 'the file is no UTF-8, UTF-16 perhaps: save it as UTF-8'
+  return { ...documentOf(file, ''), faults: [{ file, line: 1, column: 1, path: [], message }] }
+}
+
+function documentOf(file: string, text: string): ConfigDocument {
   const lineCounter = new LineCounter()
   // Duplicate keys are found in the walk, which knows their path.
   const document = parseDocument(text, {

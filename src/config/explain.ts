@@ -93,10 +93,20 @@ export function check<Schema extends z.ZodType>(schema: Schema, value: unknown) 
   return schema.safeParse(value, { error: sentence })
 }
 
+/** Where a mapping of `schema` has the key, if only one has. */
+function placeBelow(key: string, schema: Shape | undefined): string | undefined {
+  const inner = Object.entries(schema ? propertiesOf(schema) : {})
+  const places = inner.filter(([, part]) => isRecord(part) && Object.hasOwn(propertiesOf(part), key))
+  const [place, another] = places
+  return place && !another ? `${place[0]}.${key}` : undefined
+}
+
 function unknownKey(key: string, schema: Shape | undefined): string {
   const known = schema ? Object.keys(propertiesOf(schema)) : []
+  if (key === '<<')
+    return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
   if (!isShowable(key)) return 'is no known key: a space after a colon may be missing'
-  const meant = nearest(key, known)
+  const meant = placeBelow(key, schema) ?? nearest(key, known)
   if (meant !== undefined) return `is no known key: did you mean ${meant}?`
   return `is no known key: want ${known.length > 0 ? known.join(', ') : 'none here'}`
 }

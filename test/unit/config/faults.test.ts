@@ -138,6 +138,16 @@ sinks:
   ])
 })
 
+test('a file in UTF-16 is told as such', () => {
+  const text = 'workspaces:\n  - name: acme\n'
+  const little = Buffer.from(text, 'utf16le')
+  const marked = Buffer.from(`\ufeff${text}`, 'utf16le')
+  for (const bytes of [little, marked, Buffer.from(little).swap16(), Buffer.from(marked).swap16()])
+    expect(faultsOf('a.yaml', bytes.toString('utf8'))).toEqual([
+      'a.yaml:1:1: (whole file): the file is no UTF-8, UTF-16 perhaps: save it as UTF-8',
+    ])
+})
+
 test('a missing configuration is a fault of its own', () => {
   const readFile = () => {
     throw Object.assign(new Error('none'), { code: 'ENOENT' })
