@@ -1,10 +1,10 @@
 // Opening the journal: its options, its file, and the parts that it is made of.
-import { mkdir, stat } from 'node:fs/promises'
+import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import { makeFolders } from '../model/folders.ts'
+import { type FolderCalls, makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
@@ -40,6 +40,12 @@ export interface JournalOptions {
 const BALLAST_BYTES = 16 * 1024 * 1024
 const ALLOWANCE_BYTES = 4 * 1024 ** 3
 
+/** At once, as SQLite itself opens the file: a clock that is not this machine's would run on meanwhile. */
+const folderCalls: FolderCalls = {
+  stat: async (path) => statSync(path),
+  mkdir: async (path, options) => mkdirSync(path, options),
+}
+
 /**
  * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
  * system, a newer schema), `disk_full` or `disk_failed`.
@@ -48,7 +54,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { path } = options
   const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
   try {
-    await makeFolders(dirname(path), { stat, mkdir })
+    await makeFolders(dirname(path), folderCalls)
   } catch (error) {
     throw translate(error, path)
   }
