@@ -13,6 +13,8 @@ import { ship } from './ship/loop.ts'
 import type { Shipping } from './shipping.ts'
 
 const PRUNE_EVERY_MS = 60_000
+/** How often the journal is looked for in its place. */
+const LOOK_EVERY_MS = 20_000
 /** A delivery under way gets this long at a stop, so that its receiver does not get the same again. */
 const FINISH_MS = 2_500
 /** Then it is cut, and what stands in mid-request gets this long; what it was about is in the journal anyway. */
@@ -59,12 +61,13 @@ export class Running {
     // Begun on somebody's word: a single run reads what is there for everybody, and leaves them where they are.
     if (!mode.once) probing.push(backfills.run(signal), replays.run(signal))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
+    const guarding = this.#guard(signal)
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
     const work = Promise.all([...reading, ...shipping, ...probing]).then(() => undefined)
     this.#ended = Promise.allSettled([...reading, ...shipping, ...probing])
     try {
-      await Promise.race([work, pruning.then(() => work)])
+      await Promise.race([work, pruning.then(() => work), guarding.then(() => work)])
     } catch (error) {
       // Told at once: another loop may hang in a receiver, and `stop` waits for it no longer than it may.
       this.#stopping.abort()
@@ -81,6 +84,18 @@ export class Running {
         throw error
       })
       await outside.clock.sleep(more ? 50 : PRUNE_EVERY_MS, signal)
+    }
+  }
+
+  /** A file that was removed under us goes on taking everything, and is no more after this process: somebody must be told while it lives. */
+  async #guard(signal: AbortSignal): Promise<void> {
+    const { journal, board, outside } = this.#parts
+    for (let known: string | undefined; !signal.aborted;) {
+      const lost = await journal.lost()
+      if (lost !== undefined && lost !== known) outside.log.error('The journal is not where it was opened', { why: lost })
+      if (lost === undefined && known !== undefined) outside.log.info('The journal is in its place again')
+      board.journalLost((known = lost))
+      await outside.clock.sleep(LOOK_EVERY_MS, signal)
     }
   }
 

@@ -3,7 +3,7 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
-import type { ConnectorError } from '../model/errors.ts'
+import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
 import { openControl } from '../ops/control.ts'
 import type { Control } from '../ops/control.ts'
@@ -81,7 +81,10 @@ async function rule(
   front.ready = true
   const present: Present = {
     ...tenure,
-    prepare: (next) => front.move(next),
+    prepare: async (next) => {
+      await refuseLoss(app)
+      await front.move(next)
+    },
     refused: (error) => app.board.refused(error),
   }
   const next = succession(present, AbortSignal.any([signal, over.signal]))
@@ -92,6 +95,12 @@ async function rule(
   } finally {
     over.abort()
   }
+}
+
+/** The next app would begin a journal of its own, and read and send everything again. */
+async function refuseLoss({ journal }: App): Promise<void> {
+  const lost = await journal.lost()
+  if (lost !== undefined) throw new ConnectorError('config_invalid', `journal.path: ${lost}`)
 }
 
 /** What others talk to stays where it is while the app behind it changes. */

@@ -26,13 +26,18 @@ export interface ReloadOptions {
 /** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
 export function reloading(options: ReloadOptions): Succession {
   const asking = new Asking(options)
+  // Of the next one before it opens: a key that changes in between is asked about once too often, and never missed.
+  let taken: string | undefined
   return async (present, signal) => {
-    const keys = hashKeysDigest(present.config, readTextFile)
+    const keys = taken ?? hashKeysDigest(present.config, readTextFile)
     let fault: string | undefined
     for (;;) {
       await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
       const next = await successor(options, present, keys, fault)
-      if (next !== undefined && typeof next !== 'string') return next
+      if (next !== undefined && typeof next !== 'string') {
+        taken = hashKeysDigest(next.config, readTextFile)
+        return next
+      }
       fault = next
     }
   }

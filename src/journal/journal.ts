@@ -12,6 +12,7 @@ import { closeDatabase } from './database.ts'
 import { corrupt } from './faults.ts'
 import * as findings from './findings.ts'
 import * as letters from './letters.ts'
+import { Presence } from './presence.ts'
 import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
@@ -35,12 +36,14 @@ export class SqliteJournal implements Journal {
   readonly #statements: ReturnType<typeof prepare>
   readonly #arrivals: Arrivals
   readonly #totals: Totals
+  readonly #presence: Presence
   #closed = false
 
   constructor(core: Core) {
     this.#core = core
     this.#statements = prepare(core.db)
     this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
+    this.#presence = new Presence(core.path)
     this.#totals = new Totals(core, this.#statements.findings)
   }
 
@@ -195,6 +198,10 @@ export class SqliteJournal implements Journal {
       strangers: ledger.strangers,
       ...this.#totals.told,
     }
+  }
+
+  async lost() {
+    return this.#presence.lost
   }
 
   async prune() {

@@ -203,6 +203,8 @@ export interface Journal extends Books {
   /** Drops, then puts: all of it or nothing. */
   changeNotes(change: NoteChange): Promise<void>
   stats(): JournalStats
+  /** Why the next process would not find what is kept here, such as a file that was removed, and what to do; undefined: it would. A cheap look. */
+  lost(): Promise<string | undefined>
   /** Drops settled chunks over `keepSettledBytes` and keys older than `keepKeysMs`; a bounded step, true when more is left. */
   prune(): Promise<boolean>
   close(): Promise<void>

@@ -56,6 +56,8 @@ export interface Board {
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
   refused(error: ConnectorError | undefined): void
+  /** Why the next start would not find the journal; undefined: it would. */
+  journalLost(why: string | undefined): void
   /** How far live reading of it is, µs; undefined: nothing is known of it. */
   readTo(origin: Origin): number | undefined
   status(): StatusReport
@@ -87,7 +89,12 @@ function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): 
   return stats.full || workspaces.some(({ sources }) => sources.some(({ state }) => state === 'paused'))
 }
 
-function isWell(workspaces: readonly WorkspaceStatus[], sinks: readonly SinkStatus[]): boolean {
+function isWell(
+  journal: JournalStatus,
+  workspaces: readonly WorkspaceStatus[],
+  sinks: readonly SinkStatus[],
+): boolean {
+  if (journal.paused || journal.lost !== null) return false
   const states = [...workspaces.flatMap(({ sources }) => sources), ...sinks]
   return states.every(({ state }) => state !== 'failing' && state !== 'held')
 }
@@ -105,9 +112,19 @@ function lastKnown(journalStats: () => JournalStats): () => JournalStats {
   }
 }
 
-function journalStatus(stats: JournalStats, paused: boolean): JournalStatus {
+function journalStatus(stats: JournalStats, paused: boolean, lost: string | undefined): JournalStatus {
   const { entries, bytes, capacityBytes, quarantined, gaps, findings, strangers } = stats
-  return { entries, bytes, capacity_bytes: capacityBytes, paused, quarantined, gaps, findings, strangers }
+  return {
+    entries,
+    bytes,
+    capacity_bytes: capacityBytes,
+    paused,
+    lost: lost ?? null,
+    quarantined,
+    gaps,
+    findings,
+    strangers,
+  }
 }
 
 /** Who it was is content, and stays where the entry is: here stands what it takes to find it there. */
@@ -136,6 +153,7 @@ export function openBoard(options: BoardOptions): Board {
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
   let refusedAt = 0
+  let lost: string | undefined
   metrics.configTaken(configuredAt)
   const sources: BoardSource[] = []
   const sinks: BoardSink[] = []
@@ -146,7 +164,7 @@ export function openBoard(options: BoardOptions): Board {
   const look = () => {
     const stats = currentStats()
     const workspaces = workspacesOf(sources, budget)
-    const journal = journalStatus(stats, isPaused(stats, workspaces))
+    const journal = journalStatus(stats, isPaused(stats, workspaces), lost)
     return { stats, workspaces, journal, sinks: sinks.map((sink) => sink.status(stats)) }
   }
 
@@ -177,19 +195,18 @@ export function openBoard(options: BoardOptions): Board {
       if (error) memory.errors.tell('configuration', error, refusedAt)
       metrics.configReloaded(!error)
     },
+    journalLost: (why) => void (lost = why),
     readTo: (origin) => sources.find((source) => isSameOrigin(source.origin, origin))?.readTo(),
     status() {
       const { stats, workspaces, journal, sinks: sinkStatuses } = look()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
-      const ok = !journal.paused && isWell(workspaces, sinkStatuses)
+      const ok = isWell(journal, workspaces, sinkStatuses)
       const head = { version, ...began, reported_at: iso(clock.now()), ok }
       const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
       const sentence = sentenceOf({ ...head, ...parts }, lingersOf(sinks))
-      const kept = {
-        findings: stats.lastFindings.map(findingStatus),
-        ...{ errors: memory.errors.status(), history: history.status() },
-      }
-      return { ...head, sentence, ...parts, ...kept, ...rereadStatus(options, memory.mask) }
+      const kept = { errors: memory.errors.status(), history: history.status() }
+      const findings = stats.lastFindings.map(findingStatus)
+      return { ...head, sentence, ...parts, findings, ...kept, ...rereadStatus(options, memory.mask) }
     },
   }
 }

@@ -120,11 +120,12 @@ function join(clauses: readonly string[]): string {
 /** What is wrong comes first, then what lags; only a house in order is called caught up. */
 export function sentenceOf(report: Told, lingers: Lingers): string {
   const paused = report.journal.paused ? [pausedClause(report)] : []
-  const wrong = [...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
+  const lost = report.journal.lost === null ? [] : [report.journal.lost]
+  const wrong = [...lost, ...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
   if (wrong.length === 1) return join(wrong)
   // With several at fault the sentence says which; what each of them says stands in its row.
   if (wrong.length > 1)
-    return join([...paused, ...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)])
+    return join([...lost, ...paused, ...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)

@@ -78,6 +78,8 @@ export interface JournalStatus {
   readonly bytes: number
   readonly capacity_bytes: number
   readonly paused: boolean
+  /** why the next start would not find it, such as a file that was removed; null: it would */
+  readonly lost: string | null
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number

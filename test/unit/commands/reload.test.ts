@@ -1,5 +1,5 @@
 // A configuration replaced while the daemon runs: as a whole or not at all, and no position is lost.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -69,6 +69,49 @@ afterEach(async () => {
   stopping.abort()
   await daemon.catch(() => undefined)
   house.remove()
+})
+
+describe('a journal whose file is taken away', () => {
+  const [journal, aside] = ['a.db', 'aside.db']
+  const move = (from: string, to: string) => renameSync(join(house.folder, from), join(house.folder, to))
+  const status = async () => JSON.parse(await page('status')) as { ok: boolean; sentence: string }
+
+  test('fails /livez and /status, and is told in the log once, until it is back', async () => {
+    move(journal, aside)
+    await until(() => said('The journal is not where it was opened').length > 0, 'a word')
+    expect((await fetch(`${url}livez`)).status).toBe(503)
+    const { ok, sentence } = await status()
+    expect(ok).toBe(false)
+    expect(sentence).toMatch(/a\.db is gone/)
+    await house.clock.sleep(45_000)
+    expect(said('The journal is not where it was opened')).toHaveLength(1)
+    move(aside, journal)
+    await until(() => said('in its place again').length > 0, 'a good word')
+    expect((await fetch(`${url}livez`)).status).toBe(200)
+    expect((await status()).ok).toBe(true)
+  })
+
+  test.each(['gone', 'replaced'])(
+    'takes no new configuration while it is %s: that would read all again',
+    async (how) => {
+      move(journal, aside)
+      if (how === 'replaced') writeFileSync(join(house.folder, journal), '')
+      writeFileSync(file, text('one', 'two'))
+      hangUp()
+      await until(() => said('is refused, the old one goes on').length > 0, 'the refusal')
+      expect(String(said('is refused')[0]?.fields['error'])).toContain(
+        'journal.path: The journal is lost to the next start',
+      )
+      house.mock.add({})
+      await until(() => linesOf('one').length === 21, 'delivery that goes on')
+      expect(linesOf('two')).toEqual([])
+      move(aside, journal)
+      hangUp()
+      await until(() => linesOf('two').length === 21, 'the new sink')
+      expect(new Set(linesOf('one')).size).toBe(21)
+      expect(linesOf('one')).toHaveLength(21)
+    },
+  )
 })
 
 describe('a valid configuration', () => {

@@ -62,6 +62,7 @@ describe('/status', () => {
         bytes: 0,
         capacity_bytes: 2147483648,
         paused: false,
+        lost: null,
         quarantined: 0,
         gaps: 0,
         findings: 0,
@@ -282,6 +283,19 @@ describe('/status', () => {
       ok: false,
       sentence: 'Reading is paused: no space left in /var/lib/auditferry',
     })
+  })
+
+  it('a journal that the next start would not find is told before all else', () => {
+    const house = openHouse()
+    settle(house)
+    house.board.journalLost('The journal is lost: a.db is gone')
+    expect(house.board.status()).toMatchObject({
+      ok: false,
+      sentence: 'The journal is lost: a.db is gone',
+      journal: { lost: 'The journal is lost: a.db is gone' },
+    })
+    house.board.journalLost(undefined)
+    expect(house.board.status()).toMatchObject({ ok: true, journal: { lost: null } })
   })
 
   it('only a house in order is called caught up', () => {

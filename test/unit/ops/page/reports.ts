@@ -40,7 +40,7 @@ export const calm: StatusReport = {
   workspaces: [{ name: 'acme', sources: [calmSource], budget: [{ area: 'audit', used: 3, limit: 60 }] }],
   sinks: [calmSink],
   journal: {
-    ...{ entries: 0, bytes: 0, capacity_bytes: 2 ** 31, paused: false },
+    ...{ entries: 0, bytes: 0, capacity_bytes: 2 ** 31, paused: false, lost: null },
     ...{ quarantined: 0, gaps: 0, findings: 0, strangers: [] },
   },
   findings: [],
