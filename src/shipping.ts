@@ -43,7 +43,7 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, ear })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
-  const watch = board.sink(config.name, config.type, sink.assurance, sinkLingerMs(config))
+  const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
   const shipper = openAfterKeys(config, readTextFile, (policy) =>
     openStepper(shared, config, sink, loop, policy),

@@ -74,6 +74,7 @@ export interface CheckResult {
 export interface Receiver {
   readonly name: string
   readonly type: string
+  /** May grow surer, or less so, as the receiver shows what it does. */
   readonly assurance: Assurance
   readonly frame: Frame
   /** Hash input: everything in the options that shapes bytes, and for objects where they go. */

@@ -26,7 +26,7 @@ export interface BoardSink {
 export interface SinkFacts {
   readonly name: string
   readonly type: string
-  readonly assurance: Assurance
+  readonly assurance: () => Assurance
   /** how long an entry may wait on purpose before it is sent */
   readonly lingerMs: number
 }
@@ -142,7 +142,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
       return {
         name,
         type,
-        assurance,
+        assurance: assurance(),
         ...look(),
         owed_entries: entries,
         lag_seconds: lagSeconds,

@@ -51,7 +51,7 @@ export interface Board {
   /** `intervalMs`: how often a read is due; a source silent for more than two of them, and a minute, is told as failing. */
   source(origin: Origin, intervalMs?: number): SourceWatch
   /** `lingerMs`: how long an entry may wait on purpose before it is sent. */
-  sink(name: string, type: string, assurance: Assurance, lingerMs?: number): SinkWatch
+  sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkWatch
   /** `intervalMs`: how often one is to come back, at the best; `expected`: where it is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
@@ -141,6 +141,8 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
+const assuranceOf = (told: Assurance | (() => Assurance)) => (typeof told === 'string' ? () => told : told)
+
 function lingersOf(sinks: readonly BoardSink[]): Lingers {
   const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
   return (name) => seconds.get(name) ?? 0
@@ -184,7 +186,8 @@ export function openBoard(options: BoardOptions): Board {
       return rememberSource(`${origin.workspace} ${origin.source}`, source.watch, memory)
     },
     sink(name, type, assurance, lingerMs = 0) {
-      const sink = openBoardSink({ name, type, assurance, lingerMs }, metrics.sink, clock)
+      const facts = { name, type, assurance: assuranceOf(assurance), lingerMs }
+      const sink = openBoardSink(facts, metrics.sink, clock)
       sinks.push(sink)
       return rememberSink(name, sink.watch, memory)
     },

@@ -2,7 +2,7 @@
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Log } from '../../model/log.ts'
-import type { Later, Outcome } from '../../model/sink.ts'
+import type { Assurance, Later, Outcome } from '../../model/sink.ts'
 import { acknowledged } from './acknowledgement.ts'
 import type { Collector } from './collector.ts'
 import type { HecOptions } from './options.ts'
@@ -21,7 +21,8 @@ export class Acks {
   readonly #options: AcksOptions
   /** those whose token acknowledges for sure */
   readonly #acknowledging = new Set<Collector>()
-  #toldOff = false
+  /** what each token does, as its last answer showed; told when it changes */
+  readonly #shown = new Map<Collector, 'on' | 'off'>()
 
   constructor(options: AcksOptions) {
     this.#options = options
@@ -42,6 +43,7 @@ export class Acks {
     const { mode, clock } = this.#options
     if (ackId !== undefined && mode !== false && outcome.settled > outcome.refused.length) {
       const { endpoint, cookie } = collector
+      if (mode === 'auto') this.#show(collector, 'on')
       const ticket = { origin: endpoint.origin, channel, cookie, ackId, sentAt: clock.now() }
       return { ...outcome, later: this.#later(ticket, collector) }
     }
@@ -53,18 +55,32 @@ export class Acks {
   }
 
   #off(collector: Collector): void {
-    const { mode, log } = this.#options
+    const { mode } = this.#options
     const { where } = collector.endpoint
     if (mode === true) {
       this.#acknowledging.delete(collector)
       const why = 'took the batch without an acknowledgement to ask for, which acks: true wants'
       throw new ConnectorError('misconfigured', `Splunk at ${where} ${why}; is it still on for the token?`)
     }
-    if (mode === false || this.#toldOff) return
-    this.#toldOff = true
+    if (mode === 'auto') this.#show(collector, 'off')
+  }
+
+  /** Of several collectors one without acknowledgements is enough: nobody knows which of them takes the next batch. */
+  get assurance(): Assurance {
+    const { mode } = this.#options
+    if (mode !== 'auto') return mode ? 'stored' : 'received'
+    const shown = [...this.#shown.values()]
+    return shown.length > 0 && !shown.includes('off') ? 'stored' : 'received'
+  }
+
+  #show(collector: Collector, acks: 'on' | 'off'): void {
+    if (this.#shown.get(collector) === acks) return
+    this.#shown.set(collector, acks)
     const words =
-      'The token has acknowledgements off: what Splunk accepts counts as delivered (received, not stored)'
-    log.info(words, { receiver: where })
+      acks === 'on'
+        ? 'The token has acknowledgements on: what the indexers have acknowledged counts as delivered (stored)'
+        : 'The token has acknowledgements off: what Splunk accepts counts as delivered (received, not stored)'
+    this.#options.log.info(words, { receiver: collector.endpoint.where })
   }
 
   /** Undefined for an intent that was never answered, and for an endpoint that left the configuration. */

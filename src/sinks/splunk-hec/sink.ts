@@ -27,11 +27,11 @@ import { judge, type Sent, type Verdict } from './reply.ts'
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 16_000
 
+/** Before anybody has answered. */
 const assuranceOf = ({ acks }: HecOptions): Assurance => (acks === true ? 'stored' : 'received')
 
 class HecSink implements Sink {
   readonly type = 'splunk_hec'
-  readonly assurance: Assurance
   readonly maxUnconfirmed: number
   readonly name: string
   readonly frame: Frame
@@ -64,8 +64,12 @@ class HecSink implements Sink {
       log: deps.log,
       collectorAt: (origin) => this.#collectors.get(origin),
     })
-    this.assurance = assuranceOf(hec)
     this.maxUnconfirmed = hec.max_in_flight
+  }
+
+  /** `auto` learns it from the first answers. */
+  get assurance(): Assurance {
+    return this.#acks.assurance
   }
 
   /** Compresses ahead; `deliver` of these same lines, and each retry of it, takes what this made. */

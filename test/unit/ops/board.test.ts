@@ -298,6 +298,16 @@ describe('/status', () => {
     expect(house.board.status()).toMatchObject({ ok: true, journal: { lost: null } })
   })
 
+  it('an assurance that grows is told as it is by then', () => {
+    const house = openHouse()
+    let assurance: 'received' | 'stored' = 'received'
+    house.board.sink('siem', 'splunk_hec', () => assurance)
+    const told = () => house.board.status().sinks.at(-1)?.assurance
+    expect(told()).toBe('received')
+    assurance = 'stored'
+    expect(told()).toBe('stored')
+  })
+
   it('only a house in order is called caught up', () => {
     const house = openHouse()
     settle(house)

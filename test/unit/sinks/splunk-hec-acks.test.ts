@@ -30,6 +30,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
   const berth = quay.berth('splunk')
   let stop: (() => Promise<void>) | undefined
   let wind: (() => void) | undefined
+  let opened: Sink | undefined
   const harbour = {
     quay,
     fake,
@@ -47,6 +48,9 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     get posts() {
       return fake.exchanges.filter(({ path }) => path.endsWith('/event'))
     },
+    get assurance() {
+      return opened?.assurance
+    },
     get owed() {
       return quay.journal.stats().entries
     },
@@ -63,6 +67,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
       }
       const deps = sinkDeps({ clock, random, log, transport: () => transport })
       const sink: Sink = sinkKinds.splunk_hec.open('splunk', parsed, deps)
+      opened = sink
       const shipping = { ...berth.options, sink, limits: { maxEntries: 3, maxBytes: 2 ** 20, lingerMs: 0 } }
       const [stopping, cut] = [new AbortController(), new AbortController()]
       const loop = ship(new Shipper(shipping), shipping, stopping.signal, cut.signal)
@@ -199,10 +204,22 @@ it('an indexer that counts anew confirms nothing that it lost, even after a kill
   await harbour.kill()
 })
 
+it('`auto` is `stored` once the token has shown that it acknowledges, and says so once', async () => {
+  const harbour = await openHarbour(ACKED, { acks: 'auto' })
+  await harbour.start()
+  expect(harbour.assurance).toBe('received')
+  await harbour.quay.append(9)
+  await harbour.pass(10 * SECOND)
+  expect([harbour.owed, harbour.assurance]).toEqual([0, 'stored'])
+  expect(harbour.quay.log.lines.filter((line) => line.includes('acknowledgements on'))).toHaveLength(1)
+  await harbour.kill()
+})
+
 it('`auto` falls back where the token has acknowledgements off, and says so once', async () => {
   const harbour = await openHarbour({ tokens: { [TOKEN]: {} } })
   await harbour.quay.append(9)
   await harbour.start()
+  expect(harbour.assurance).toBe('received')
   expect([harbour.owed, harbour.polls]).toEqual([0, []])
   expect(harbour.quay.log.lines.filter((line) => line.includes('acknowledgements off'))).toHaveLength(1)
   await harbour.kill()
