@@ -1,6 +1,6 @@
 // TLS material by file, looked at anew for each connection and each request: a file in mid-swap, or a pair that does not fit, keeps what worked before.
 import { X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import {
   checkServerIdentity,
@@ -24,8 +24,14 @@ type Contents = readonly (Buffer | undefined)[]
 /** What worked last, by the options that named it. */
 const lastGood = new WeakMap<TlsOptions, { readonly contents: Contents; readonly material: TlsMaterial }>()
 
+/** A pipe may never end, and would hold up the stop of the process too. */
+async function regular(path: string): Promise<Buffer> {
+  if ((await stat(path)).isFile()) return readFile(path)
+  throw Object.assign(new Error('no regular file'), { code: 'no regular file', path })
+}
+
 function contentsOf(tls: TlsOptions): Promise<Contents> {
-  const bytesOf = async (path: string | undefined) => (path === undefined ? undefined : readFile(path))
+  const bytesOf = async (path: string | undefined) => (path === undefined ? undefined : regular(path))
   return Promise.all([tls.ca_file, tls.cert_file, tls.key_file].map(bytesOf))
 }
 

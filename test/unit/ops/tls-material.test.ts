@@ -1,4 +1,5 @@
 // TLS files in mid-swap: one rule, whoever connects.
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
@@ -115,7 +116,16 @@ describe.each(Object.entries(ways))('%s', (_, way) => {
     const tls = filesOf()
     put('ca.pem', 'no PEM')
     await expect(way(tls)()).rejects.toThrow('ca.pem (no PEM)')
+    put('ca.pem', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n')
+    await expect(way(tls)()).rejects.toThrow('ca.pem (no PEM)')
   })
+})
+
+test('a pipe in the place of a TLS file is told at once, and not waited for', async () => {
+  const pipe = join(folder, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const told = tlsMaterial({ ca_file: pipe })
+  await expect(told).rejects.toThrow(`cannot use ${pipe} (no regular file)`)
 })
 
 test('files that stay as they are give the same material, so that kept connections stay', async () => {
