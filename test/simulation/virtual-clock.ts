@@ -46,11 +46,11 @@ export class VirtualClock implements Clock {
     })
   }
 
-  /** Wakes the next sleeper at or before `until`; false, and the clock at `until`, when there is none. */
+  /** Wakes the next sleeper at or before `until`; false, and the clock at `until`, when there is none. Where `until` is never, it stays. */
   advance(until: number): boolean {
     const next = this.#sleepers[0]
     if (!next || next.at > until) {
-      this.#now = Math.max(this.#now, until)
+      if (until !== Infinity) this.#now = Math.max(this.#now, until)
       return false
     }
     this.#sleepers.shift()
