@@ -7,7 +7,7 @@ import { sink } from './sink.ts'
 import { sourcesOf, sweepFault, workspace, type WorkspaceConfig } from './workspace.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
-export { sinkFiles, sinkPlace, type SinkConfig } from './sink.ts'
+export { sinkFiles, sinkIdle, sinkPlace, type SinkConfig } from './sink.ts'
 
 const limits = () =>
   z.strictObject({

@@ -1,7 +1,7 @@
 // A sink of the configuration: the keys that every sink has, joined with each kind's own options.
 import { z } from 'zod'
 import { formatNames } from '../formats/named.ts'
-import type { NamedFile, NamedPlace } from '../model/sink-kind.ts'
+import type { IdleKey, NamedFile, NamedPlace } from '../model/sink-kind.ts'
 import { duration, eachOnce, twiceFault } from '../model/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
@@ -110,6 +110,9 @@ export const sink = z
 export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
   return kindOf(config.type).place?.(config)
 }
+
+/** What it was told in vain, were it written. */
+export const sinkIdle = (config: SinkConfig): readonly IdleKey[] => kindOf(config.type).idle?.(config) ?? []
 
 /** How long a sink may wait until it sends what it has, ms. */
 export function sinkLingerMs(config: SinkConfig): number {

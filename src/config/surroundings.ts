@@ -6,7 +6,7 @@ import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
-import { type Config, sinkFiles, sinkPlace, sourcesOf } from './schema.ts'
+import { type Config, sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
 
 export interface Surroundings {
   readonly faults: readonly Fault[]
@@ -158,6 +158,14 @@ function lookAtVaults({ loaded, warning }: Look): void {
   }
 }
 
+function lookAtIdleKeys({ loaded, warning }: Look): void {
+  for (const [index, sink] of loaded.config.sinks.entries())
+    for (const { field, why } of sinkIdle(sink)) {
+      const path = ['sinks', index, field]
+      if (loaded.document.has(path)) warning(path, why)
+    }
+}
+
 function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {
   const faults: Fault[] = []
   const warnings: Fault[] = []
@@ -178,6 +186,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtSecretFiles(look)
   lookAtSources(look)
   lookAtVaults(look)
+  lookAtIdleKeys(look)
   return { faults, warnings }
 }
 

@@ -38,6 +38,12 @@ export interface NamedFile {
   readonly rotatedTo?: number
 }
 
+/** A key that has no effect beside the others, and why. */
+export interface IdleKey {
+  readonly field: string
+  readonly why: string
+}
+
 export interface NamedPlace {
   readonly field: string
   /** in words, for messages */
@@ -61,6 +67,8 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   files?(options: z.output<Schema>): readonly NamedFile[]
   /** Files that this sink alone may write to: two sinks that share one are a fault. */
   outputs?(options: z.output<Schema>): readonly NamedFile[]
+  /** What is worth a warning where somebody wrote it. */
+  idle?(options: z.output<Schema>): readonly IdleKey[]
   /** Where elsewhere its lines come to lie, with the field that sets it apart: two sinks with one place are a fault. */
   place?(options: z.output<Schema>): NamedPlace
   /** Connects to nothing yet. */

@@ -190,5 +190,7 @@ export const splunkHec: SinkKind<typeof options> = {
   to: (hec) => urlsOf(hec).map((url) => hostPort(addressOf(url))),
   urls: urlsOf,
   files: ({ tls }) => tlsFiles(tls),
+  idle: ({ acks }) =>
+    acks === false ? [{ field: 'ack_timeout', why: 'has no effect with acks: false: leave it out' }] : [],
   open: (name, hec, deps) => new HecSink(name, hec, deps),
 }

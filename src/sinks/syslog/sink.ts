@@ -111,5 +111,9 @@ export const syslog: SinkKind<typeof options> = {
   to: ({ address }) => [new URL(address).host],
   urls: ({ address }) => [address],
   files: ({ tls }) => tlsFiles(tls),
+  idle: ({ address }) =>
+    /^(?:tcp|tls):/.test(address)
+      ? []
+      : [{ field: 'tcp_linger', why: 'has an effect with tcp:// and tls:// only: leave it out' }],
   open: (name, given, deps) => new SyslogSink(name, given, deps),
 }

@@ -288,6 +288,22 @@ test.each(['splunk_hec', 's3', 'syslog'] as const)(
   },
 )
 
+test('a key without effect is a warning where somebody wrote it', () => {
+  const syslog = (scheme: string, more: string) =>
+    `  - { name: a, type: syslog, address: "${scheme}://siem:514"${more} }\n`
+  const linger = ', tcp_linger: 10s'
+  const idle = '5 sinks.0.tcp_linger: has an effect with tcp:// and tls:// only: leave it out'
+  for (const scheme of ['udp', 'relp']) expect(around(syslog(scheme, linger)).warnings).toEqual([idle])
+  expect(around(syslog('udp', '')).warnings).toEqual([])
+  expect(around(syslog('tcp', linger)).warnings).toEqual([])
+  const hec = (acks: boolean) =>
+    `  - { name: a, type: splunk_hec, url: "https://a.example.com", token: t, acks: ${acks}, ack_timeout: 1m }\n`
+  expect(around(hec(false)).warnings).toEqual([
+    '5 sinks.0.ack_timeout: has no effect with acks: false: leave it out',
+  ])
+  expect(around(hec(true)).warnings).toEqual([])
+})
+
 test('a source that nobody reads is a warning where somebody named it', () => {
   expect(around(`${console}    \n`).warnings).toEqual([])
   expect(around('  - { name: a, type: stdout, sources: [audit, history.query] }\n').warnings).toEqual([
