@@ -27,7 +27,7 @@ import { openReading } from './reading.ts'
 import { statusOf as replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
 import { Running } from './running.ts'
-import { openShipping } from './shipping.ts'
+import { clearLeftovers, openShipping } from './shipping.ts'
 
 /** The journal answers a small question within this, or it is not alive. */
 const ALIVE_MS = 2_000
@@ -64,6 +64,8 @@ export async function openApp(
   const { clock, version } = outside
   const opened = await open({ ...journalSettings(config), clock, log: outside.log })
   const journal = outside.tracing?.journal(opened) ?? opened
+  // Behind the journal's lock: no process that ships from it is alive.
+  await clearLeftovers(config, outside)
   const metrics = openMetrics({ version })
   const budget = (workspace: string) =>
     readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []

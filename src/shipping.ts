@@ -6,6 +6,7 @@ import type { Config, SinkConfig } from './config/schema.ts'
 import { sinkLingerMs } from './config/sink.ts'
 import { formatNamed } from './formats/named.ts'
 import { within } from './model/clock.ts'
+import { ConnectorError } from './model/errors.ts'
 import { globFilter, takesAll } from './model/globs.ts'
 import type { Run } from './model/journal.ts'
 import type { Log } from './model/log.ts'
@@ -19,6 +20,7 @@ import { ObjectShipper } from './ship/objects.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf } from './sinks/index.ts'
+import { clearSpools } from './sinks/s3/spool.ts'
 
 /** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
@@ -98,6 +100,21 @@ const deaf: Ear = {
   heard: () => undefined,
 }
 
+const spoolRoot = ({ journal }: Config): string => join(dirname(journal.path), 'spool')
+
+/** Before anything is shipped. What cannot be cleared keeps nobody from starting. */
+export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {
+  const root = spoolRoot(config)
+  try {
+    const files = await clearSpools(disk, root)
+    if (files > 0)
+      log.info('Objects that a former process left half sent were removed from the disk', { files })
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    log.warn('What a former process may have left on the disk could not be removed', { error: error.message })
+  }
+}
+
 /** A sink with networks of its own; connects to nothing yet. */
 export function openSink(
   whole: Config,
@@ -129,7 +146,7 @@ export function openSink(
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),
-    spoolFolder: join(dirname(whole.journal.path), 'spool', config.name),
+    spoolFolder: join(spoolRoot(whole), config.name),
   }
   const sink = kindOf(config.type).open(config.name, config, deps)
   return {

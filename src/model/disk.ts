@@ -21,6 +21,12 @@ export interface FileState {
   readonly size: number
 }
 
+/** What stands in a folder; a link is `other`, whatever it leads to. */
+export interface Listed {
+  readonly name: string
+  readonly kind: 'file' | 'folder' | 'other'
+}
+
 /**
  * Throws ConnectorError `disk_full`, `misconfigured` (no such folder, no permission, read-only) or `unreachable` (an I/O error, a
  * mount that is away). After one of these the file is to be closed and opened anew; what a failed sync covered counts as not
@@ -32,6 +38,8 @@ export interface Disk {
   exists(path: string): Promise<boolean>
   /** Undefined where there is none. */
   look(path: string): Promise<FileState | undefined>
+  /** Empty where there is no such folder. */
+  list(folder: string): Promise<readonly Listed[]>
   /** Replaces `to`; both names in the same folder. */
   rename(from: string, to: string): Promise<void>
   /** No error where there is none. */

@@ -1,8 +1,8 @@
 // The real disk behind model/disk.ts: node's own file calls, with errors that say what to do.
-import { type BigIntStats, constants } from 'node:fs'
-import { access, type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { type BigIntStats, constants, type Dirent } from 'node:fs'
+import { access, type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { Disk, DiskFile, FileState } from '../model/disk.ts'
+import type { Disk, DiskFile, FileState, Listed } from '../model/disk.ts'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { makeFolders } from '../model/folders.ts'
 import { diskError, syncError } from './disk-errors.ts'
@@ -44,6 +44,11 @@ async function readUpTo(handle: FileHandle, offset: number, length: number): Pro
 /** The inode's number alone is given to the next file once this one is removed; the instant of birth tells them apart. */
 function stateOf({ ino, birthtimeNs, size }: BigIntStats): FileState {
   return { identity: `${ino.toString(36)}-${birthtimeNs.toString(36)}`, size: Number(size) }
+}
+
+function kindOf(entry: Dirent): Listed['kind'] {
+  if (entry.isFile()) return 'file'
+  return entry.isDirectory() ? 'folder' : 'other'
 }
 
 function openedFile(handle: FileHandle, path: string): DiskFile {
@@ -112,6 +117,15 @@ export const disk: Disk = {
     } catch (cause) {
       if (errnoOf(cause) === 'ENOENT') return undefined
       throw diskError('look for', path, cause)
+    }
+  },
+  async list(folder) {
+    try {
+      const inside = await readdir(folder, { withFileTypes: true })
+      return inside.map((each) => ({ name: each.name, kind: kindOf(each) }))
+    } catch (cause) {
+      if (errnoOf(cause) === 'ENOENT') return []
+      throw diskError('list the folder', folder, cause)
     }
   },
   rename: (from, to) => told(`rename ${from} to`, to, () => rename(from, to)),

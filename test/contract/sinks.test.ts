@@ -75,6 +75,7 @@ const memoryFileBench = (): SinkBench => {
     },
     exists: (path) => fake.exists(path),
     look: (path) => fake.look(path),
+    list: (folder) => fake.list(folder),
     rename: (from, to) => fake.rename(from, to),
     remove: (path) => fake.remove(path),
     syncFolder: (folder) => fake.syncFolder(folder),

@@ -1,7 +1,7 @@
 // A disk in memory that keeps only what was synced: cut at any byte by a kill, robbed of any unsynced write by a power cut.
 import { dirname } from 'node:path'
 import type { Random } from '../../src/model/clock.ts'
-import type { Disk, DiskFile, FileState } from '../../src/model/disk.ts'
+import type { Disk, DiskFile, FileState, Listed } from '../../src/model/disk.ts'
 import { ConnectorError, type ErrorCode } from '../../src/model/errors.ts'
 
 /** kill: the process is gone, what it wrote stays. power: of what was not synced any part may be gone. */
@@ -170,6 +170,16 @@ export class FakeDisk implements Disk {
     this.#enter('look')
     const inode = this.#names.get(path)
     return inode && { identity: String(inode.id), size: inode.live.size }
+  }
+
+  async list(folder: string): Promise<readonly Listed[]> {
+    this.#alive()
+    const inside = [...this.#names.keys()].filter((path) => path.startsWith(`${folder}/`))
+    const kinds = inside.map((path) => {
+      const [name = '', ...rest] = path.slice(folder.length + 1).split('/')
+      return [name, rest.length === 0 ? 'file' : 'folder'] as const
+    })
+    return [...new Map(kinds)].map(([name, kind]) => ({ name, kind }))
   }
 
   async rename(from: string, to: string): Promise<void> {

@@ -93,6 +93,7 @@ function mortalDisk(disk: Disk, life: Life): Disk {
     open: life.guard(async (path) => mortalFile(await disk.open(path))),
     exists: life.guard((path) => disk.exists(path)),
     look: life.guard((path) => disk.look(path)),
+    list: life.guard((folder) => disk.list(folder)),
     rename: life.guard((from, to) => disk.rename(from, to)),
     remove: life.guard((path) => disk.remove(path)),
     syncFolder: life.guard((folder) => disk.syncFolder(folder)),

@@ -379,6 +379,7 @@ function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
     open: (path) => unlessBroken(() => disk.open(path)),
     exists: (path) => disk.exists(path),
     look: (path) => unlessBroken(() => disk.look(path)),
+    list: (folder) => disk.list(folder),
     rename: (from, to) => disk.rename(from, to),
     remove: (path) => disk.remove(path),
     syncFolder: (folder) => disk.syncFolder(folder),

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Transform } from 'node:stream'
 import { constants, createGzip, createZstdCompress } from 'node:zlib'
-import type { Disk, DiskFile } from '../../model/disk.ts'
+import type { Disk, DiskFile, Listed } from '../../model/disk.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { extensions } from './key.ts'
 import type { Body } from './bucket.ts'
@@ -29,6 +29,33 @@ function compressorOf(compression: Compression): Transform | undefined {
   return undefined
 }
 
+const partOf = (slot: number): string => `object-${slot}.part`
+const isPart = (name: string): boolean => /^object-\d+\.part$/.test(name)
+
+/** Where this user may not even look, nothing of ours can lie: beside a journal in /var there are others' folders. */
+function nobodys(error: unknown): readonly Listed[] {
+  if (error instanceof ConnectorError && error.code === 'misconfigured') return []
+  throw error
+}
+
+/**
+ * Before any sink runs: what a process that was killed left in the folders of `root`, one a sink, also of sinks that left the
+ * configuration. It is content, and is made again from the journal where it is owed. Strangers' files stay, and so do links.
+ */
+export async function clearSpools(disk: Disk, root: string): Promise<number> {
+  let cleared = 0
+  for (const folder of await disk.list(root)) {
+    if (folder.kind !== 'folder') continue
+    const path = join(root, folder.name)
+    for (const { name, kind } of await disk.list(path).catch(nobodys)) {
+      if (kind !== 'file' || !isPart(name)) continue
+      await disk.remove(join(path, name))
+      cleared++
+    }
+  }
+  return cleared
+}
+
 export class Spool {
   readonly #disk: Disk
   readonly #path: string
@@ -45,7 +72,7 @@ export class Spool {
 
   /** A file that a dead process left under this name is written over. */
   static async open(disk: Disk, folder: string, slot: number, compression: Compression): Promise<Spool> {
-    const path = join(folder, `object-${slot}.part`)
+    const path = join(folder, partOf(slot))
     const file = await disk.open(path)
     try {
       await file.truncate(0)

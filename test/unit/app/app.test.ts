@@ -1,5 +1,5 @@
 // The whole daemon in one process: what it promises of its start, its end and all between.
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
@@ -135,6 +135,18 @@ describe('stop', () => {
     app = await house.open(false)
     await Promise.all([app.stop(), app.stop()])
     expect(await app.alive()).toBe(false)
+  })
+
+  test('what a killed process left of objects is no longer on the disk, also of a sink that is gone', async () => {
+    house = openHouse()
+    const left = join(house.folder, 'spool', 'gone')
+    mkdirSync(left, { recursive: true })
+    for (const name of ['object-0.part', 'object-5.part', 'notes']) writeFileSync(join(left, name), 'content')
+    app = await house.open(false)
+    expect(readdirSync(left)).toEqual(['notes'])
+    expect(
+      told(house.lines).filter((line) => line.includes('removed from the disk {"files":2}')),
+    ).toHaveLength(1)
   })
 
   test('what a stop leaves is delivered by the next start, nothing twice', async () => {

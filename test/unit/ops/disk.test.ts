@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -57,6 +66,19 @@ test('a file that is removed is gone, and may be removed again', async () => {
   await disk.remove(at('f'))
   await disk.syncFolder(folder)
   expect(await disk.exists(at('f'))).toBe(false)
+})
+
+test('a folder is listed with what each thing in it is, and a link is none of its end', async () => {
+  writeFileSync(at('f'), '')
+  mkdirSync(at('inside'))
+  symlinkSync('inside', at('link'))
+  expect([...(await disk.list(folder))].sort((a, b) => (a.name < b.name ? -1 : 1))).toEqual([
+    { name: 'f', kind: 'file' },
+    { name: 'inside', kind: 'folder' },
+    { name: 'link', kind: 'other' },
+  ])
+  expect(await disk.list(at('absent'))).toEqual([])
+  await expect(disk.list(at('f'))).rejects.toMatchObject({ code: 'misconfigured' })
 })
 
 test('what stands in the way is told with its path, as misconfigured', async () => {

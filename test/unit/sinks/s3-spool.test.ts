@@ -1,6 +1,6 @@
 // Objects on their way, on a disk that fails, and what is left of them on it.
 import { expect, test } from 'vitest'
-import { Spool } from '../../../src/sinks/s3/spool.ts'
+import { clearSpools, Spool } from '../../../src/sinks/s3/spool.ts'
 import { FakeDisk } from '../../fakes/disk.ts'
 
 const FOLDER = '/var/spool/archive'
@@ -23,4 +23,15 @@ test('an object that cannot be read back is one to write anew: reading it again 
   expect(spoiled()).toBe(true)
   await spool.discard()
   expect([disk.paths(), disk.openFiles]).toEqual([[], 0])
+})
+
+test('what a killed process left in any slot of any sink is removed, and nothing of anybody else', async () => {
+  const disk = new FakeDisk()
+  const mine = ['archive/object-0.part', 'archive/object-17.part', 'gone/object-3.part']
+  const others = ['archive/object-1.part.bak', 'archive/object-.part', 'archive/notes', 'object-0.part']
+  const deeper = 'archive/more/object-0.part'
+  for (const name of [...mine, ...others, deeper]) disk.put(`/var/spool/${name}`, 'content')
+  expect(await clearSpools(disk, '/var/spool')).toBe(mine.length)
+  expect(disk.paths()).toEqual([...others, deeper].map((name) => `/var/spool/${name}`).sort())
+  expect(await clearSpools(disk, '/var/none')).toBe(0)
 })
