@@ -28,7 +28,7 @@ async function main(): Promise<number> {
   // Before anything is loaded: a signal in the first moments is a stop like any other.
   const signal = stopSignal()
   const { tuneHeap } = await import('./ops/heap.ts')
-  const { printTo } = await import('./ops/standard-output.ts')
+  const { printTo, tellTo } = await import('./ops/standard-output.ts')
   tuneHeap()
   const { readFileSync } = await import('node:fs')
   const { runProgram } = await import('./commands/program.ts')
@@ -36,11 +36,12 @@ async function main(): Promise<number> {
   process.umask(0o077)
   // A reader that went away (`| head`) is no crash: whoever needs to know learns it from `print`.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+  const teller = tellTo(process.stdout)
   const world: World = {
     env: process.env,
     pid: process.pid,
     version: (JSON.parse(manifest) as { version: string }).version,
-    stdout: (text) => void process.stdout.write(text),
+    stdout: teller.tell,
     stderr: (text) => void process.stderr.write(text),
     // https://no-color.org: set and not empty, whatever it says.
     colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
@@ -48,7 +49,11 @@ async function main(): Promise<number> {
     signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),
   }
-  return runProgram(process.argv.slice(2), world)
+  const code = await runProgram(process.argv.slice(2), world)
+  const fault = await teller.fault()
+  if (fault === undefined) return code
+  world.stderr(`auditferry: standard output could not be written whole (${fault})\n`)
+  return code === 0 ? 1 : code
 }
 
 if (isOldNode()) {

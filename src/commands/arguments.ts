@@ -1,5 +1,6 @@
 // How numbers and repeated options are read from the command line; a bad one is wrong usage.
 import { InvalidArgumentError } from 'commander'
+import { listen } from '../config/fields.ts'
 
 export function wholeNumber(text: string): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN
@@ -11,6 +12,13 @@ export function port(text: string): number {
   const value = wholeNumber(text)
   if (value > 65_535) throw new InvalidArgumentError('Want a port from 0 to 65535.')
   return value
+}
+
+/** As `server.listen` of the configuration has it. */
+export function listenAddress(text: string): string {
+  const { error } = listen().safeParse(text)
+  if (error) throw new InvalidArgumentError('Want host:port, such as 127.0.0.1:9464.')
+  return text
 }
 
 /** For an option that may stand several times. */

@@ -1,6 +1,6 @@
 // Every command: its name, what it does, how its arguments are read, and the function that does it.
 import type { Command } from 'commander'
-import { wholeNumber } from './arguments.ts'
+import { listenAddress, wholeNumber } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
 import {
   chosen,
@@ -98,6 +98,7 @@ export const specs: readonly CommandSpec[] = [
         .option(
           '--listen <host:port>',
           'where the status page goes (default: $AUDITFERRY_LISTEN, 127.0.0.1:9464)',
+          listenAddress,
         ),
     run: async (world: World, options: DemoOptions) => (await import('./demo.ts')).demo(world, options),
   },

@@ -26,6 +26,10 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     world.stderr(`auditferry: --timeout ${options.timeout}: want a duration such as 90s or 10m\n`)
     return exitCodes.usage
   }
+  if (options.timeout !== undefined && options.once !== true) {
+    world.stderr('auditferry: --timeout is of --once: the daemon runs until it is told to stop\n')
+    return exitCodes.usage
+  }
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
   const config = load()

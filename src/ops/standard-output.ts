@@ -1,6 +1,7 @@
 // Standard output as it is written to: all of the bytes, or an error.
 import { writeSync } from 'node:fs'
 import { Socket } from 'node:net'
+import { errnoOf } from '../model/errors.ts'
 
 type Write = (bytes: Uint8Array, done: (error?: Error | null) => void) => unknown
 
@@ -8,6 +9,12 @@ type Write = (bytes: Uint8Array, done: (error?: Error | null) => void) => unknow
 export interface StandardOutput {
   readonly fd: number
   readonly write: Write
+}
+
+export interface Teller {
+  readonly tell: (text: string) => void
+  /** Why some of it was not written; undefined: all was, or the reader went away and wants no more. */
+  fault(): Promise<string | undefined>
 }
 
 function writeAll(fd: number, bytes: Uint8Array): void {
@@ -23,4 +30,27 @@ export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<
     new Promise((resolve, reject) => {
       stdout.write(bytes, (error) => (error ? reject(error) : resolve()))
     })
+}
+
+/** For texts that nobody waits for: whether all of them were written is asked at the end. */
+export function tellTo(stdout: StandardOutput): Teller {
+  const print = printTo(stdout)
+  let fault: string | undefined
+  let told: Promise<unknown> = Promise.resolve()
+  const failed = (error: unknown) => {
+    const code = errnoOf(error, 'unknown error')
+    // `| head`, a pager that was closed, a terminal that is gone.
+    const gone =
+      code === 'EPIPE' || code.startsWith('ERR_STREAM_') || (stdout instanceof Socket && code === 'EIO')
+    if (!gone) fault ??= code
+  }
+  return {
+    tell: (text) => {
+      told = Promise.all([told, print(Buffer.from(text)).catch(failed)])
+    },
+    fault: async () => {
+      await told
+      return fault
+    },
+  }
 }

@@ -272,3 +272,43 @@ describe('completion', () => {
     expect(run(['completion', 'csh'])).toMatchObject({ code: 2, stdout: '' })
   })
 })
+
+describe('what cannot be written', () => {
+  const shell = (line: string, ...args: string[]) =>
+    spawnSync('bash', ['-c', `set -o pipefail; "$0" "$@" ${line}`, process.execPath, main, ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+    })
+
+  test.each([
+    ['schema'],
+    ['config', 'print', '--config', 'a.yaml'],
+    ['validate', '--config', 'a.yaml'],
+    ['--help'],
+  ])('%s on a full disk ends with 1 and says so', (...args) => {
+    write('a.yaml', good())
+    const { status, stderr } = shell('>/dev/full', ...args)
+    expect(stderr).toContain('standard output could not be written whole (ENOSPC)')
+    expect(status).toBe(1)
+  })
+
+  test('a reader that wants no more is no failure', () => {
+    const { status, stderr } = shell('| head -c 1', 'schema')
+    expect([status, stderr]).toEqual([0, ''])
+  })
+})
+
+describe('wrong usage', () => {
+  test('a timeout of a run that has no end', () => {
+    const { code, stderr } = run(['run', '--timeout', '5m', '--config', write('a.yaml', good())])
+    expect(code).toBe(2)
+    expect(stderr).toContain('--timeout is of --once')
+  })
+
+  test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo that is to listen on %s', (listen) => {
+    const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', listen])
+    expect(code).toBe(2)
+    expect(stderr).toContain('Want host:port, such as 127.0.0.1:9464')
+    expect(stderr).not.toContain('.yaml')
+  })
+})
