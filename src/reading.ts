@@ -65,7 +65,7 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       activity: audit.activity,
       intervalMs: audit.interval,
       start: audit.start,
-      sweepMs: audit.sweep,
+      sweepMs: Math.min(audit.sweep, access.shared.config.journal.keep_keys),
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
     })

@@ -1,5 +1,6 @@
 // One workspace of the configuration: where its API is, the key, what to read and how often.
 import { z } from 'zod'
+import { DAY_MS } from '../model/time.ts'
 import { duration, headerSecret } from '../model/units.ts'
 import { canary } from './canary.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
@@ -26,7 +27,7 @@ const audit = () =>
     sweep: duration()
       .prefault('24h')
       .describe(
-        'The trailing span that is read again for entries which become visible late; 0s turns it off.',
+        'The trailing span that is read again for entries which become visible late, as far as `journal.keep_keys` goes; 0s turns it off.',
       ),
   })
 
@@ -75,9 +76,10 @@ export const workspace = z
   )
   .describe('One workspace: its API, its key and what to read.')
 
-/** Read again after their keys are forgotten, entries would count as new. */
+/** Read again after their keys are forgotten, entries would count as new. The default goes as far back as there are keys. */
 export function sweepFault(sweepMs: unknown, keepKeysMs: unknown): string | undefined {
-  if (typeof sweepMs !== 'number' || typeof keepKeysMs !== 'number' || sweepMs <= keepKeysMs) return undefined
+  if (typeof sweepMs !== 'number' || typeof keepKeysMs !== 'number') return undefined
+  if (sweepMs <= keepKeysMs || sweepMs === DAY_MS) return undefined
   return 'is longer than journal.keep_keys: entries read again would count as new and be sent twice; shorten it or lengthen keep_keys'
 }
 

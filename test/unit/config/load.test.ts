@@ -82,6 +82,10 @@ test.each([
   expect(load({ text: small(`{ start: "${start}" }`) }).workspaces[0]?.audit?.start).toEqual(wanted)
 })
 
+test('keys may be kept for less than the default sweep: it goes as far back as they do', () => {
+  expect(load({ text: `journal: { keep_keys: 1h }\n${small()}` }).journal.keep_keys).toBe(3_600_000)
+})
+
 test('in a container the listener is where its environment says, unless the configuration says another', () => {
   const env = { AUDITFERRY_LISTEN: '0.0.0.0:9464' }
   expect(load({ text: small(), env }).server.listen).toEqual({ host: '0.0.0.0', port: 9464 })
