@@ -92,7 +92,8 @@ export class Running {
     const { journal, board, outside } = this.#parts
     for (let known: string | undefined; !signal.aborted;) {
       const lost = await journal.lost()
-      if (lost !== undefined && lost !== known) outside.log.error('The journal is not where it was opened', { why: lost })
+      if (lost !== undefined && lost !== known)
+        outside.log.error('The journal is not where it was opened', { why: lost })
       if (lost === undefined && known !== undefined) outside.log.info('The journal is in its place again')
       board.journalLost((known = lost))
       await outside.clock.sleep(LOOK_EVERY_MS, signal)
