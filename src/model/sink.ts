@@ -61,6 +61,8 @@ export interface Refusal {
   readonly index: number
   readonly code: string
   readonly reason: string
+  /** Proven to be the entry's own fault, such as one that was never sent: it says nothing of the receiver. */
+  readonly own?: boolean
 }
 
 /** One thing that `validate --connect` looked at. */

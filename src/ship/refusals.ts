@@ -16,10 +16,17 @@ export class Refusals {
 
   /** Once for each answer. */
   count({ settled, refused }: Outcome): void {
-    const indexes = new Set(refused.map(({ index }) => index))
+    const owns = new Map(refused.map(({ index, own = false }) => [index, own]))
     let last = 0
-    while (last < settled && indexes.has(settled - 1 - last)) last++
-    this.#inARow = last === settled ? this.#inARow + last : last
+    for (let index = settled - 1; index >= 0; index--) {
+      const own = owns.get(index)
+      if (own === undefined) {
+        this.#inARow = last
+        return
+      }
+      if (!own) last++
+    }
+    this.#inARow += last
   }
 
   get tooMany(): boolean {
@@ -31,7 +38,7 @@ export class Refusals {
     if (!this.tooMany) return
     throw new ConnectorError(
       'misconfigured',
-      `Sink ${this.#sink}: its receiver has refused ${this.#inARow} entries in a row and taken none between, which is hardly their own fault: see whether a proxy on the way changes or drops bodies or headers, and whether the sink's settings fit the receiver. Until one is taken they are tried one at a time, slowly; those parked come again by \`auditferry dead-letters retry --sink ${this.#sink}\``,
+      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} entries in a row or more and taken none between, which is hardly their own fault: see whether a proxy on the way changes or drops bodies or headers, and whether the sink's settings fit the receiver. Until one is taken they are tried one at a time, slowly; those parked come again by \`auditferry dead-letters retry --sink ${this.#sink}\``,
     )
   }
 }

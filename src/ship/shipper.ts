@@ -191,7 +191,7 @@ export class Shipper implements Stepper {
     this.#corner.widen()
     if (outcome.settled === loaded.lines.count && !this.#corner.open) this.#loader.free(loaded)
     else this.#release(loaded)
-    if (outcome.refused.length > 0) this.#corner.check()
+    if (outcome.refused.some(({ own }) => own !== true)) this.#corner.check()
     return 'sent'
   }
 

@@ -1,11 +1,11 @@
 // Messages over RELP: each is answered, so a batch is settled as far as the receiver said that it has it.
 import { orAborted, Tether } from '../../model/abort.ts'
 import { ConnectorError } from '../../model/errors.ts'
-import type { CheckResult, Lines } from '../../model/sink.ts'
+import type { CheckResult, Lines, Refusal } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
 import { messagesIn } from './messages.ts'
 import { RELP_WINDOW, RelpLink } from './relp.ts'
-import { CONNECT_MS, type Delivered, type Refused, type Session, type SessionOptions } from './session.ts'
+import { CONNECT_MS, type Delivered, type Session, type SessionOptions } from './session.ts'
 
 const CLOSE_MS = 400
 const CHECK_MS = 10_000
@@ -79,7 +79,7 @@ export class OverRelp implements Session {
 
 /** An entry in several messages is done with when its last one is, or when one of them is refused: then all of it is. */
 function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
-  const refused = new Map<number, Refused>()
+  const refused = new Map<number, Refusal>()
   for (const { index: message, code, reason } of outcome.refused) {
     const index = until.findIndex((end) => message < end)
     if (!refused.has(index)) refused.set(index, { index, code, reason })

@@ -72,7 +72,7 @@ export class Tally {
       if (code === OK) continue
       const forGood = this.tries >= TRIES && code !== 0 && this.#singled[index] === 1
       if (!forGood) return { settled: index, refused }
-      refused.push({ index, code: 'refused', reason: reasonOf(code) })
+      refused.push({ index, code: 'refused', reason: reasonOf(code), own: true })
     }
     return { settled: count, refused }
   }

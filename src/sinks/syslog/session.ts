@@ -1,19 +1,13 @@
 // What carries a batch's messages to the receiver: a stream, datagrams, or RELP. One for each way; the sink does the rest.
-import type { CheckResult, Lines } from '../../model/sink.ts'
+import type { CheckResult, Lines, Refusal } from '../../model/sink.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
 import type { Address, TlsOptions } from '../../model/socket.ts'
 import type { Expiry } from '../expiry.ts'
 
-export interface Refused {
-  readonly index: number
-  readonly code: string
-  readonly reason: string
-}
-
 /** What came of a batch: the first `settled` lines are done with, `refused` names those among them that were not taken. */
 export interface Delivered {
   readonly settled: number
-  readonly refused: readonly Refused[]
+  readonly refused: readonly Refusal[]
 }
 
 /**

@@ -91,7 +91,7 @@ class SyslogSink implements Sink {
     const reason = `its message would be larger than max_message_bytes (${this.#mostBytes}): raise that, or let oversize be split or compact`
     const found: Refusal[] = []
     for (let index = 0; index < settled; index++)
-      if (ends[index] === (ends[index - 1] ?? 0)) found.push({ index, code: 'too_large', reason })
+      if (ends[index] === (ends[index - 1] ?? 0)) found.push({ index, code: 'too_large', reason, own: true })
     return found
   }
 

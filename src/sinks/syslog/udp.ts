@@ -1,9 +1,9 @@
 // Messages as datagrams, one each. Nobody answers: what the network or the receiver drops is gone, and the order is the network's.
 import { ConnectorError } from '../../model/errors.ts'
-import type { CheckResult, Lines } from '../../model/sink.ts'
+import type { CheckResult, Lines, Refusal } from '../../model/sink.ts'
 import type { Datagrams } from '../../model/socket.ts'
 import { messagesIn } from './messages.ts'
-import type { Delivered, Refused, Session, SessionOptions } from './session.ts'
+import type { Delivered, Session, SessionOptions } from './session.ts'
 
 /** A receiver's name may come to mean another address: it is asked for again after this time. */
 const RESOLVED_MS = 60_000
@@ -18,7 +18,7 @@ export class DatagramSession implements Session {
 
   async deliver(lines: Lines, signal: AbortSignal): Promise<Delivered> {
     const { bytes, ends, count } = lines
-    const refused: Refused[] = []
+    const refused: Refusal[] = []
     let from = 0
     for (let index = 0; index < count; index++) {
       const end = ends[index] as number
@@ -29,7 +29,7 @@ export class DatagramSession implements Session {
           await this.#drop()
           throw error
         }
-        refused.push({ index, code: error.code, reason: error.message })
+        refused.push({ index, code: error.code, reason: error.message, own: true })
       }
       from = end
     }

@@ -129,6 +129,18 @@ it('of a batch with a verdict on each line what stands behind the last accepted 
   expect(refusals.tooMany).toBe(false)
 })
 
+it('what is proven to be the entry’s own fault says nothing of the receiver: it neither counts nor ends a row', () => {
+  const refusals = new Refusals('siem')
+  const one = (own: boolean) => ({ index: 0, code: 'too_large', reason: 'no', own })
+  for (let i = 0; i < 100; i++) refusals.count({ settled: 1, refused: [one(true)] })
+  expect(refusals.tooMany).toBe(false)
+  for (let i = 0; i < 9; i++) refusals.count({ settled: 1, refused: [one(false)] })
+  refusals.count({ settled: 1, refused: [one(true)] })
+  expect(refusals.tooMany).toBe(false)
+  refusals.count({ settled: 1, refused: [one(false)] })
+  expect(refusals.tooMany).toBe(true)
+})
+
 it('a batch refused in all its lines is the last large one: none was made ready behind it', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', { batch: { maxEntries: 20 } })

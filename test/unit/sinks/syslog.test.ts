@@ -550,7 +550,10 @@ test('an entry that may not be sent at its size is parked by name, and the recei
   expect(outcome).toEqual({
     settled: 3,
     refused: [
-      { index: 1, code: 'too_large', reason: expect.stringContaining('max_message_bytes (600)') as string },
+      {
+        ...{ index: 1, code: 'too_large', own: true },
+        reason: expect.stringContaining('max_message_bytes (600)') as string,
+      },
     ],
   })
   expect(received(it)).toEqual([['a', 'c']])
