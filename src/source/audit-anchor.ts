@@ -100,6 +100,9 @@ function placeOf(body: Uint8Array, sample: BodySample, options: SplitterOptions)
   return { position, group, unreadable: position === undefined, unreadableUs: atUs }
 }
 
+/** Where an entry stands that does not tell its time, and of which nothing is known but that it is there. */
+const NO_TIME = 0
+
 /** A malformed entry may still have an id, and pages go on from it. Without a readable time it stands before all others. */
 function readMalformed(bytes: Uint8Array): { position: Position | undefined; atUs: number | undefined } {
   try {
@@ -107,7 +110,7 @@ function readMalformed(bytes: Uint8Array): { position: Position | undefined; atU
     const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
     const atUs = Number.isSafeInteger(at) ? at : undefined
     const named = typeof id === 'string' && id !== '' && id.length <= 1024
-    return { position: named ? { id, at: atUs ?? 0 } : undefined, atUs }
+    return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
   } catch {
     return { position: undefined, atUs: undefined }
   }
@@ -121,13 +124,18 @@ export const REACH_MARGIN_US = 60 * SECOND_US
 
 /** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
 export function anchorAt(step: Step, atUs: number, lane: Lane): Promise<Found> {
-  if (Math.floor(atUs / 1_000_000) * 1_000_000 < reachUs(step))
+  if (Math.floor(atUs / SECOND_US) * SECOND_US < reachUs(step))
     return readEntry(step, '/api/v1/logs/audit/earliest', lane)
-  return readEntry(step, searchPath(atUs), lane)
+  return search(step, atUs, lane)
 }
 
-function searchPath(atUs: number): string {
-  return `/api/v1/logs/audit/search?time=${Math.floor(atUs / 1_000_000)}`
+async function search(step: Step, atUs: number, lane: Lane): Promise<Found> {
+  const seconds = Math.floor(atUs / SECOND_US)
+  const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
+  const { position } = found
+  if (position?.at !== NO_TIME) return found
+  // It does not tell its time, but it stands no earlier than what was asked for.
+  return { ...found, position: { id: position.id, at: seconds * SECOND_US } }
 }
 
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */
@@ -210,7 +218,7 @@ async function isContradicted(step: Step, newest: Position | undefined): Promise
 
 function firstEntry(step: Step, latest: boolean): Promise<Found> {
   const { startUs, probe } = step.cursor
-  if (probe) return readEntry(step, searchPath(probe.atUs), 'live')
+  if (probe) return search(step, probe.atUs, 'live')
   if (latest) return readEntry(step, '/api/v1/logs/audit/latest', 'live')
   if (startUs === null) return readEntry(step, '/api/v1/logs/audit/earliest', 'live')
   return anchorAt(step, startUs, 'live')

@@ -1,7 +1,7 @@
 // Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { anchorAt, brokenEntry, isBroken, readEntry } from './audit-anchor.ts'
+import { anchorAt, brokenEntry, isBroken, reachUs, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
@@ -103,15 +103,18 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
   const found = await anchorAt(step, probe.atUs, 'live')
   if (found.unreadable) {
     yield* passFurther(step, drain, probe, found)
-  } else if (!found.position) {
-    // Nothing from there on; what lies between it and the unreadable is still to be looked for.
+  } else if (found.position && found.position.id === drain.from.id) {
+    // What the unreadable stands behind: on until it is passed.
+    drain.probe = unreadableAt(probe, undefined)
+    yield lastPart(step, undefined)
+  } else if (!found.position || isAhead(step, found)) {
+    // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
     const back = readableAt(probe)
     if (back) {
       drain.probe = back
-      yield lastPart(step, undefined)
-    } else yield* endRightBehind(step, drain, probe)
-  } else if (isAhead(step, found)) {
-    yield restBefore(step, drain, found)
+      yield lastPart(step, found.group)
+    } else if (found.position) yield restBefore(step, drain, found)
+    else yield* endRightBehind(step, drain, probe)
   } else {
     drain.probe = readableAt(probe) ?? null
     yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)
@@ -163,8 +166,10 @@ async function canTell(step: Step, drain: Drain): Promise<boolean> {
 }
 
 /** A gap may follow. */
-export function passByTime({ cursor }: Step, drain: Drain): void {
-  drain.probe = probeAfter(Math.min(drain.from.at, cursor.headUs || drain.from.at))
+export function passByTime(step: Step, drain: Drain): void {
+  const { cursor } = step
+  // The first of all may tell no time: then from where `search` reaches.
+  drain.probe = probeAfter(Math.min(drain.from.at, cursor.headUs || drain.from.at) || reachUs(step))
   drain.badTries = 0
   cursor.trail = []
 }

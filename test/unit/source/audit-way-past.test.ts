@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import { compared, openBench } from './audit-range-bench.ts'
-import { DAY, HOUR, MINUTE, SECOND, START, openDesk } from './desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
 
 const brokenOff = (): HttpReply => ({
   ...{ status: 200, headers: { 'content-type': 'application/json' } },
@@ -170,3 +170,21 @@ test('what `latest` shows in the very second of an entry that stays unreadable i
   expect(await desk.ids()).toEqual([...before, shown, ...later])
   expect(desk.watch.gaps).toBe(1)
 })
+
+test.each([0, 5])(
+  'an entry without a readable time that stands between two unreadable ones, behind %i others, sends nobody back to the beginning',
+  async (count) => {
+    const desk = await openDesk()
+    const at = START - 9 * MINUTE
+    const before = desk.add(count, at - 3 * MINUTE)
+    if (count > 0) desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    desk.mock.add({ at: at + SECOND, visibleAt: 0, defect: 'bad_time' })
+    desk.mock.add({ at: at + SECOND + 300, visibleAt: 0, defect: 'poison' })
+    const after = [5, 6, 7].map((i) => desk.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
+    desk.asked()
+    await desk.live(START + HOUR)
+    expect((await desk.ids()).toSorted()).toEqual([...before, ...after].toSorted())
+    expect(desk.watch.gaps).toBeLessThanOrEqual(2)
+    expect(endpoints(desk.asked()).filter((name) => name === 'earliest').length).toBeLessThan(5)
+  },
+)
