@@ -1,5 +1,4 @@
 // The process's allowance of held bytes (law 4): readers and sinks wait here for room before they hold a body or a batch.
-import { makeWay } from './large.ts'
 
 /** All held bodies and batches of the process. */
 const ALL_BYTES = 32 * 1024 * 1024
@@ -93,7 +92,6 @@ export class Room {
       if (!inside) return
       inside = false
       this.#heldBytes -= bytes
-      makeWay(bytes)
       this.#admit()
     }
   }

@@ -13,7 +13,7 @@ export class ByteWriter {
   length = 0
 
   constructor(capacityBytes = 64 * 1024) {
-    this.bytes = allocate(capacityBytes)
+    this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
   }
 
   /** Makes room for `more` bytes. */
@@ -22,7 +22,9 @@ export class ByteWriter {
     if (needed <= this.bytes.length) return
     // Doubling spares copies while it is small; what is large would take twice what it needs.
     const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
-    const grown = allocate(Math.max(needed, usual))
+    const bytes = Math.max(needed, usual)
+    // A batch may grow large line by line, and often: only one huge line is worth a collection.
+    const grown = more >= LARGE_BYTES ? allocate(bytes) : Buffer.allocUnsafeSlow(bytes)
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
   }
