@@ -33,8 +33,9 @@ function newsHtml({ ok, workspaces, sinks, journal }: StatusReport): string {
   )
   const troubled = [...sources, ...sinks].filter(({ state }) => isTrouble(state))
   const told = troubled.map(({ name, state }) => `${name} is ${state}`)
+  const lost = journal.lost === null ? [] : ['the journal’s file is gone']
   const paused = journal.paused ? ['reading is paused'] : []
-  return ok ? 'All parts are well' : escapeHtml(`Attention: ${[...paused, ...told].join(', ')}`)
+  return ok ? 'All parts are well' : escapeHtml(`Attention: ${[...lost, ...paused, ...told].join(', ')}`)
 }
 
 function headHtml({ ok }: StatusReport): string {
