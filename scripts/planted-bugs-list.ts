@@ -31,10 +31,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/append.ts',
-        find: '  const appended = transactions.writeNew((): Appended => {',
+        find: '  const appended = landed(core, part, land)',
         replace: `  if (part.cursor !== undefined)
     transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source))
-  const appended = transactions.writeNew((): Appended => {`,
+  const appended = landed(core, part, land)`,
       },
     ],
     tests: [

@@ -57,6 +57,8 @@ export class Shelf {
   readonly #insert: Statement
   readonly #read: Statement<[number], ChunkRow>
   readonly #atHand = new Map<Seq, Chunk>()
+  /** of the chunk that was read last */
+  #lastBytes = 0
   #atHandBytes = 0
 
   constructor(db: Database, path: string, origins: Origins) {
@@ -137,10 +139,11 @@ export class Shelf {
   #chunkAt(seq: Seq): Chunk | undefined {
     for (const chunk of this.#atHand.values())
       if (chunk.first <= seq && seq <= chunk.last) return this.#touch(chunk)
+    // The driver's own memory: of huge entries that several sinks asked for, one stays.
+    makeWay(this.#lastBytes)
     const row = this.#read.get(seq)
     if (row === undefined || row.last < seq) return undefined
-    // The driver's own memory: of huge entries that several sinks asked for, this one stays.
-    makeWay(row.slab.length)
+    this.#lastBytes = row.slab.length
     return this.#touch(this.#open(row))
   }
 
