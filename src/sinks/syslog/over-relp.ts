@@ -80,9 +80,9 @@ export class OverRelp implements Session {
 /** An entry in several messages is done with when its last one is, or when one of them is refused: then all of it is. */
 function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
   const refused = new Map<number, Refusal>()
-  for (const { index: message, code, reason } of outcome.refused) {
-    const index = until.findIndex((end) => message < end)
-    if (!refused.has(index)) refused.set(index, { index, code, reason })
+  for (const refusal of outcome.refused) {
+    const index = until.findIndex((end) => refusal.index < end)
+    if (!refused.has(index)) refused.set(index, { ...refusal, index })
   }
   let settled = 0
   while (settled < until.length && ((until[settled] as number) <= outcome.settled || refused.has(settled)))

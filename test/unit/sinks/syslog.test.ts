@@ -499,6 +499,8 @@ describe('over RELP', () => {
     const outcome = await deliver(sink, lines)
     expect(outcome.settled).toBe(3)
     expect(outcome.refused.map(({ index }) => index)).toEqual([1])
+    // Others were taken behind it: it says nothing of the receiver.
+    expect(outcome.refused.map(({ own }) => own)).toEqual([true])
     await sink.close()
   })
 
