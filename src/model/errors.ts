@@ -83,6 +83,11 @@ export function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError'
 }
 
+/** What the system says where a disk, a quota or a limit leaves no room. */
+const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+
+export const isNoRoom = (code: string): boolean => NO_ROOM.has(code)
+
 /** Node has no name for some of the system's faults, ESTALE and EDQUOT among them, and gives their numbers. */
 const UNNAMED = /^Unknown system error /
 const names = new Map(Object.entries(constants.errno).map(([name, errno]) => [-errno, name]))

@@ -1,8 +1,6 @@
 // What the system says of a file, in the words of our own closed list of codes. None of them ends the process: a sink's
 // files may lie on a mount that goes away, and others are to have theirs meanwhile.
-import { ConnectorError, errnoOf } from '../model/errors.ts'
-
-const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+import { ConnectorError, errnoOf, isNoRoom } from '../model/errors.ts'
 
 const PLACE = 'check that its folder can be made and that this user may write there'
 const FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'
@@ -20,7 +18,7 @@ const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`
-  if (full.has(code))
+  if (isNoRoom(code))
     return new ConnectorError('disk_full', `${what}: no room left; free some space`, { cause })
   const next = wrong[code]
   if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
@@ -37,7 +35,7 @@ export function syncError(path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot sync ${path} (${code})`
   const next = 'what was written may be lost and is written anew'
-  if (full.has(code))
+  if (isNoRoom(code))
     return new ConnectorError('disk_full', `${what}: no room left, ${next}; free some space`, { cause })
   const check = 'check the disk, or what is mounted there'
   return new ConnectorError('unreachable', `${what}: ${next}; ${check}`, { cause })

@@ -1,18 +1,16 @@
 // Standard output as a sink: a line an entry, as fast as the reader behind the pipe takes them.
 import { z } from 'zod'
-import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { ConnectorError, errnoOf, isNoRoom } from '../model/errors.ts'
 import type { Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
 import { framedBytes, LF, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({})
 
-const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
-
 function printError(cause: unknown): ConnectorError {
   if (cause instanceof ConnectorError) return cause
   const code = errnoOf(cause)
-  if (full.has(code))
+  if (isNoRoom(code))
     return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
       cause,
     })
