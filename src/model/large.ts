@@ -7,7 +7,7 @@ const LARGE_BYTES = 8 * 1024 * 1024
 
 let collect: (() => void) | undefined
 
-/** Where so many bytes were let go of, or are about to be taken: what is dead goes now, some 20 ms. */
+/** Before so many bytes are taken: what is dead goes now, some 20 ms. */
 export function makeWay(bytes: number): void {
   if (bytes < LARGE_BYTES) return
   if (!collect) {

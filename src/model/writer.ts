@@ -1,5 +1,5 @@
 // A growing run of bytes that formats and frames write lines into.
-import { allocate } from './large.ts'
+import { makeWay } from './large.ts'
 
 /** Buffer's own copy, for any bytes: it makes no view of the source, of which there would be one an entry. */
 const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
@@ -22,9 +22,9 @@ export class ByteWriter {
     if (needed <= this.bytes.length) return
     // Doubling spares copies while it is small; what is large would take twice what it needs.
     const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
-    const bytes = Math.max(needed, usual)
     // A batch may grow large line by line, and often: only one huge line is worth a collection.
-    const grown = more >= LARGE_BYTES ? allocate(bytes) : Buffer.allocUnsafeSlow(bytes)
+    makeWay(more)
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, usual))
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
   }
