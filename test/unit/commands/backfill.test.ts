@@ -74,13 +74,19 @@ test('a span that was never read is read, delivered, and told in one line', asyn
   expect(ids).toHaveLength(75)
 })
 
+const origin = { workspace: 'acme', source: 'audit' } as const
+const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
+/** It waits for the request budget. */
+const open: Backfill = {
+  ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
+  ...{ error: undefined, waitsFor: 'budget' },
+}
+
 test('one that ended with possible gaps is not whole, and the command fails', async () => {
   stand = await openPastStand()
-  const origin = { workspace: 'acme', source: 'audit' } as const
-  const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 1 }
   const ended: Backfill = {
-    ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: 2, atUs: 1, counts, unread: [] },
-    ...{ error: undefined, waitsFor: undefined },
+    ...{ ...open, endedAt: 2, atUs: 1, waitsFor: undefined },
+    counts: { ...counts, gaps: 1 },
   }
   const past = { backfill: async () => [ended], backfills: async () => [ended] } as Partial<Past> as Past
   const { board, metrics, taps } = openHouse()
@@ -102,12 +108,6 @@ test('a screen gets a bar, which the last line takes the place of', async () => 
 
 test('what holds one up is told above the bar, once for each reason', async () => {
   stand = await openPastStand()
-  const origin = { workspace: 'acme', source: 'audit' } as const
-  const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
-  const open: Backfill = {
-    ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
-    ...{ error: undefined, waitsFor: 'budget' },
-  }
   const states: Backfill[] = [
     ...[open, { ...open, waitsFor: undefined }, open, { ...open, waitsFor: 'room' as const }],
     { ...open, endedAt: 2, waitsFor: undefined },
@@ -135,12 +135,6 @@ test.each([false, true])(
   'a daemon that does not answer is told as that, and not the last that it said (on a screen: %s)',
   async (colours) => {
     stand = await openPastStand()
-    const origin = { workspace: 'acme', source: 'audit' } as const
-    const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
-    const open: Backfill = {
-      ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
-      ...{ error: undefined, waitsFor: 'budget' },
-    }
     let now = 0
     const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
     const backfills = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
