@@ -48,7 +48,7 @@ export interface App {
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>
   progress(): Progress
-  /** The journal's handle answers, and its file is where it was opened. */
+  /** The journal answers. */
   alive(): Promise<boolean>
   /** Stops reading and sending, leaves the journal in order, within 8 s whatever hangs. May be called more than once. */
   stop(): Promise<void>

@@ -51,7 +51,7 @@ async function livez({ live }: HttpOptions): Promise<Answer> {
   } catch {
     // What it is stands in the log; the probe only asks whether.
   }
-  return plain(503, 'the journal does not answer, or is gone from its place')
+  return plain(503, 'the journal does not answer')
 }
 
 type Page = (options: HttpOptions) => Answer | Promise<Answer>
