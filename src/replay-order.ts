@@ -1,7 +1,5 @@
-// How a replay from the API stands in the journal's notes: how far it is, and what of the page under way was sent already.
-import { createHash } from 'node:crypto'
+// How a replay from the API stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
-import type { Entries } from './model/entries.ts'
 import type { ApiReplay, ReplayCounts } from './model/replays.ts'
 import { sourceNames } from './model/source.ts'
 import { isoFromUs } from './model/time.ts'
@@ -53,23 +51,15 @@ export function readOrder(note: string): Order | undefined {
   }
 }
 
-const MARK_LENGTH = 16
-
-/** Tells an entry of a page from the others, by id and content: 96 bits. */
-export function markOf(entries: Entries, index: number): string {
-  const digest = createHash('sha256').update(entries.id(index)).update('\n').update(entries.raw(index))
-  return digest.digest('base64url').slice(0, MARK_LENGTH)
-}
-
-/** Of what is no entry, by the hash of its bytes. */
-export const markOfHash = (sha256: string): string => sha256.slice(0, MARK_LENGTH)
-
-export const pageNote = (marks: readonly string[]): string => marks.join('')
-
-export function readPageNote(note: string): string[] {
-  return Array.from({ length: note.length / MARK_LENGTH }, (_, i) =>
-    note.slice(i * MARK_LENGTH, (i + 1) * MARK_LENGTH),
-  )
+export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
+  return {
+    read: counts.read + more.read,
+    sent: counts.sent + more.sent,
+    filtered: counts.filtered + more.filtered,
+    unknown: counts.unknown + more.unknown,
+    malformed: counts.malformed + more.malformed,
+    gaps: counts.gaps + more.gaps,
+  }
 }
 
 export function toldOf(

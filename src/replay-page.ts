@@ -1,36 +1,54 @@
-// One part of a page that is sent again: what of it was not sent before, what is counted of it, and what must be remembered until the page is whole.
-import type { Append, NoteChange } from './model/journal.ts'
+// What replays have sent of the pages they are in: remembered until a page is whole, in memory and in notes that land with its entries, so that neither an answer that breaks off nor a restart sends it twice.
+import { createHash } from 'node:crypto'
+import type { Entries } from './model/entries.ts'
+import type { Append, Journal, NoteChange } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
-import type { ReplayCounts } from './model/replays.ts'
 import { walkOf } from './past-orders.ts'
 import type { PastWalk } from './past-orders.ts'
-import { markOf, markOfHash, nameOf, pageNote, pagePrefix } from './replay-order.ts'
+import { nameOf, pagePrefix } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
+
+/** Of all replays together, however many sources they read: what an answer shows beyond comes once more where it breaks off behind it. Some 50 MB remember these. */
+const MOST_MARKS = 500_000
+/** A note holds one mark at least. */
+const MOST_NOTES = MOST_MARKS + 1_000
 
 /** A replay under way. */
 export interface Running extends PastWalk<Order> {
   /** what of the page under way was sent already, by this process or the one before */
   readonly sent: Set<string>
   /** names of the notes that say so */
-  pages: string[]
+  pageNotes: string[]
   /** both are here: of one that a restart found they are read when its turn comes */
   isLoaded: boolean
 }
 
 export const begun = (order: Order): Running => ({
   ...walkOf(order),
-  ...{ sent: new Set<string>(), pages: [], isLoaded: false },
+  ...{ sent: new Set<string>(), pageNotes: [], isLoaded: false },
 })
 
-/** Of the next note. */
-export function pageNameOf({ order, pages }: Running): string {
-  return `${pagePrefix(order)}${String(pages.length).padStart(6, '0')}`
+const MARK_LENGTH = 16
+
+/** Tells an entry of a page from the others, by id and content: 96 bits. */
+export function markOf(entries: Entries, index: number): string {
+  const digest = createHash('sha256').update(entries.id(index)).update('\n').update(entries.raw(index))
+  return digest.digest('base64url').slice(0, MARK_LENGTH)
+}
+
+/** Of what is no entry, by the hash of its bytes. */
+const markOfHash = (sha256: string): string => sha256.slice(0, MARK_LENGTH)
+
+export function marksIn(note: string): string[] {
+  return Array.from({ length: note.length / MARK_LENGTH }, (_, i) =>
+    note.slice(i * MARK_LENGTH, (i + 1) * MARK_LENGTH),
+  )
 }
 
 /** What of a part lies in the span, and was not sent from this page before: once, however often the part has it. */
-export function sift(
-  sent: ReadonlySet<string>,
-  { entries: all, quarantined }: Append,
+export function unsentOf(
+  { sent }: Pick<Running, 'sent'>,
+  { entries: all, quarantined }: Pick<Append, 'entries' | 'quarantined'>,
   { fromUs, toUs }: PastSpan,
 ) {
   const entries = all.between(fromUs, toUs)
@@ -48,24 +66,90 @@ export function sift(
   return { entries, fresh, marks: [...marks, ...bad], malformed: bad.length }
 }
 
-export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
-  return {
-    read: counts.read + more.read,
-    sent: counts.sent + more.sent,
-    filtered: counts.filtered + more.filtered,
-    unknown: counts.unknown + more.unknown,
-    malformed: counts.malformed + more.malformed,
-    gaps: counts.gaps + more.gaps,
+/** A part on its way into the journal. */
+export interface Landing {
+  /** as it stands with this part */
+  readonly order: Order
+  readonly marks: readonly string[]
+  /** with this part its page is whole, and nothing of it can come again */
+  readonly isWhole: boolean
+}
+
+export interface SentPagesOptions {
+  readonly journal: Pick<Journal, 'notes' | 'changeNotes'>
+  /** all that are under way: they share what may be remembered */
+  readonly open: () => readonly Running[]
+  readonly mostMarks: number | undefined
+}
+
+export class SentPages {
+  readonly #options: SentPagesOptions
+  /** marks of parts that are on their way into the journal */
+  #landing = 0
+
+  constructor(options: SentPagesOptions) {
+    this.#options = options
+  }
+
+  /** Names of the notes that stand in the journal for an order's sink and source, whoever left them. */
+  async notesOf(order: Pick<Order, 'sink' | 'origin'>): Promise<string[]> {
+    return (await this.#read(order)).map(({ name }) => name)
+  }
+
+  /** Before its walk goes on. */
+  async load(running: Running): Promise<void> {
+    if (running.isLoaded) return
+    for (const { name, value } of await this.#read(running.order)) {
+      running.pageNotes.push(name)
+      for (const mark of marksIn(value)) running.sent.add(mark)
+    }
+    running.isLoaded = true
+  }
+
+  /** Has `write` put the entries and the notes in one transaction, and remembers what was sent. */
+  async land(
+    running: Running,
+    { order, marks, isWhole }: Landing,
+    write: (notes: NoteChange) => Promise<void>,
+  ): Promise<void> {
+    const kept = isWhole ? [] : marks.slice(0, this.#left())
+    const told = { name: nameOf(order), value: JSON.stringify(order) }
+    const page = { name: nextName(running), value: kept.join('') }
+    this.#landing += kept.length
+    try {
+      const put = kept.length > 0 ? [told, page] : [told]
+      await write({ drop: isWhole ? running.pageNotes : [], put })
+    } finally {
+      this.#landing -= kept.length
+    }
+    if (isWhole) clear(running)
+    else if (kept.length > 0) running.pageNotes.push(page.name)
+    for (const mark of kept) running.sent.add(mark)
+  }
+
+  /** What comes behind the span's end shows nothing of these pages again. */
+  async forget(running: Running): Promise<void> {
+    const { pageNotes: drop } = running
+    if (drop.length > 0) await this.#options.journal.changeNotes({ drop, put: [] })
+    clear(running)
+  }
+
+  #read(order: Pick<Order, 'sink' | 'origin'>) {
+    return this.#options.journal.notes(pagePrefix(order), MOST_NOTES)
+  }
+
+  #left(): number {
+    const { open, mostMarks = MOST_MARKS } = this.#options
+    const held = open().reduce((sum, { sent }) => sum + sent.size, this.#landing)
+    return Math.max(0, mostMarks - held)
   }
 }
 
-/** `dropped`: of a page that is whole nothing need be remembered any more. `page`: the note for `marks`, where there are some. */
-export function notesOf(
-  order: Order,
-  dropped: readonly string[],
-  page: string | undefined,
-  marks: readonly string[],
-): NoteChange {
-  const told = { name: nameOf(order), value: JSON.stringify(order) }
-  return { drop: dropped, put: page === undefined ? [told] : [told, { name: page, value: pageNote(marks) }] }
+function nextName({ order, pageNotes }: Running): string {
+  return `${pagePrefix(order)}${String(pageNotes.length).padStart(6, '0')}`
+}
+
+function clear(running: Running): void {
+  running.pageNotes = []
+  running.sent.clear()
 }

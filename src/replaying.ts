@@ -4,7 +4,7 @@ import type { Collector } from './collect.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import { nothingAppended } from './model/journal.ts'
-import type { Append, Journal, Note } from './model/journal.ts'
+import type { Append, Journal } from './model/journal.ts'
 import type { PastSpan } from './model/past.ts'
 import { underWay } from './model/replays.ts'
 import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from './model/replays.ts'
@@ -13,9 +13,9 @@ import type { Origin } from './model/source.ts'
 import { PastOrders } from './past-orders.ts'
 import { assertRoom, rangeOf, statsForPast, watching } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
-import { nameOf, none, NOTE, pagePrefix, readOrder, readPageNote, toldOf } from './replay-order.ts'
+import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
-import { added, begun, notesOf, pageNameOf, sift } from './replay-page.ts'
+import { begun, SentPages, unsentOf } from './replay-page.ts'
 import type { Running } from './replay-page.ts'
 
 export interface ReplaysOptions {
@@ -30,20 +30,14 @@ export interface ReplaysOptions {
   readonly mostMarks?: number
 }
 
-/** Of all replays together, however many sources they read: what an answer shows beyond comes once more where it breaks off behind it. Some 50 MB remember these. */
-const MOST_MARKS = 500_000
-/** A note holds one mark at least. */
-const MOST_PAGES = MOST_MARKS + 1_000
-
 /** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
 export class ApiReplays implements Replays {
   readonly #options: ReplaysOptions
   readonly #orders: PastOrders<Order, Running>
-  /** marks of parts that are on their way into the journal */
-  #landing = 0
+  readonly #pages: SentPages
 
   constructor(options: ReplaysOptions) {
-    const { journal, clock, ranges, sinks } = options
+    const { journal, clock, ranges, sinks, mostMarks } = options
     this.#options = options
     const read = (note: string) => {
       const order = readOrder(note)
@@ -51,19 +45,20 @@ export class ApiReplays implements Replays {
       return isOn && sinks.includes(order.sink) ? begun(order) : undefined
     }
     this.#orders = new PastOrders({ what: 'replay', prefix: NOTE, nameOf, read, journal, clock })
+    this.#pages = new SentPages({ journal, mostMarks, open: () => this.#orders.open() })
   }
 
   async begin(order: ReplayOrder): Promise<BegunReplay> {
     await this.#orders.load()
     this.#assertKnown(order)
-    const stale = await this.#pageNotes(order)
+    const stale = await this.#pages.notesOf(order)
     const readTo = await this.#options.readTo(order.origin)
     const joined = underWay(this.list(), order)
     if (joined) return { ...joined, isJoined: true }
     const running = begun(this.#fresh(order, readTo))
     running.isLoaded = true
     // What one before it left behind would hide entries from this one.
-    await this.#orders.begin(running, namesOf(stale))
+    await this.#orders.begin(running, stale)
     return toldOf(running.order, running)
   }
 
@@ -82,10 +77,10 @@ export class ApiReplays implements Replays {
     await this.#orders.load()
     let count = 0
     for (const running of this.#orders.open()) {
-      const { order, pages } = running
-      if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(running, pages))) continue
+      const { order, pageNotes } = running
+      if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(running, pageNotes))) continue
       count++
-      const left = namesOf(await this.#pageNotes(order))
+      const left = await this.#pages.notesOf(order)
       // They are the next one's, where that has begun meanwhile.
       if (left.length > 0 && !this.#active(order))
         await this.#options.journal.changeNotes({ drop: left, put: [] })
@@ -114,11 +109,11 @@ export class ApiReplays implements Replays {
   #fresh(order: ReplayOrder, readTo: number | undefined): Order {
     const { sink, origin, runAt } = order
     const asked = JSON.stringify(order.spans)
-    return { v: 1, sink, origin, asked, spans: this.#read(order, readTo), span: 0, runAt, counts: none }
+    return { v: 1, sink, origin, asked, spans: this.#cut(order, readTo), span: 0, runAt, counts: none }
   }
 
   /** As far as live reading is: what comes behind is new to every sink, and not this replay's. */
-  #read({ spans }: ReplayOrder, readTo: number | undefined): PastSpan[] {
+  #cut({ spans }: ReplayOrder, readTo: number | undefined): PastSpan[] {
     const nowUs = this.#options.clock.now() * 1000
     const endUs = Math.min(nowUs, (readTo ?? nowUs) + 1)
     return spans
@@ -129,7 +124,7 @@ export class ApiReplays implements Replays {
   async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {
     const next = () => this.#orders.next((open) => oldestOf(open, range.origin), signal)
     for (let running = await next(); running; running = await next()) {
-      await this.#loadPages(running)
+      await this.#pages.load(running)
       const ended = await this.#walk(range, running, AbortSignal.any([signal, running.cancelled.signal]))
       if (!ended) continue
       running.order = { ...running.order, endedAt: this.#options.clock.now() }
@@ -148,7 +143,7 @@ export class ApiReplays implements Replays {
     for (let span = running.order.spans[running.order.span]; span;) {
       await collect(this.#collector(range, running, span), signal)
       if (isOver()) return false
-      await this.#forgetPages(running)
+      await this.#pages.forget(running)
       const { counts, place } = running.order
       const gaps = counts.gaps + (range.unread(place)?.length ?? 0)
       running.order = { ...running.order, counts: { ...counts, gaps }, span: running.order.span + 1 }
@@ -158,12 +153,6 @@ export class ApiReplays implements Replays {
       span = running.order.spans[running.order.span]
     }
     return true
-  }
-
-  async #forgetPages(running: Running): Promise<void> {
-    if (running.pages.length > 0) await this.#options.journal.changeNotes({ drop: running.pages, put: [] })
-    running.pages = []
-    running.sent.clear()
   }
 
   #collector(range: RangeReader, running: Running, span: PastSpan): Collector {
@@ -187,7 +176,7 @@ export class ApiReplays implements Replays {
   /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
   async #resend(running: Running, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
     const { journal } = this.#options
-    const seen = sift(running.sent, part, span)
+    const seen = unsentOf(running, part, span)
     const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
     const entries = picked.length === seen.entries.count ? seen.entries : seen.entries.pick(picked)
     const known = await journal.known(origin, entries)
@@ -209,50 +198,19 @@ export class ApiReplays implements Replays {
         : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
-    const marks = isWhole ? [] : seen.marks.slice(0, this.#marksLeft())
-    const page = marks.length === 0 ? undefined : pageNameOf(running)
-    const notes = notesOf(next, isWhole ? running.pages : [], page, marks)
     if (entries.count > 0) assertRoom(journal)
     this.#orders.assertCurrent(running)
-    this.#landing += marks.length
-    try {
+    await this.#pages.land(running, { order: next, marks: seen.marks, isWhole }, async (notes) => {
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
-    } finally {
-      this.#landing -= marks.length
-    }
-    running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
-    if (isWhole) {
-      running.pages = []
-      running.sent.clear()
-    } else if (page !== undefined) running.pages.push(page)
-    for (const mark of marks) running.sent.add(mark)
+      running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
+    })
     return nothingAppended
-  }
-
-  #marksLeft(): number {
-    const held = this.#orders.open().reduce((sum, { sent }) => sum + sent.size, this.#landing)
-    return Math.max(0, (this.#options.mostMarks ?? MOST_MARKS) - held)
   }
 
   #active({ sink, origin }: Pick<Order, 'sink' | 'origin'>): Running | undefined {
     return this.#orders.open().find(({ order }) => order.sink === sink && isSameOrigin(order.origin, origin))
   }
-
-  #pageNotes(order: Pick<Order, 'sink' | 'origin'>): Promise<readonly Note[]> {
-    return this.#options.journal.notes(pagePrefix(order), MOST_PAGES)
-  }
-
-  async #loadPages(running: Running): Promise<void> {
-    if (running.isLoaded) return
-    for (const { name, value } of await this.#pageNotes(running.order)) {
-      running.pages.push(name)
-      for (const mark of readPageNote(value)) running.sent.add(mark)
-    }
-    running.isLoaded = true
-  }
 }
-
-const namesOf = (notes: readonly Note[]) => notes.map(({ name }) => name)
 
 const oldestOf = (open: readonly Running[], origin: Origin): Running | undefined =>
   open

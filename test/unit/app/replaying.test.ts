@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
-import { markOf, readPageNote, statusOf } from '../../../src/replay-order.ts'
+import { statusOf } from '../../../src/replay-order.ts'
+import { markOf, marksIn } from '../../../src/replay-page.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
@@ -107,7 +108,7 @@ test('all replays together remember no more of what they sent than the bound, an
       const notes = await desk.journal.notes('replay-page:', 1e6)
       most = Math.max(
         most,
-        notes.reduce((sum, { value }) => sum + readPageNote(value).length, 0),
+        notes.reduce((sum, { value }) => sum + marksIn(value).length, 0),
       )
     },
   })
