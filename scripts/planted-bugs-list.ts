@@ -151,7 +151,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         replace: `  if (ledger.owedBytes < maxBytes) return
   for (const name of ledger.names) {
     const stretch = { first: 1, last: ledger.lastSeq }
-    ledger.applySettled(name, ledger.writeSettled(name, stretch), 0)
+    ledger.applySettled(name, ledger.writeSettled(name, stretch), { count: 0, bytes: 0 })
   }
   if (ledger.owedBytes < maxBytes) return\n`,
       },

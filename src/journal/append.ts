@@ -3,17 +3,15 @@ import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { type Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../model/entries.ts'
 import type { Append, Appended, Seq } from '../model/journal.ts'
+import type { Amount } from '../model/set-aside.ts'
 import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally } from './counts.ts'
-import { diskFull } from './faults.ts'
+import { explained } from './filled.ts'
 import { prepareNotes, writeNotes } from './notes.ts'
-import type { Amount } from './quarantine.ts'
 import type { Address, Put } from './shelf.ts'
 
-/** From this part of the file on, quarantine is what fills it. */
-const QUARANTINE_SHARE = 0.25
 /** A thousand keys, with room to spare. */
 const SMALL_BYTES = 1024 * 1024
 
@@ -121,22 +119,11 @@ export function sourceOf({ origins, transactions }: Core, { origin }: Pick<Appen
   )
 }
 
-/** Where quarantine fills the file, no delivery will ever make room: only a person can, and is told how. */
-function explained(error: unknown, { path, quarantine, transactions }: Core, part: Append): unknown {
-  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
-  const { bytes } = quarantine.held
-  const { bound, left } = transactions.fileBytes
-  // What did not fit was rolled back, and the file is as long as before: with so much left it was the disk.
-  if (bytes < bound * QUARANTINE_SHARE || left > mostBytes(part)) return error
-  const what = `its file has reached its bound of ${bound} bytes, and ${bytes} of them are quarantined elements, which stay until somebody lets them go ("auditferry quarantine drop" does, "quarantine export" keeps a copy)`
-  return diskFull(path, what, error)
-}
-
 function landed(core: Core, part: Append, land: () => Appended): Appended {
   try {
     return core.transactions.writeNew(land)
   } catch (error) {
-    throw explained(error, core, part)
+    throw explained(error, core, mostBytes(part))
   }
 }
 

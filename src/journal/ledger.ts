@@ -2,6 +2,7 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Intent, Seq, SinkPosition, Stretch } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import type { Amount } from '../model/set-aside.ts'
 import { advance, aheadCount, gapFrom, type Progress } from './positions.ts'
 
 interface SinkState {
@@ -22,6 +23,8 @@ export class Ledger {
   owedBytes: number
   /** payload of all chunks */
   keptBytes: number
+  /** what the dead letters of all sinks hold, also of such as left the configuration */
+  letterBytes: number
   readonly strangers: readonly string[]
   readonly #sinks = new Map<string, SinkState>()
   /** where the oldest owed chunk begins */
@@ -44,6 +47,7 @@ export class Ledger {
     // When all chunks are pruned the positions still tell how far the order went.
     this.lastSeq = Math.max(kept?.last ?? 0, 0, ...[...rows.values()].map(({ position }) => position))
     this.keptBytes = kept?.bytes ?? 0
+    this.letterBytes = this.#statements.letterBytes.get() ?? 0
     const begin = (kept?.oldest ?? this.lastSeq + 1) - 1
     for (const name of sinks) this.#meet(name, rows.get(name), begin, log)
     this.strangers = [...rows.keys()].filter((name) => !this.#sinks.has(name))
@@ -137,10 +141,11 @@ export class Ledger {
     for (const { first, last } of ahead) this.#statements.putAhead.run(name, first, last)
   }
 
-  applySettled(name: string, progress: Progress, parked: number): void {
+  applySettled(name: string, progress: Progress, parked: Amount): void {
     const sink = this.#sink(name)
     sink.progress = progress
-    sink.deadLetters += parked
+    sink.deadLetters += parked.count
+    this.letterBytes += parked.bytes
     this.#release()
   }
 
@@ -154,9 +159,10 @@ export class Ledger {
     this.keptBytes -= bytes
   }
 
-  applyLettersGone(name: string, count: number): void {
+  applyLetterGone({ sink: name, bytes }: { readonly sink: string; readonly bytes: number }): void {
+    this.letterBytes -= bytes
     const sink = this.#sinks.get(name)
-    if (sink) sink.deadLetters -= count
+    if (sink) sink.deadLetters--
   }
 
   /** Chunks at the owed end that every sink has settled by now are owed no more. */
@@ -204,6 +210,7 @@ function prepare(db: Database) {
     dropIntents: db.prepare('DELETE FROM intents WHERE sink = ? AND first BETWEEN ? AND ?'),
     dropIntentsBelow: db.prepare('DELETE FROM intents WHERE sink = ? AND first <= ?'),
     deadLettersOf: number<[string]>('SELECT count(*) FROM dead_letters WHERE sink = ?'),
+    letterBytes: number<[]>('SELECT total(bytes) FROM dead_letters'),
     keptFor: number<[string]>(
       'SELECT total(last - first + 1) FROM chunks WHERE only_sink IS NULL OR only_sink = ?',
     ),

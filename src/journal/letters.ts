@@ -75,13 +75,13 @@ export function list({ origins }: Core, statements: LetterStatements, query: Dea
   }))
 }
 
-/** Inside a transaction: copies the entry out of its chunk, which will be pruned. Returns whether it was not parked before. */
+/** Inside a transaction: copies the entry out of its chunk, which will be pruned. Returns its bytes, undefined where it was parked before. */
 export function park(
   core: Core,
   { insert }: LetterStatements,
   sink: string,
   { seq, code, reason }: Parked,
-): boolean {
+): number | undefined {
   const found = core.shelf.entry(seq)
   if (found === undefined)
     throw new Error(`Sink ${sink} parked entry ${seq}, which the journal does not hold`)
@@ -95,8 +95,9 @@ export function park(
     ...[entries.at(index), entries.type(index), entries.version(index), code, reason, core.clock.now()],
     ...[raw.length, raw, run.replay ? 1 : 0],
   )
-  if (changes === 1) core.deliveries.letter({ sink, source, at: entries.at(index), replay: run.replay }, 1)
-  return changes === 1
+  if (changes === 0) return undefined
+  core.deliveries.letter({ sink, source, at: entries.at(index), replay: run.replay }, 1)
+  return raw.length
 }
 
 const letterOf = ({ sink, source, at, replay }: LetterRow) => ({ sink, source, at, replay: replay === 1 })
@@ -184,7 +185,7 @@ export function retry(core: Core, statements: LetterStatements, query: DeadLette
     }
   })
   ledger.applyAppended(count, bytes)
-  for (const { sink } of rows) ledger.applyLettersGone(sink, 1)
+  for (const row of rows) ledger.applyLetterGone(row)
   return count
 }
 
@@ -201,6 +202,6 @@ export function drop(
     }
     return found
   })
-  for (const { sink } of rows) ledger.applyLettersGone(sink, 1)
+  for (const row of rows) ledger.applyLetterGone(row)
   return rows.length
 }

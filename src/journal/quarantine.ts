@@ -1,6 +1,6 @@
 // What was quarantined: the bytes that the source sent malformed, kept for a person to look at, until that person lets them go.
 import type { Database } from 'better-sqlite3'
-import type { QuarantineQuery, QuarantineRecord } from '../model/set-aside.ts'
+import type { Amount, QuarantineQuery, QuarantineRecord } from '../model/set-aside.ts'
 import type { Quarantined } from '../model/source.ts'
 import type { Origins } from './origins.ts'
 
@@ -18,12 +18,6 @@ interface Chosen {
   ids: string | null
   after: number
   limit: number
-}
-
-/** So many elements, and their bytes as they are kept. */
-export interface Amount {
-  readonly count: number
-  readonly bytes: number
 }
 
 /** Its sums follow the disk: `apply` what a transaction returned when that has landed. */

@@ -1,12 +1,24 @@
 // Settling a stretch: what was refused is parked, what became of the rest is counted, the position moves, in one transaction (law 3).
+import { TRANSACTION_BYTES } from '../model/entries.ts'
 import type { Settlement } from '../model/journal.ts'
+import type { Amount } from '../model/set-aside.ts'
 import type { Core } from './core.ts'
+import { explained } from './filled.ts'
 import { type LetterStatements, park } from './letters.ts'
 import { type NoteStatements, writeNotes } from './notes.ts'
+import type { Progress } from './positions.ts'
 
 export interface SettleStatements {
   readonly letters: LetterStatements
   readonly notes: NoteStatements
+}
+
+function landed(core: Core, land: () => Progress): Progress {
+  try {
+    return core.transactions.write(land)
+  } catch (error) {
+    throw explained(error, core, TRANSACTION_BYTES)
+  }
 }
 
 export function settle(
@@ -15,20 +27,24 @@ export function settle(
   sink: string,
   { first, through, parked, tally, next, notes }: Settlement,
 ): void {
-  const { deliveries, ledger, shelf, transactions } = core
+  const { deliveries, ledger, shelf } = core
   if (parked.some(({ seq }) => seq < first || seq > through))
     throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
-  let copied = 0
-  const progress = transactions.write(() => {
+  let copied: Amount = { count: 0, bytes: 0 }
+  const land = () => {
     // Counted anew where the disk was full at the first try.
-    copied = 0
-    for (const each of parked) if (park(core, letters, sink, each)) copied++
+    copied = { count: 0, bytes: 0 }
+    for (const each of parked) {
+      const bytes = park(core, letters, sink, each)
+      if (bytes !== undefined) copied = { count: copied.count + 1, bytes: copied.bytes + bytes }
+    }
     const settled = ledger.writeSettled(sink, { first, last: through })
     if (tally) deliveries.add(sink, tally)
     if (next) ledger.writeIntent(sink, next)
     if (notes) writeNotes(noteStatements, { put: notes })
     return settled
-  })
+  }
+  const progress = landed(core, land)
   ledger.applySettled(sink, progress, copied)
   shelf.release(ledger.settledTo)
 }

@@ -2,6 +2,12 @@
 import type { Seq } from './journal.ts'
 import type { Finding, Origin, Quarantined } from './source.ts'
 
+/** So many of what is kept, and their bytes. */
+export interface Amount {
+  readonly count: number
+  readonly bytes: number
+}
+
 export interface DeadLetter {
   readonly id: number
   readonly sink: string

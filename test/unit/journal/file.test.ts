@@ -298,6 +298,9 @@ describe('a failing disk', () => {
 
 describe('no room', () => {
   const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
+  const takeIn = async (journal: Journal, from: number) => {
+    for (let n = from; ; n++) await journal.append(big(n))
+  }
 
   it('at the bound of the file nothing more comes in, delivering and pruning go on and make room', async () => {
     const journal = await open({ maxFileBytes: 1_500_000, keepSettledBytes: 0, ballastBytes: 1000 })
@@ -337,14 +340,38 @@ describe('no room', () => {
     expect(await journal.append(big(1))).toMatchObject({ added: 1 })
   })
 
-  it('a file full of what is owed is not blamed on quarantine', async () => {
-    const journal = await open({ maxFileBytes: 1_000_000 })
+  it('where dead letters fill the file the error says what makes room, over a restart too, and dropping does', async () => {
+    const settings = { maxFileBytes: 1_000_000, keepSettledBytes: 0 }
+    let journal = await open(settings)
+    let kept = 0
     const fill = async () => {
-      for (let n = 1; ; n++) await journal.append(big(n))
+      for (;;) {
+        await journal.append(big(kept + 1))
+        kept++
+        const parked = [{ seq: kept, code: 'refused', reason: 'as told' }]
+        await journal.settle('a', { first: kept, through: kept, parked })
+        while (await journal.prune()) continue
+      }
     }
-    await expect(fill()).rejects.toMatchObject({
+    const told = expect.stringMatching(
+      /bound of 1\d{6} bytes, and \d+ of them are dead.*dead-letters drop/,
+    ) as string
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
+    await journal.close()
+    journal = await open(settings)
+    await expect(takeIn(journal, kept + 1)).rejects.toMatchObject({ message: told })
+    expect(await journal.dropDeadLetters({})).toBe(kept - 1)
+    // What is owed fills it now, and nobody is to drop that.
+    await expect(takeIn(journal, kept + 10)).rejects.toMatchObject({
+      message: expect.not.stringContaining('drop') as string,
+    })
+  })
+
+  it('a file full of what is owed is blamed on neither', async () => {
+    const journal = await open({ maxFileBytes: 1_000_000 })
+    await expect(takeIn(journal, 1)).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.not.stringContaining('quarantine') as string,
+      message: expect.not.stringContaining('drop') as string,
     })
   })
 

@@ -71,7 +71,7 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
   for (const first of [1, 3, 5]) put.run(first, first + 1)
   const ledger = new Ledger(db, ['a'], logOf())
   // Up to the middle of the second chunk.
-  ledger.applySettled('a', ledger.writeSettled('a', { first: 1, last: 3 }), 0)
+  ledger.applySettled('a', ledger.writeSettled('a', { first: 1, last: 3 }), { count: 0, bytes: 0 })
   ledger.keptBytes += 10_000
   const shelf = { forget: () => undefined }
   const transactions = { write: <T>(work: () => T): T => work() }

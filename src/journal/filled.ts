@@ -1,0 +1,30 @@
+// What fills the journal's file to its bound and stays there until a person lets it go, and how that person does.
+import { ConnectorError } from '../model/errors.ts'
+import type { Core } from './core.ts'
+import { diskFull } from './faults.ts'
+
+/** From this part of the file on, what was set aside is what fills it. */
+const SET_ASIDE_SHARE = 0.25
+
+/** Where what was set aside fills the file, no delivery will ever make room: the error of a write that may take up to `mostBytes` says so. */
+export function explained(
+  error: unknown,
+  { path, ledger, quarantine, transactions }: Core,
+  mostBytes: number,
+): unknown {
+  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
+  const { bound, left } = transactions.fileBytes
+  // What did not fit was rolled back, and the file is as long as before: with so much left it was the disk.
+  if (left > mostBytes) return error
+  const kinds = [
+    { bytes: quarantine.held.bytes, are: 'quarantined elements', command: 'quarantine' },
+    { bytes: ledger.letterBytes, are: 'dead letters', command: 'dead-letters' },
+  ]
+  const filling = kinds.filter(({ bytes }) => bytes >= bound * SET_ASIDE_SHARE)
+  if (filling.length === 0) return error
+  const told = filling.map(
+    ({ bytes, are, command }) =>
+      `${bytes} of them are ${are}, which stay until somebody lets them go ("auditferry ${command} drop" does, "${command} export" keeps a copy)`,
+  )
+  return diskFull(path, `its file has reached its bound of ${bound} bytes, and ${told.join(', ')}`, error)
+}
