@@ -85,7 +85,8 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
 
   test('each trouble arrives at the receiver as an alert of its own, and nothing else does', async () => {
     await house.spoil()
-    await arrives('firing', expected[0] ?? {})
+    // Mended sooner, the source would be read again before it counts as stalled.
+    await Promise.all(expected.slice(0, 2).map((labels) => arrives('firing', labels)))
     house.mendKey()
     await Promise.all(expected.map((labels) => arrives('firing', labels)))
     const others = tower.arrived.filter((alert) => !expected.some((labels) => isOf(labels)(alert)))
