@@ -29,7 +29,7 @@ export class Ballast {
   ensure(): boolean {
     if (this.#bytes === 0 || this.#present) return true
     if (existsSync(this.#path) && statSync(this.#path).size === this.#bytes) return (this.#present = true)
-    if (this.#freeBytes(dirname(this.#path)) < 2 * this.#bytes) return false
+    if (!this.hasRoom(0)) return false
     try {
       this.#write()
       return (this.#present = true)
@@ -37,6 +37,11 @@ export class Ballast {
       this.free()
       return false
     }
+  }
+
+  /** True while the disk has room for `bytes`, and for the ballast twice over. */
+  hasRoom(bytes: number): boolean {
+    return this.#freeBytes(dirname(this.#path)) >= bytes + 2 * this.#bytes
   }
 
   /** True when there was something to free. */

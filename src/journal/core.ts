@@ -125,19 +125,15 @@ export class Transactions {
 
   /** The file's own bound, and how far it may grow until there. */
   get fileBytes(): { readonly bound: number; readonly left: number } {
-    const { pages, bound, pageBytes } = this.#pages()
-    return { bound: bound * pageBytes, left: (bound - pages) * pageBytes }
-  }
-
-  #pages() {
     const number = (name: string) => this.#db.pragma(name, { simple: true }) as number
-    return { pages: number('page_count'), bound: number('max_page_count'), pageBytes: number('page_size') }
+    const pageBytes = number('page_size')
+    const bound = number('max_page_count')
+    return { bound: bound * pageBytes, left: (bound - number('page_count')) * pageBytes }
   }
 
   #freeBallast(): boolean {
-    const { pages, bound } = this.#pages()
-    // At the file's own bound free disk helps nothing; deleting works there without.
-    if (pages >= bound || !this.#ballast.free()) return false
+    // With room for all that the file may still grow by, it was the file's own bound: deleting works there without.
+    if (this.#ballast.hasRoom(this.fileBytes.left) || !this.#ballast.free()) return false
     this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
       path: this.#path,
     })

@@ -321,6 +321,25 @@ describe('no room', () => {
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
+  it('the ballast stays where the file has reached its bound and the disk has room, however large what did not fit', async () => {
+    let free = 1e9
+    const settings = { maxFileBytes: 1_500_000, ballastBytes: 10_000, freeBytes: () => free }
+    const journal = await open(settings)
+    const ballast = () => statSync(`${path}.ballast`, { throwIfNoEntry: false })?.ino
+    const before = ballast()
+    const huge = part([spec(1, { body: 'x'.repeat(3_000_000) })])
+    await expect(journal.append(huge)).rejects.toMatchObject({ code: 'disk_full' })
+    await expect(journal.putNote('x', 'y'.repeat(3_000_000))).rejects.toMatchObject({ code: 'disk_full' })
+    expect(before).toBeDefined()
+    expect(ballast()).toBe(before)
+    expect(sentences.join()).not.toContain('gave up')
+    // Full is full, also where the file has reached its bound too.
+    await expect(takeIn(journal, 2)).rejects.toMatchObject({ code: 'disk_full' })
+    free = 0
+    await expect(takeIn(journal, 50)).rejects.toMatchObject({ code: 'disk_full' })
+    expect(ballast()).toBeUndefined()
+  })
+
   it('where quarantine fills the file the error says what makes room, and dropping it does', async () => {
     const journal = await open({ maxFileBytes: 1_000_000 })
     const malformed = (n: number) => {
