@@ -9,11 +9,19 @@ import { sourcesOf, sweepFault, workspace, type WorkspaceConfig } from './worksp
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
 export { sinkFiles, sinkIdle, sinkPlace, type SinkConfig } from './sink.ts'
 
+const MOST_ENTRY_BYTES = 256 * 2 ** 20
+
 const limits = () =>
   z.strictObject({
     max_entry_bytes: sizeFrom(1024, '1KiB')
+      .refine(
+        (bytes) => bytes <= MOST_ENTRY_BYTES,
+        'want at most 256MiB: memory holds an entry whole, several times over',
+      )
       .prefault('16MiB')
-      .describe('A larger entry is quarantined: its first MiB, its length and its hash are kept.'),
+      .describe(
+        'A larger entry is quarantined: its first MiB, its length and its hash are kept. At most `256MiB`: memory holds an entry whole, several times over.',
+      ),
     max_depth: z
       .int()
       .min(1)
