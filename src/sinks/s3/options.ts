@@ -12,6 +12,9 @@ const endpoint = () =>
     .string()
     .refine(isBareUrl, { error: 'want scheme://host:port alone, such as https://minio.example.com:9000' })
 
+/** Where an address is left out. */
+const AWS = 'https://amazonaws.com'
+
 /** Characters that every server, every tool and every URL takes as they are. */
 const prefixPattern = /^(?:[A-Za-z0-9!_.*'()=-]+(?:\/[A-Za-z0-9!_.*'()=-]+)*)?$/
 
@@ -67,6 +70,19 @@ const evidence = () =>
   })
 
 const text = (description: string) => z.string().min(1).optional().describe(description)
+
+interface Asked {
+  readonly endpoint?: string | undefined
+  readonly sts_endpoint?: string | undefined
+  readonly access_key_id?: unknown
+  readonly role_arn?: string | undefined
+}
+
+/** Whom its requests go to; without a fixed key the environment may name a role too. */
+function asked({ endpoint: at, sts_endpoint: sts, access_key_id: key, role_arn: role }: Asked): string[] {
+  const bucket = at ?? AWS
+  return role === undefined && key !== undefined ? [bucket] : [bucket, sts ?? AWS]
+}
 
 export const options = z
   .strictObject({
@@ -138,6 +154,10 @@ export const options = z
     error: 'wants no access_key_id beside it: the token stands for the key',
     path: ['web_identity_token_file'],
     when: always,
+  })
+  .refine((given) => !given.tls || asked(given).some((url) => url.startsWith('https:')), {
+    error: 'has an effect with https:// only: change the endpoint, or leave it out',
+    path: ['tls'],
   })
 
 export type S3Options = z.output<typeof options>

@@ -633,6 +633,22 @@ describe('settings', () => {
     expect(result.error?.message).toMatch(words)
   })
 
+  it('tls has an effect where any request of the sink goes over https: to the bucket, or to who gives out roles', () => {
+    const tls = { server_name: 's3.test' }
+    const plain = { endpoint: 'http://127.0.0.1:9000', tls }
+    const role_arn = 'arn:aws:iam::1:role/x'
+    const cases: readonly (readonly [object, boolean])[] = [
+      [{ ...fixed, tls }, true],
+      [{ ...fixed, ...plain }, false],
+      [{ ...fixed, endpoint: plain.endpoint }, true],
+      [{ ...fixed, ...plain, role_arn }, true],
+      [{ ...fixed, ...plain, role_arn, sts_endpoint: 'http://127.0.0.1:9001' }, false],
+      [plain, true],
+    ]
+    for (const [given, accepted] of cases)
+      expect([given, s3.options.safeParse({ bucket: 'logs', ...given }).success]).toEqual([given, accepted])
+  })
+
   it('where the objects go is part of their shape, secrets are not', () => {
     const shapes = [{}, { prefix: 'a' }, { bucket: 'other' }, { compression: 'zstd' }].map(
       (given) => bench(given).sink.shape,
