@@ -1,9 +1,9 @@
 // `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
 import { sourcesOf, type Config } from '../config/schema.ts'
 import { hostPort } from '../model/socket.ts'
+import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
-import { controlPath } from '../ops/control.ts'
 import { budgetOf, noDelivery } from '../ops/status.ts'
 import { countText, sizeText, spanText } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, StatusReport } from '../ops/status.ts'

@@ -1,6 +1,7 @@
 // The second layer of `validate`: what the configuration refers to on this machine, and what in it cannot be meant so. Reads only.
 import { basename, dirname, join, resolve } from 'node:path'
 import type { NamedFile } from '../model/sink-kind.ts'
+import { besideJournal } from '../model/journal-files.ts'
 import { Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { kindFault, writeFault, type Files } from './files.ts'
@@ -73,6 +74,15 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
     if (owner !== undefined) fault(path, `is the file of ${owner} already: want one of its own`)
     else owners.set(identity, ownerAt(path))
   }
+}
+
+/** Its log, its ballast, its socket: what a sink wrote there would be taken for the journal's own, or removed. */
+function lookBesideTheJournal({ loaded, files, fault }: Look): void {
+  const { path: journal } = loaded.config.journal
+  const beside = new Set(besideJournal(journal, files.place(journal)).map((name) => files.identity(name)))
+  for (const { path, name } of namedFiles(loaded, 'outputs'))
+    if (beside.has(files.identity(name)))
+      fault(path, 'is a file that the journal has beside it: want another name')
 }
 
 /** A full file is moved to `path.1`, and those before it one on: over whatever another one writes there. */
@@ -180,6 +190,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   const { look, faults, warnings } = looking(loaded, files)
   lookAtReadFiles(look)
   lookAtSharedFiles(look)
+  lookBesideTheJournal(look)
   lookAtRotatedFiles(look)
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, writeFault)
@@ -199,6 +210,7 @@ export function loadToRun(file: string, world: References, files: Files): Config
   const shared = loaded && looking(loaded, files)
   if (shared) {
     lookAtSharedFiles(shared.look)
+    lookBesideTheJournal(shared.look)
     lookAtRotatedFiles(shared.look)
     lookAtSharedPlaces(shared.look)
     lookAtWrittenFiles(shared.look, kindFault)

@@ -2,6 +2,7 @@
 import { randomFillSync } from 'node:crypto'
 import { closeSync, existsSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { ballastPath } from '../model/journal-files.ts'
 
 const PIECE_BYTES = 1024 * 1024
 
@@ -20,7 +21,7 @@ export class Ballast {
   #present = false
 
   constructor(journalPath: string, bytes: number, freeBytes: FreeBytes) {
-    this.#path = `${journalPath}.ballast`
+    this.#path = ballastPath(journalPath)
     this.#bytes = bytes
     this.#freeBytes = freeBytes
   }

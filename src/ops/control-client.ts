@@ -9,7 +9,7 @@ import type { DeadLetter, QuarantineRecord, Retried } from '../model/set-aside.t
 import type { Backfill, Past, Surveyed } from '../model/past.ts'
 import type { ApiReplay, BegunReplay, Replays } from '../model/replays.ts'
 import type { Origin } from '../model/source.ts'
-import { controlPath } from './control.ts'
+import { controlPath } from '../model/journal-files.ts'
 import type { Aside, Retry } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 

@@ -1,11 +1,10 @@
 // The control socket beside the journal: how the commands reach the daemon that holds it, wherever its listener is. Its owner only.
-import { createHash } from 'node:crypto'
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { controlPath } from '../model/journal-files.ts'
 import { questions } from './control-questions.ts'
 import type { ControlOptions } from './control-questions.ts'
 
@@ -13,22 +12,9 @@ export interface Control {
   close(): Promise<void>
 }
 
-/** An address of a socket holds 104 bytes on some systems, 108 on others, a final zero among them. */
-const MAX_PATH_BYTES = 100
 const MAX_BODY_BYTES = 64 * 1024
 const MAX_CONNECTIONS = 16
 const TIMEOUT_MS = 10_000
-
-const fits = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES
-
-/** Beside the journal: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
-export function controlPath(journalPath: string): string | undefined {
-  const full = `${journalPath}.sock`
-  if (fits(full)) return full
-  const digest = createHash('sha256').update(basename(journalPath)).digest('hex').slice(0, 8)
-  const short = join(dirname(journalPath), `${digest}.sock`)
-  return fits(short) ? short : undefined
-}
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const pieces: Buffer[] = []

@@ -112,6 +112,23 @@ test('two sinks into one file, or one into the journal, are faults', () => {
   ])
 })
 
+test('a file sink at what the journal has beside it is a fault, and no daemon starts with it', () => {
+  const journal = join(folder, 'a.db')
+  const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
+  const fault = '5 sinks.0.path: is a file that the journal has beside it: want another name'
+  const world = { env: {}, readFile: readTextFile }
+  for (const end of ['-wal', '-shm', '-journal', '.ballast', '.sock']) {
+    expect([end, around(at(`${folder}/./a.db${end}`), journal).faults]).toEqual([end, [fault]])
+    expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('has beside it')
+  }
+  expect(around(at(`${journal}.ndjson`), journal).faults).toEqual([])
+  // SQLite's own lie where the file itself does, ours beside the name that was given.
+  mkdirSync(join(folder, 'disk'))
+  symlinkSync(join(folder, 'disk', 'b.db'), join(folder, 'link.db'))
+  for (const name of ['disk/b.db-wal', 'link.db.ballast', 'link.db.sock'])
+    expect([name, around(at(join(folder, name)), join(folder, 'link.db')).faults]).toEqual([name, [fault]])
+})
+
 test('what can never be a file is a fault, and no daemon starts with it: a device, a pipe, a folder', () => {
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])

@@ -1,0 +1,25 @@
+// The names of what lies beside the journal's file: for those who make it, and for who has to keep away from it.
+import { createHash } from 'node:crypto'
+import { basename, dirname, join } from 'node:path'
+
+/** An address of a socket holds 104 bytes on some systems, 108 on others, a final zero among them. */
+const MAX_PATH_BYTES = 100
+
+const fits = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES
+
+export const ballastPath = (journalPath: string): string => `${journalPath}.ballast`
+
+/** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
+export function controlPath(journalPath: string): string | undefined {
+  const full = `${journalPath}.sock`
+  if (fits(full)) return full
+  const digest = createHash('sha256').update(basename(journalPath)).digest('hex').slice(0, 8)
+  const short = join(dirname(journalPath), `${digest}.sock`)
+  return fits(short) ? short : undefined
+}
+
+/** SQLite's own lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that it finds there it would play back. */
+export function besideJournal(journalPath: string, place: string): readonly string[] {
+  const sqlites = ['-wal', '-shm', '-journal'].map((end) => `${place}${end}`)
+  return [...sqlites, ballastPath(journalPath), controlPath(journalPath)].filter((name) => name !== undefined)
+}
