@@ -8,11 +8,14 @@ import type { Log } from '../model/log.ts'
 import type { Room } from '../model/room.ts'
 import type { Format } from '../model/sink.ts'
 import { Streak } from '../model/streak.ts'
+import { turns } from '../model/turns.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import type { Redact } from './redact.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const HELD = { baseMs: 10_000, capMs: 60_000 }
+/** Steps over what nobody wants have no wait in them: the rest of the process is served at least so often. */
+const TURN_MS = 200
 
 /** `sent`: call again at once. A number: nothing to send before so many ms, unless more arrives. */
 export type StepResult = 'sent' | number
@@ -63,12 +66,16 @@ export async function ship(
   cut: AbortSignal = signal,
 ): Promise<void> {
   const streak = new Streak(() => options.clock.elapsed())
+  const othersTurn = turns(options.clock, TURN_MS, signal)
   const stopped = () => signal.aborted
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
       if (streak.over()) options.log.info('Delivery goes on again')
-      if (result === 'sent') continue
+      if (result === 'sent') {
+        await othersTurn()
+        continue
+      }
       options.watch.state('idle')
       if (result === Infinity && options.over()) return
       await waitForMore(options, result, signal)

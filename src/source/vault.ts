@@ -2,12 +2,12 @@
 import { believed } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
+import { turns } from '../model/turns.ts'
 import { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
-import { turns } from './turns.ts'
 import { isEnd, named, pathOf } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
@@ -33,6 +33,8 @@ import type { Sighting } from './vault-sighting.ts'
 
 /** Records that wait for the cursor to be written. */
 const WAITING_BYTES = 1024 * 1024
+/** Comparing long pages: nobody else waits longer. */
+const TURN_MS = 20
 
 export interface VaultOptions extends SourceOptions {
   /** from the end of a pass to the next one */
@@ -157,7 +159,7 @@ export class VaultSource implements Source {
   ): AsyncGenerator<Part, number> {
     const { cursor, comparison, records } = work
     const { workspace } = this.origin
-    const othersTurn = turns(this.#options.clock, signal)
+    const othersTurn = turns(this.#options.clock, TURN_MS, signal)
     let fresh = 0
     for (const project of page.projects) {
       await othersTurn()

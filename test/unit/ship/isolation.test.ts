@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { collect } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
+import type { Clock } from '../../../src/model/clock.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
@@ -197,6 +198,28 @@ it('a fault that nothing cures ends the loop with it, and so does a bug', async 
     await quay.append(1)
     await expect(ship(berth.shipper, berth.options, new AbortController().signal)).rejects.toThrow()
   }
+})
+
+it('a run of entries that nobody wants lets all else have a turn in between', async () => {
+  const quay = await openQuay()
+  const { clock } = quay
+  let turnsOfOthers = 0
+  const busy: Clock = {
+    now: () => clock.now(),
+    // Each look at it is some work later.
+    elapsed: () => (clock.advance(clock.now() + 100), clock.now()),
+    sleep: async (ms) => void (turnsOfOthers += ms === 0 ? 1 : 0),
+  }
+  const berth = quay.berth('archive', {
+    over: () => true,
+    wanted: () => false,
+    batch: { maxEntries: 1 },
+    clock: busy,
+  })
+  await quay.append(20)
+  await ship(berth.shipper, berth.options, new AbortController().signal)
+  expect(berth.watch.filtered).toBe(20)
+  expect(turnsOfOthers).toBeGreaterThanOrEqual(5)
 })
 
 it('new entries wake a loop that lingers, and a full batch does not wait for the linger', async () => {

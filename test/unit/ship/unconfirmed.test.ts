@@ -222,6 +222,7 @@ it('a journal that cannot note what was taken is tried again, and the batch is n
   expect([receiver.took.length, receiver.asked]).toEqual([2, ['1-2#1', '3-4#2']])
   for (const detail of receiver.open) receiver.confirm(detail)
   await settled()
+  while (quay.clock.advance(quay.clock.now())) await settled()
   expect(quay.journal.stats().entries).toBe(0)
   await stop()
 })

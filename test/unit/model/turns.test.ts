@@ -1,8 +1,8 @@
 // Turns of long work: others are let in after a while, and a stop is heard there.
 import { expect, it } from 'vitest'
-import { turns } from '../../../src/source/turns.ts'
+import { turns } from '../../../src/model/turns.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { driven } from './desk.ts'
+import { driven } from '../source/desk.ts'
 
 function desk() {
   const clock = new VirtualClock(0)
@@ -12,7 +12,7 @@ function desk() {
     return VirtualClock.prototype.sleep.call(clock, ms, signal)
   }
   const stop = new AbortController()
-  const othersTurn = turns({ now: () => clock.now(), elapsed: () => clock.elapsed(), sleep }, stop.signal)
+  const othersTurn = turns({ now: () => clock.now(), elapsed: () => clock.elapsed(), sleep }, 20, stop.signal)
   const worked = (ms: number) => {
     clock.advance(clock.now() + ms)
     return driven(clock, Promise.resolve(othersTurn()))
