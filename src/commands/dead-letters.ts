@@ -4,7 +4,7 @@ import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
 import { inChunks, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
-import { writeExport } from './export-file.ts'
+import { showContent, writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -68,7 +68,7 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
     if (options.content) {
       const raw = await aside.deadLetterRaw(id)
       if (!raw) return missing(world, [id])
-      await world.print(Buffer.concat([raw, Buffer.from('\n')]))
+      await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
       return exitCodes.done
     }
     world.stdout(

@@ -1,6 +1,6 @@
-// Where an export goes: a new file that only its owner can read, or standard output. It holds content: nothing is overwritten or left half done.
+// Where content goes: standard output, or a new file that only its owner can read. Nothing is overwritten or left half done.
 import { open, unlink } from 'node:fs/promises'
-import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../model/errors.ts'
 import type { World } from './world.ts'
 
 function cannot(path: string, error: unknown): ConnectorError {
@@ -12,7 +12,21 @@ function cannot(path: string, error: unknown): ConnectorError {
     ENOSPC: 'the disk is full',
     EPIPE: 'its reader is gone',
   }
-  return new ConnectorError('misconfigured', `Cannot write ${path}: ${why[code] ?? code}`, { cause: error })
+  const what = why[code] ?? (isNoRoom(code) ? `no room left (${code})` : code)
+  return new ConnectorError('misconfigured', `Cannot write ${path}: ${what}`, { cause: error })
+}
+
+const toStandardOutput = (error: unknown) => cannot('to standard output', error)
+
+/** What somebody asked to see. False: the reader went away, and wants no more. */
+export async function showContent({ print }: World, bytes: Uint8Array): Promise<boolean> {
+  try {
+    await print(bytes)
+    return true
+  } catch (error) {
+    if (isReaderGone(errnoOf(error))) return false
+    throw toStandardOutput(error)
+  }
 }
 
 /** Writes each piece in order. A file appears whole or not at all; where there are no pieces, none does. */
@@ -24,7 +38,7 @@ export async function writeExport(
   if (path === '-') {
     for await (const piece of pieces)
       await world.print(piece).catch((error: unknown) => {
-        throw cannot('to standard output', error)
+        throw toStandardOutput(error)
       })
     return
   }
@@ -39,7 +53,9 @@ export async function writeExport(
       await file.appendFile(piece.value).catch((error: unknown) => {
         throw cannot(path, error)
       })
-    await file.sync()
+    await file.sync().catch((error: unknown) => {
+      throw cannot(path, error)
+    })
     await file.close()
   } catch (error) {
     await file.close().catch(() => undefined)

@@ -4,7 +4,7 @@ import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside } from './aside.ts'
 import { inChunks, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
-import { writeExport } from './export-file.ts'
+import { showContent, writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -54,7 +54,7 @@ export function showQuarantine(world: World, options: ShowOptions, id: number): 
     const raw = options.content ? await aside.quarantinedRaw(id) : undefined
     if (!record || (options.content && !raw)) return missing(world, [id])
     if (raw) {
-      await world.print(raw)
+      await showContent(world, raw)
       return exitCodes.done
     }
     world.stdout(

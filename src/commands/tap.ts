@@ -1,6 +1,7 @@
 // `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
 import { connectControl } from '../ops/control-client.ts'
 import { configFile } from './config-file.ts'
+import { showContent } from './export-file.ts'
 import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -13,7 +14,7 @@ export interface TapOptions {
 const WAIT_MS = 2_000
 const LF = Buffer.from('\n')
 
-/** Until so many lines were shown, or until the signal. */
+/** Until so many lines were shown, until nobody reads them, or until the signal. */
 export async function tap(world: World, { config: given, sink, limit }: TapOptions): Promise<number> {
   const file = configFile(world, given)
   const known = configOrPlace(file, world)
@@ -30,7 +31,9 @@ export async function tap(world: World, { config: given, sink, limit }: TapOptio
   world.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
   for (let left = limit; left > 0 && !world.signal.aborted;) {
     const lines = await client.tap(sink, left, WAIT_MS)
-    for (const line of lines) await world.print(line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))
+    for (const line of lines)
+      if (!(await showContent(world, line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))))
+        return exitCodes.done
     left -= lines.length
   }
   return exitCodes.done

@@ -88,6 +88,9 @@ const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 export const isNoRoom = (code: string): boolean => NO_ROOM.has(code)
 
+/** `| head`, a pager that was closed. */
+export const isReaderGone = (code: string): boolean => code === 'EPIPE' || code.startsWith('ERR_STREAM_')
+
 /** Node has no name for some of the system's faults, ESTALE and EDQUOT among them, and gives their numbers. */
 const UNNAMED = /^Unknown system error /
 const names = new Map(Object.entries(constants.errno).map(([name, errno]) => [-errno, name]))

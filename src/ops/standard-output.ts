@@ -1,7 +1,7 @@
 // Standard output as it is written to: all of the bytes, or an error.
 import { writeSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { errnoOf } from '../model/errors.ts'
+import { errnoOf, isReaderGone } from '../model/errors.ts'
 
 type Write = (bytes: Uint8Array, done: (error?: Error | null) => void) => unknown
 
@@ -39,10 +39,8 @@ export function tellTo(stdout: StandardOutput): Teller {
   let told: Promise<unknown> = Promise.resolve()
   const failed = (error: unknown) => {
     const code = errnoOf(error, 'unknown error')
-    // `| head`, a pager that was closed, a terminal that is gone.
-    const gone =
-      code === 'EPIPE' || code.startsWith('ERR_STREAM_') || (stdout instanceof Socket && code === 'EIO')
-    if (!gone) fault ??= code
+    // EIO: a terminal that is gone.
+    if (!isReaderGone(code) && !(stdout instanceof Socket && code === 'EIO')) fault ??= code
   }
   return {
     tell: (text) => {

@@ -1,6 +1,6 @@
 // Standard output as a sink: a line an entry, as fast as the reader behind the pipe takes them.
 import { z } from 'zod'
-import { ConnectorError, errnoOf, isNoRoom } from '../model/errors.ts'
+import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../model/errors.ts'
 import type { Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
 import { framedBytes, LF, lineFrame } from './line-frame.ts'
@@ -14,8 +14,7 @@ function printError(cause: unknown): ConnectorError {
     return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
       cause,
     })
-  const gone = code === 'EPIPE' || code.startsWith('ERR_STREAM_')
-  const why = gone ? 'its reader is gone' : 'it cannot be written'
+  const why = isReaderGone(code) ? 'its reader is gone' : 'it cannot be written'
   const next = 'entries are kept; start the daemon again with a reader behind it'
   return new ConnectorError('unreachable', `standard output: ${why} (${code}); ${next}`, { cause })
 }

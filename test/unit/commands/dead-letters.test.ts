@@ -167,6 +167,25 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     await expect(exporting).rejects.toThrow('Cannot write to standard output: the disk is full')
   })
 
+  test.each([
+    ['ENOSPC', 'the disk is full'],
+    ['EDQUOT', 'no room left (EDQUOT)'],
+    ['EIO', 'EIO'],
+  ])('content that cannot be shown (%s) is no bug: it says why', async (code, why) => {
+    const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
+    const shown = { config: stand.config, content: true }
+    const told = { code: 'misconfigured', message: `Cannot write to standard output: ${why}` }
+    await expect(showLetter({ ...stand.world, print }, shown, 1)).rejects.toMatchObject(told)
+    await expect(showQuarantine({ ...stand.world, print }, shown, 1)).rejects.toMatchObject(told)
+  })
+
+  test('a reader that wants no more of what is shown is no failure', async () => {
+    const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'EPIPE' }))
+    const shown = { config: stand.config, content: true }
+    expect(await showLetter({ ...stand.world, print }, shown, 1)).toBe(0)
+    expect(await showQuarantine({ ...stand.world, print }, shown, 1)).toBe(0)
+  })
+
   test('export overwrites nothing and leaves nothing half done', async () => {
     const file = join(stand.folder, 'precious')
     writeFileSync(file, 'precious')

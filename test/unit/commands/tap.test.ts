@@ -78,6 +78,17 @@ describe('tap', () => {
     for (const line of lines) expect(delivered).toContain(line)
   })
 
+  test.each(['ENOSPC', 'EPIPE'])('says that it cannot write (%s), or ends with its reader', async (code) => {
+    const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
+    const looking = tap({ ...stand.world, print }, { config: file, sink: 'open', limit: 2 })
+    const ended = looking.catch((error: unknown) => error)
+    const adding = setInterval(() => house.mock.add({}), 20)
+    const end = await ended
+    clearInterval(adding)
+    if (code === 'EPIPE') expect(end).toBe(0)
+    else expect(end).toMatchObject({ message: 'Cannot write to standard output: the disk is full' })
+  })
+
   test('is refused where the configuration does not allow it', async () => {
     await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
       'Sink closed may not be looked into: its lines are content; set tap: true at it',
