@@ -114,7 +114,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
 
   const watch: SinkWatch = {
     ...listening(silence),
-    state: (state, error) => condition.become(state, error, clock.now()),
+    state: (state, error) => condition.become(state, error, clock.now() - (silence.msBeforeFault ?? 0)),
     request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {

@@ -17,6 +17,8 @@ export class Silence {
   readonly #waits = new Set<Wait>()
   /** Given up after a silence: the next request, as silent as it, does not begin it anew. */
   #unheardSince: number | undefined
+  /** The last delivery was silent to its end, from then on. */
+  #overSince: number | undefined
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
     this.#clock = clock
@@ -29,14 +31,27 @@ export class Silence {
 
   /** ms of a silence that is too long; undefined: there is none */
   get ms(): number | undefined {
-    const since = Math.min(this.#unheardSince ?? Infinity, ...[...this.#waits].map(({ at }) => at))
+    return this.#tooLong(Infinity)
+  }
+
+  /** The same for who tells why a delivery failed: by then it is over, and its silence with it. */
+  get msBeforeFault(): number | undefined {
+    return this.#tooLong(this.#overSince ?? Infinity)
+  }
+
+  #tooLong(sinceMs: number): number | undefined {
+    const since = Math.min(sinceMs, this.#unheardSince ?? Infinity, ...[...this.#waits].map(({ at }) => at))
     const silentMs = this.#clock.elapsed() - since
     return silentMs >= SILENT_MS ? silentMs : undefined
   }
 
   delivering(): () => void {
     const wait = this.#begin(true)
-    return () => void this.#waits.delete(wait)
+    this.#overSince = undefined
+    return () => {
+      this.#waits.delete(wait)
+      if (this.#clock.elapsed() - wait.at >= SILENT_MS) this.#overSince = wait.at
+    }
   }
 
   asked(): Asked {
@@ -59,6 +74,7 @@ export class Silence {
   /** It took or said something. */
   heard(): void {
     const now = this.#clock.elapsed()
+    this.#overSince = undefined
     for (const wait of this.#waits) if (wait.whole) wait.at = now
   }
 

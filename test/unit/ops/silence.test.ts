@@ -80,6 +80,18 @@ describe('a request', () => {
     expect(shown()).toMatchObject({ state: 'idle', error: null })
   })
 
+  it('that is given up after a silence fails since that began', async () => {
+    const { clock, shown, sink, answers, transport } = openReceiver()
+    const asking = transport(request, never)
+    clock.pass(60_000)
+    const { since } = shown()?.error ?? expect.fail()
+    const timeout = new ConnectorError('timeout', 'not answered')
+    answers[0]?.reject(timeout)
+    await expect(asking).rejects.toThrow('not answered')
+    sink.state('failing', timeout)
+    expect(shown()?.error).toMatchObject({ message: 'not answered', since })
+  })
+
   it('whose body still leaves is not silent; from its last piece on it may be', async () => {
     const { clock, shown, sink } = openReceiver()
     async function* slowly() {
@@ -122,6 +134,25 @@ describe('a delivery', () => {
     expect(shown()?.state).toBe('failing')
     over()
     expect(shown()?.state).toBe('sending')
+  })
+
+  it('that is given up after a silence fails since that began; one of its own, later, since it came', () => {
+    const { clock, shown, sink } = openReceiver()
+    const fails = () => sink.state('failing', new ConnectorError('timeout', 'not answered'))
+    const over = sink.delivering()
+    clock.pass(60_000)
+    const { since } = shown()?.error ?? expect.fail()
+    over()
+    fails()
+    expect(shown()?.error).toMatchObject({ message: 'not answered', since })
+    sink.success()
+    const slow = sink.delivering()
+    clock.pass(60_000)
+    slow()
+    sink.delivering()()
+    clock.pass(1_000)
+    fails()
+    expect(shown()?.error?.since).toBe(new Date(clock.now()).toISOString())
   })
 
   it('whose stream takes or says something is not silent', async () => {
