@@ -11,7 +11,7 @@ import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { PastOrders, walkOf } from './past-orders.ts'
 import type { PastWalk } from './past-orders.ts'
-import { assertRoom, statsForPast, watching } from './ranges.ts'
+import { assertRoom, lackingSource, statsForPast, watching } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { Surveys } from './surveying.ts'
 
@@ -39,10 +39,10 @@ export class Backfills implements Past {
     this.#surveys = new Surveys(options)
     const read = (note: string) => {
       const order = readOrder(note)
-      const isOn = order && ranges.some(({ origin }) => isSameOrigin(origin, order.origin))
-      return isOn ? walkOf(order) : undefined
+      return order && walkOf(order)
     }
-    this.#orders = new PastOrders({ what: 'backfill', prefix: NOTE, nameOf, read, journal, clock })
+    const lacks = (order: Order) => lackingSource(ranges, order)
+    this.#orders = new PastOrders({ what: 'backfill', prefix: NOTE, nameOf, read, lacks, journal, clock })
   }
 
   async origins() {
@@ -77,7 +77,7 @@ export class Backfills implements Past {
   async cancelBackfill(choice: PastChoice): Promise<number> {
     await this.#orders.load()
     let count = 0
-    for (const running of this.#orders.open())
+    for (const running of [...this.#orders.open(), ...this.#orders.asleep()])
       if (isMeant(choice, running.order.origin) && (await this.#orders.cancel(running))) count++
     return count
   }

@@ -2,6 +2,7 @@
 import type { Clock } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Journal } from './model/journal.ts'
+import type { Lacking } from './model/past.ts'
 import { DAY_MS } from './model/time.ts'
 import type { Walking } from './ranges.ts'
 
@@ -31,8 +32,10 @@ export interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
   /** of all notes, and of no others */
   readonly prefix: string
   readonly nameOf: (order: Order) => string
-  /** What a note holds; undefined: nothing of ours, or of a source that is switched off just now, and then it waits in the journal. */
+  /** What a note holds; undefined: nothing of ours. */
   readonly read: (note: string) => One | undefined
+  /** What the configuration has not, without which it waits in the journal. */
+  readonly lacks: (order: Order) => Lacking | undefined
   readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
   readonly clock: Pick<Clock, 'now'>
 }
@@ -40,6 +43,8 @@ export interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
 export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   readonly #options: PastOrdersOptions<Order, One>
   readonly #running = new Map<string, One>()
+  /** neither read nor told of, save to who asks */
+  readonly #asleep = new Map<string, One>()
   /** ended, and others are in their places */
   #replaced: One[] = []
   /** by note: what had ended in the place of the one that is there now, and is told again where that is cancelled */
@@ -68,10 +73,15 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
     return [...this.#running.values()].filter(({ order }) => now - (order.endedAt ?? now) <= TOLD_MS)
   }
 
-  /** Those, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
+  /** Those, the ones that lack something, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
   toldToFollowers(): readonly One[] {
     this.#replaced = this.#replaced.filter(this.#isFresh)
-    return [...this.#replaced, ...this.told()]
+    return [...this.#replaced, ...this.told(), ...this.asleep()]
+  }
+
+  /** Under way once the configuration has what they lack. */
+  asleep(): readonly One[] {
+    return [...this.#asleep.values()]
   }
 
   readonly #isFresh = ({ order: { endedAt = 0 } }: One) => this.#options.clock.now() - endedAt <= REPLACED_MS
@@ -116,9 +126,11 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
 
   /** False: it was under way no longer. `dropped`: notes that go with its own. */
   async cancel(one: One, dropped: readonly string[] = []): Promise<boolean> {
-    if (one.order.endedAt !== undefined || !this.isCurrent(one)) return false
     const { journal, nameOf } = this.#options
     const name = nameOf(one.order)
+    const isAsleep = this.#asleep.get(name) === one
+    if (one.order.endedAt !== undefined || !(isAsleep || this.isCurrent(one))) return false
+    this.#asleep.delete(name)
     one.cancelled.abort(this.#cancelled())
     const before = this.#takeBack(name)
     const put = before ? [{ name, value: JSON.stringify(before.order) }] : []
@@ -157,10 +169,15 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   }
 
   async #read(): Promise<void> {
-    const { journal, prefix, nameOf, read } = this.#options
+    const { journal, prefix, nameOf, read, lacks } = this.#options
     for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
       const one = read(value)
-      if (one) this.#running.set(nameOf(one.order), one)
+      const lacking = one && lacks(one.order)
+      if (one && !lacking) this.#running.set(nameOf(one.order), one)
+      else if (one && one.order.endedAt === undefined) {
+        one.waitsFor = lacking
+        this.#asleep.set(nameOf(one.order), one)
+      }
     }
   }
 

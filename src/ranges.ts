@@ -34,6 +34,13 @@ export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeRe
   )
 }
 
+export function lackingSource(
+  ranges: readonly RangeReader[],
+  { origin: wanted }: { readonly origin: Origin },
+): 'source' | undefined {
+  return ranges.some(({ origin }) => isSameOrigin(origin, wanted)) ? undefined : 'source'
+}
+
 /** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. */
 function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWatch {
   const { aside = watch } = watch

@@ -11,7 +11,7 @@ import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from './model/repla
 import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { PastOrders } from './past-orders.ts'
-import { assertRoom, rangeOf, statsForPast, watching } from './ranges.ts'
+import { assertRoom, lackingSource, rangeOf, statsForPast, watching } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
@@ -41,10 +41,11 @@ export class ApiReplays implements Replays {
     this.#options = options
     const read = (note: string) => {
       const order = readOrder(note)
-      const isOn = order && ranges.some(({ origin }) => isSameOrigin(origin, order.origin))
-      return isOn && sinks.includes(order.sink) ? begun(order) : undefined
+      return order && begun(order)
     }
-    this.#orders = new PastOrders({ what: 'replay', prefix: NOTE, nameOf, read, journal, clock })
+    const lacks = (order: Order) =>
+      lackingSource(ranges, order) ?? (sinks.includes(order.sink) ? undefined : 'sink')
+    this.#orders = new PastOrders({ what: 'replay', prefix: NOTE, nameOf, read, lacks, journal, clock })
     this.#pages = new SentPages({ journal, mostMarks, open: () => this.#orders.open() })
   }
 
@@ -76,7 +77,7 @@ export class ApiReplays implements Replays {
   async cancelReplays(sink: string | undefined): Promise<number> {
     await this.#orders.load()
     let count = 0
-    for (const running of this.#orders.open()) {
+    for (const running of [...this.#orders.open(), ...this.#orders.asleep()]) {
       const { order, pageNotes } = running
       if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(running, pageNotes))) continue
       count++

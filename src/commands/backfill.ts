@@ -35,14 +35,12 @@ export async function backfill(
 ): Promise<number> {
   const file = configFile(world, options.config)
   const config = configOrPlace(file, world)
-  if (isFaulty(config)) return look(world, config, options)
+  if (isFaulty(config) || options.status || options.cancel) return look(world, file, config, options)
   const choice = choiceOf(world, config, options)
   if (!choice) return exitCodes.usage
   const connect = () => connectControl(config.journal.path)
   const client = await connect()
   if (!client) return withoutDaemon(world, file, 'a backfill')
-  if (options.status) return tellAll(world, backfillsFollowed, client)
-  if (options.cancel) return tellCancelled(world, backfillsFollowed, await client.cancelBackfill(choice))
   if (options.from === undefined) {
     world.stderr('error: want --from <time>, --status or --cancel\n')
     return exitCodes.usage
@@ -54,15 +52,20 @@ export async function backfill(
   return follow(world, backfillsFollowed, begun, connect, clock)
 }
 
-/** What only asks the daemon, which goes on with the configuration that it has: it knows its workspaces, this file may not. */
+/** What only asks the daemon: it knows of what this file, faulty or not, may no longer name. */
 async function look(
   world: World,
-  { faults, place }: FaultyConfig,
-  { config, status, cancel, workspace, source }: BackfillCommandOptions,
+  file: string,
+  known: Config | FaultyConfig,
+  { status, cancel, workspace, source }: BackfillCommandOptions,
 ): Promise<number> {
-  const client = status || cancel ? await connectControl(place.journal.path) : undefined
-  if (!client) throw faults
-  tellFaulty(configFile(world, config), world)
+  const { journal } = isFaulty(known) ? known.place : known
+  const client = status || cancel ? await connectControl(journal.path) : undefined
+  if (isFaulty(known)) {
+    if (!client) throw known.faults
+    tellFaulty(file, world)
+  }
+  if (!client) return withoutDaemon(world, file, 'a backfill')
   if (status) return tellAll(world, backfillsFollowed, client)
   const wanted = again.find((name) => name === source)
   if (source !== undefined && wanted === undefined) {

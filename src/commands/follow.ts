@@ -105,22 +105,18 @@ async function hear<One extends Followed>(
   before: readonly One[],
 ): Promise<readonly One[]> {
   const heard = await following.heard(client)
-  const now = before.map((one) => (one.endedAt === undefined ? asHeard(following, heard, one) : one))
-  const isGone = (one: One, i: number) => one.error?.code === 'aborted' && before[i]?.endedAt === undefined
-  if (!now.some(isGone)) return now
-  const origins = await client.origins()
-  const sinks = (await client.status()).sinks.map(({ name }) => name)
-  return now.map((one, i) => {
-    const isOn = origins.some((origin) => isSameOrigin(origin, one.origin))
-    const isThere = isOn && (one.sink === undefined || sinks.includes(one.sink))
-    if (isThere || !isGone(one, i)) return one
-    return { ...one, error: { code: 'aborted', message: asleepText(isOn ? 'sink' : 'source') } }
-  })
+  return before.map((one) =>
+    one.endedAt === undefined ? awake(following, asHeard(following, heard, one)) : one,
+  )
 }
 
-/** It is kept for the day on which the daemon has both again. */
-const asleepText = (what: 'source' | 'sink') =>
-  `its ${what} is not in the configuration of the daemon any more: it waits in the journal, and goes on once the ${what} is there again`
+/** One that waits for the configuration is followed no longer: it is kept for the day on which the daemon has again what it lacks. */
+function awake<One extends Followed>({ begunAt }: Following<One>, one: One): One {
+  const { waitsFor: what } = one
+  if (what !== 'source' && what !== 'sink') return one
+  const message = `its ${what} is not in the configuration of the daemon any more: it waits in the journal, and goes on once the ${what} is there again`
+  return { ...one, endedAt: begunAt(one), error: { code: 'aborted', message } }
+}
 
 /** The same one as it stands now. One that is no longer there was cancelled, unless another is in its place: then it may have ended by itself. */
 function asHeard<One extends Followed>(

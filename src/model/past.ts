@@ -5,8 +5,11 @@ import type { Origin, SourceName } from './source.ts'
 /** What the past is read for: what it shows goes into the journal, to one sink again, or nowhere: it is only told. */
 export type PastUse = 'keep' | 'send' | 'tell'
 
-/** What holds a walk over the past up for now: one begun before it, its share of the request budget, the end of a 429, room in the journal. */
-export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room'
+/** What one that is not under way lacks: it is not in the configuration any more. */
+export type Lacking = 'source' | 'sink'
+
+/** What holds a walk over the past up for now: one begun before it, its share of the request budget, the end of a 429, room in the journal, what it lacks. */
+export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room' | Lacking
 
 /** By the entries' own time, µs: included, excluded. */
 export interface PastSpan {
@@ -106,9 +109,9 @@ export interface Past {
    * `misconfigured` where there is none to read, or one over another span is under way.
    */
   backfill(choice: PastChoice, span: PastSpan): Promise<readonly Backfill[]>
-  /** Under way, and those that ended within the last day: of each source one. */
+  /** Under way, those that ended within the last day, and those that wait for their source to be switched on: of each source one. */
   backfills(): Promise<readonly Backfill[]>
-  /** Ends those under way; what they read stays. Returns how many. */
+  /** Ends those under way and those that wait for their source; what they read stays. Returns how many. */
   cancelBackfill(choice: PastChoice): Promise<number>
   /** One bounded step: a page, or none. Throws ConnectorError. */
   survey(query: SurveyQuery): Promise<Surveyed>

@@ -80,8 +80,8 @@ export interface Replays {
   begin(order: ReplayOrder): Promise<BegunReplay>
   /** What `begin` would begin if nothing like it were under way: nothing is begun. Throws as it does for what is not known. */
   preview(order: ReplayOrder): Promise<ApiReplay>
-  /** Under way, and lately ended. */
+  /** Under way, lately ended, and such as wait for their source or sink to be in the configuration again. */
   replays(): Promise<readonly ApiReplay[]>
-  /** Ends those under way, of this sink or of all; what they put into the journal goes out. Returns how many. */
+  /** Ends those under way and those that wait so, of this sink or of all; what they put into the journal goes out. Returns how many. */
   cancelReplays(sink: string | undefined): Promise<number>
 }

@@ -14,6 +14,9 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   budget:
     "a place in the request budget: the 60 % of it that the past may use are used, the rest is live reading's",
   limit: 'the end of a rate limit: the API answered 429, and nothing is asked for a while',
+  source:
+    'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',
+  sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 

@@ -89,6 +89,18 @@ test('a cancelled backfill ends in the middle of a page, keeps what it read, and
   expect(kept).toBeLessThan(idsIn(desk, SPAN).length)
 })
 
+test('a backfill whose source is switched off over a restart is told as waiting for it, and can be cancelled', async () => {
+  const desk = await openLateDesk({}, 500)
+  await pastOf(desk).backfill({}, SPAN)
+  const off = new Backfills({ ranges: [], journal: desk.journal, clock: desk.clock, random: () => 0.5 })
+  expect(await off.backfills()).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
+  expect(off.list()).toEqual([])
+  expect(await off.cancelBackfill({ source: 'history.usage' })).toBe(0)
+  expect(await off.cancelBackfill({ source: 'audit' })).toBe(1)
+  expect(await off.backfills()).toEqual([])
+  expect(await pastOf(desk).backfills()).toEqual([])
+})
+
 test('a page that lands after the cancel does not bring the backfill back', async () => {
   const desk = await openLateDesk({}, 2_000)
   const landing = withMethods(desk.journal, {

@@ -22,11 +22,12 @@ function openOrders({ refuses = '' } = {}) {
       for (const { name, value } of put) notes.set(name, value)
     },
   }
-  const again = () =>
+  const again = (lacks: (order: Order) => 'source' | undefined = () => undefined) =>
     new PastOrders({
       ...{ what: 'backfill' as const, prefix: '', journal, clock: { now: () => state.now } },
       nameOf: ({ name }: Order) => name,
       read: (note) => walkOf(JSON.parse(note) as Order),
+      lacks,
     })
   return { orders: again(), again, notes, state }
 }
@@ -125,6 +126,25 @@ test('after a restart all are there again; one that ended is told for a day', as
   expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
   state.now += DAY_MS + 1
   expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+})
+
+test('one whose source is switched off is not under way: who asks hears that it waits for that, and it can be cancelled', async () => {
+  const { orders, again, notes, state } = openOrders()
+  await orders.begin(walkOf<Order>({ name: 'a' }))
+  await orders.begin(walkOf<Order>({ name: 'b' }))
+  const ended = walkOf<Order>({ name: 'c', endedAt: state.now })
+  await orders.begin(ended)
+  const next = again(({ name }) => (name === 'b' ? undefined : 'source'))
+  await next.load()
+  expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
+  expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+  const [asleep] = next.asleep()
+  expect(asleep).toMatchObject({ order: { name: 'a' }, waitsFor: 'source' })
+  expect(next.toldToFollowers().map(({ order }) => order.name)).toEqual(['b', 'a'])
+  expect(asleep && (await next.cancel(asleep, ['a page']))).toBe(true)
+  expect(asleep && (await next.cancel(asleep))).toBe(false)
+  expect([...notes.keys()]).toEqual(['b', 'c'])
+  expect(next.asleep()).toEqual([])
 })
 
 test('who waits for an order waits no longer than for the stop', async () => {

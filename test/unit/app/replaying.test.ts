@@ -241,6 +241,23 @@ test('one that is cancelled in the middle of a page ends, and comes back neither
   expect(await desk.journal.notes('replay', 10)).toEqual([])
 })
 
+test.each(['source', 'sink'])(
+  'one whose %s is gone over a restart is told as waiting for it, and can be cancelled with all its notes',
+  async (what) => {
+    const desk = await openReadDesk({}, 100)
+    await replaysOf(desk).begin(ORDER)
+    await desk.journal.putNote('replay-page:archive:acme:audit:000007', 'x')
+    const without = () => replaysOf(desk, what === 'source' ? { ranges: [] } : { sinks: ['other'] })
+    const replays = without()
+    expect(await replays.replays()).toMatchObject([{ sink: 'archive', endedAt: undefined, waitsFor: what }])
+    expect(replays.list()).toEqual([])
+    expect(await replays.cancelReplays('other')).toBe(0)
+    expect(await replays.cancelReplays('archive')).toBe(1)
+    expect(await replays.replays()).toEqual([])
+    expect(await desk.journal.notes('replay', 10)).toEqual([])
+  },
+)
+
 test('one that is cancelled while a part of a page is on its way into the journal leaves no note of that page', async () => {
   const desk = await openHugeDesk()
   let cancelled: Promise<number> | undefined

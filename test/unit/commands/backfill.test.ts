@@ -5,7 +5,7 @@ import type { BackfillCommandOptions } from '../../../src/commands/backfill.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Backfill, Past } from '../../../src/model/past.ts'
+import type { Backfill, Past, PastChoice } from '../../../src/model/past.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { openHouse } from '../ops/board-fixture.ts'
 import type { Clock } from '../../../src/model/clock.ts'
@@ -167,6 +167,32 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
   expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain('No backfill is under way')
+})
+
+test('one whose source is switched off is told as waiting for it, and can be ended by its name', async () => {
+  stand = await openPastStand()
+  const asleep: Backfill = {
+    ...open,
+    origin: { workspace: 'left', source: 'history.usage' },
+    waitsFor: 'source',
+  }
+  const choices: PastChoice[] = []
+  const past = {
+    backfills: async () => [asleep],
+    cancelBackfill: async (choice: PastChoice) => choices.push(choice),
+  } as Partial<Past> as Past
+  const { board, metrics, taps } = openHouse()
+  const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ journalPath: stand.path, ...parts })
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(
+    /^left history.usage: .*; waiting for its source, which is not in the configuration of the daemon any more/,
+  )
+  const named = { workspace: 'left', source: 'history.usage' } as const
+  expect(await backfill(stand.world, options({ cancel: true, ...named }), clock)).toBe(0)
+  expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(choices).toEqual([named])
+  await control.close()
 })
 
 test('a daemon that restarts goes on with it', async () => {

@@ -104,10 +104,10 @@ class FakeReplays implements Replays {
   }
 }
 
-async function running(readable: readonly Origin[] = [audit], sink = 'siem'): Promise<FakeReplays> {
+async function running(readable: readonly Origin[] = [audit]): Promise<FakeReplays> {
   const replays = new FakeReplays()
   house = openHouse()
-  house.board.sink(sink, 'file', 'stored')
+  house.board.sink('siem', 'file', 'stored')
   const { board, metrics, taps } = house
   const past = { origins: async () => readable } as Past
   const parts = { board, metrics, taps, journal, past, replays }
@@ -330,12 +330,10 @@ test('one that was cancelled fails; a daemon that is gone is waited for, and the
 test.each(['source', 'sink'])(
   'one whose %s left the configuration over a restart is not told as cancelled: it waits',
   async (what) => {
-    const readable = [audit]
-    const replays = await running(readable, what === 'sink' ? 'other' : 'siem')
-    replays.replays = async () => {
-      if (what === 'source') readable.length = 0
-      return []
-    }
+    const replays = await running()
+    const told = replays.replays.bind(replays)
+    const waitsFor = what === 'source' ? 'source' : 'sink'
+    replays.replays = async () => (await told()).map((one) => ({ ...one, waitsFor }))
     expect(await replay(stand.world, options(), clock)).toBe(1)
     const { stdout } = stand.heard()
     expect(stdout).toContain(`its ${what} is not in the configuration of the daemon any more: it waits in`)
