@@ -3,6 +3,7 @@ import { leftOut } from '../model/replays.ts'
 import type { ApiReplay } from '../model/replays.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../model/time.ts'
+import { isCaughtUp } from '../ops/status.ts'
 import type { StatusReport } from '../ops/status.ts'
 import { plain } from './columns.ts'
 import type { Only, Plan, PlannedDay } from './replay-plan.ts'
@@ -28,14 +29,10 @@ export function partDays({ days }: Plan, begun: readonly ApiReplay[]): readonly 
 
 /** Of these, those whose rest may hold what a backfill brought before: where live reading has read everything nothing lies there. */
 export function lateDays(parts: readonly PlannedDay[], report: LiveReading): readonly PlannedDay[] {
-  const { workspaces, configured_at: configuredAt } = report
   return parts.filter(({ origin }) => {
-    const sources = workspaces.find(({ name }) => name === origin.workspace)?.sources
+    const sources = report.workspaces.find(({ name }) => name === origin.workspace)?.sources
     const live = sources?.find(({ name }) => name === origin.source)
-    // What an earlier process knew, or this one under an earlier configuration, says nothing of what has come since.
-    const caughtUpAt = live?.caught_up_at ?? null
-    if (!live || caughtUpAt === null || live.lag_seconds > 0) return true
-    return Date.parse(caughtUpAt) < Date.parse(configuredAt)
+    return !live || live.lag_seconds > 0 || !isCaughtUp(live, report)
   })
 }
 

@@ -1,6 +1,6 @@
 // The one sentence of /status that a person reads first at three in the morning.
-import { sinceText } from './status.ts'
-import type { FaultStatus, SourceStatus, StatusReport } from './status.ts'
+import { isCaughtUp, sinceText } from './status.ts'
+import type { FaultStatus, StatusReport } from './status.ts'
 import { countText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
@@ -58,10 +58,6 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
       return `${name} is ${state === 'held' && owed_entries > 0 ? `held and ${behind}` : behind}${why(error)}`
     })
 }
-
-/** Told of an earlier process or configuration it says nothing of now: what has come since nobody has looked for. */
-const isCaughtUp = ({ caught_up_at: at }: SourceStatus, { configured_at: configuredAt }: Told): boolean =>
-  at !== null && Date.parse(at) >= Date.parse(configuredAt)
 
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report

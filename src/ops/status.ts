@@ -58,6 +58,12 @@ export const sinceText = ({ started_at, configured_at }: Begin): string =>
 /** When a sink last took something is not kept over those: here null is not never. */
 export const noDelivery = (report: Begin): string => `none ${sinceText(report)}`
 
+/** Told of an earlier process or configuration it says nothing of now: what has come since nobody has looked for. */
+export const isCaughtUp = (
+  { caught_up_at: at }: Pick<SourceStatus, 'caught_up_at'>,
+  { configured_at: configuredAt }: Pick<StatusReport, 'configured_at'>,
+): boolean => at !== null && Date.parse(at) >= Date.parse(configuredAt)
+
 export interface SinkStatus {
   readonly name: string
   readonly type: string
