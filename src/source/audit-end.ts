@@ -35,17 +35,13 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
 
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
 async function* askSearch(step: Step, drain: Drain): Steps {
-  const { cursor, options } = step
+  const { cursor } = step
   const fromUs = cursor.headUs + SECOND_US
   // Behind its reach the earliest entry would answer, which tells nothing of what follows the head.
   const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
   const found = await anchorAt(step, searchUs, 'live')
-  if (isLater(step, found)) {
-    options.log.warn(
-      'The page behind the cursor stays empty although there are newer entries, finding the place by time',
-    )
-    drain.doubt = 'cursor_gone'
-  } else if (found.unreadable && found.unreadableUs === undefined) {
+  if (isLater(step, found)) leaveEmptyPage(step, drain)
+  else if (found.unreadable && found.unreadableUs === undefined) {
     giveUp(step, drain)
     yield lastPart(step, undefined, { fault: unreadable() })
     return
@@ -60,6 +56,14 @@ async function* askSearch(step: Step, drain: Drain): Steps {
     rest(step, drain)
   }
   yield lastPart(step, undefined)
+}
+
+/** There is more behind the cursor than its page shows: the cursor is dead (law 6). */
+export function leaveEmptyPage({ options }: Step, drain: Drain): void {
+  options.log.warn(
+    'The page behind the cursor stays empty although there are newer entries, finding the place by time',
+  )
+  drain.doubt = 'cursor_gone'
 }
 
 /** Nothing was found by time. Where `latest` speaks against it, it is asked for again some times, and then told as a gap. */

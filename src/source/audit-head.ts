@@ -5,7 +5,7 @@ import type { Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { SECOND_US } from './audit-probe.ts'
-import { askLatest } from './audit-end.ts'
+import { askLatest, leaveEmptyPage } from './audit-end.ts'
 import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
@@ -120,8 +120,9 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Ste
 function advance(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
   const { cursor } = step
   const gaps = settleLost(step, view)
-  if (!isEmpty(drain, view, cursor.head) || view.malformed > 0) drain.emptyAnswers = 0
-  if (isEmpty(drain, view, cursor.head)) {
+  const empty = isEmpty(drain, view, cursor.head)
+  if (!empty || view.malformed > 0) drain.emptyAnswers = 0
+  if (empty) {
     // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
     if (view.malformed > 0) passMalformed(step, drain, view.count >= take)
     else emptyPage(step, drain)
@@ -132,7 +133,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
     const ahead = view.count - (view.last ? 1 : 0)
-    if (ahead >= Math.min(take, MOST_AHEAD) && view.count >= Math.min(take, cursor.largestPage)) {
+    if (ahead >= Math.min(take, MOST_AHEAD) && full) {
       view.last = view.lastOfAll
       view.passedHead = true
     } else {
@@ -200,10 +201,7 @@ function emptyPage(step: Step, drain: Drain): void {
     drain.from = head
     drain.passedHead = true
   } else if (drain.doubt === 'read_again') {
-    step.options.log.warn(
-      'The page behind the cursor stays empty although there are newer entries, finding the place by time',
-    )
-    drain.doubt = 'cursor_gone'
+    leaveEmptyPage(step, drain)
   } else {
     drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
     drain.doubt = 'ask_latest'
