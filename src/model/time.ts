@@ -4,6 +4,7 @@ export const SECOND_MS = 1_000
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 3_600_000
 export const DAY_MS = 86_400_000
+export const SECOND_US = 1_000_000
 export const DAY_US = 86_400_000_000
 const ZERO = 48
 
@@ -76,7 +77,7 @@ export function parseInstant(bytes: Uint8Array, start: number, end: number): num
     if (at === from) return NaN
   }
   const zone = zoneUs(bytes, at, end)
-  return lastDay * DAY_US + (hour * 3600 + minute * 60 + second) * 1_000_000 + fraction - zone
+  return lastDay * DAY_US + (hour * 3600 + minute * 60 + second) * SECOND_US + fraction - zone
 }
 
 /** Offset of the zone in `bytes[at, end)`: nothing and Z are 0. */
@@ -101,8 +102,8 @@ export function parseInstantText(text: string): number {
 
 /** Epoch seconds with six decimals, no rounding: what HEC's `time` wants. */
 export function epochSeconds(us: number): string {
-  const seconds = Math.floor(us / 1_000_000)
-  return `${seconds}.${String(us - seconds * 1_000_000).padStart(6, '0')}`
+  const seconds = Math.floor(us / SECOND_US)
+  return `${seconds}.${String(us - seconds * SECOND_US).padStart(6, '0')}`
 }
 
 /** ISO 8601 with milliseconds and Z, from microseconds. */

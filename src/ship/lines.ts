@@ -97,10 +97,11 @@ function frameRuns(
 
 /** What a batch takes of the process's room: its raw bytes and its framed lines. */
 export function roomBytes(batch: Batch): number {
-  return 2 * batch.runs.reduce((sum, run) => sum + payloadBytes(run), 0)
+  return 2 * batch.runs.reduce((sum, run) => sum + spanBytes(run), 0)
 }
 
-function payloadBytes({ entries }: Run): number {
+/** From the first entry to the end of the last, with what lies between. */
+function spanBytes({ entries }: Run): number {
   return entries.count === 0 ? 0 : entries.column(entries.count - 1, RAW_END) - entries.column(0, RAW_START)
 }
 

@@ -2,9 +2,9 @@
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane, Part, Quarantined } from '../model/source.ts'
-import { DAY_MS, parseInstantText } from '../model/time.ts'
+import { DAY_MS, SECOND_US, parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
-import { SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
@@ -200,7 +200,7 @@ async function beginNowhere(step: Step, found: Found): Promise<Part> {
 function awaitFirst(step: Step, latest: boolean, { group, serverAt }: Found): Part {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (latest) cursor.startUs = Math.floor((serverAt ?? now) / 1000) * 1_000_000
+  if (latest) cursor.startUs = Math.floor((serverAt ?? now) / 1000) * SECOND_US
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
   options.watch.caughtUp()

@@ -1,10 +1,10 @@
 // The end of the log, proven: an empty page is held against `latest`, against itself, and at last against `search`. No single answer ends a drain where another speaks against it.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
+import { SECOND_US } from '../model/time.ts'
 import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
-import { SECOND_US } from './audit-probe.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { isAhead, lastPart } from './audit-step.ts'

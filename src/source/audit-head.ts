@@ -1,10 +1,10 @@
 // The head reader: drains what is new behind the last id, page by page, until one of law 7's stop rules says that this was all.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
+import { SECOND_US } from '../model/time.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { SECOND_US } from './audit-probe.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
 import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { giveUp, rest } from './audit-rest.ts'

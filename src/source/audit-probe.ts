@@ -1,12 +1,10 @@
 // Past entries that cannot be read, by `search`: ever larger steps forward until one can, then back by halves to the first that can. Pure.
+import { SECOND_US } from '../model/time.ts'
 
 /** A page is asked for so often before it counts as bad, and so is each place on the way past one. */
 export const BAD_TRIES = 3
 
-/** `search` takes whole seconds. */
-export const SECOND_US = 1_000_000
-
-/** Part of the audit cursor. Instants are µs, whole seconds. */
+/** Part of the audit cursor. Instants are µs, and whole seconds, since `search` takes no others. */
 export interface Probe {
   /** where to ask next */
   atUs: number

@@ -1,11 +1,12 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
+import { SECOND_US } from '../model/time.ts'
 import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import type { Position, Walk } from './audit-cursor.ts'
-import { askedAgain, probeAfter, readableAt, SECOND_US, unreadableAt } from './audit-probe.ts'
+import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'

@@ -2,10 +2,10 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
+import { SECOND_US } from '../model/time.ts'
 import { freshCursor } from './audit-cursor.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { SECOND_US } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import { closePlace, freshPage, freshPlace, notePage, openPlace, within } from './audit-range-place.ts'
 import {

@@ -1,11 +1,12 @@
 // Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
+import { SECOND_US } from '../model/time.ts'
 import { anchorAt, brokenEntry, isBroken, reachUs, readEntry } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
-import { BAD_TRIES, SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { BAD_TRIES, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
 import { endByTime, newGap, readLatest } from './audit-end.ts'
 import { giveUp, rest } from './audit-rest.ts'

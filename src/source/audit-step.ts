@@ -33,7 +33,7 @@ export interface Step {
   readonly signal: AbortSignal
 }
 
-type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
+export type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
 
 /** Clocks differ, and entries are dated in the future by mistake: what is further off than this may not lead the way. */
 const FUTURE_MS = 600_000
@@ -63,7 +63,7 @@ export function isAhead(
 /** How a step hands a part out and learns what became of it. */
 export type Steps = AsyncGenerator<Part, void, Appended>
 
-export function currentPace({ options, cursor }: Pick<Step, 'options' | 'cursor'>): Pace {
+export function currentPace({ options, cursor }: OptionsAndCursor): Pace {
   return paceOf(options.activity, options.intervalMs, cursor.perHour)
 }
 

@@ -1,11 +1,11 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
-import { MINUTE_MS } from '../model/time.ts'
+import { MINUTE_MS, SECOND_US } from '../model/time.ts'
 import { anchorAt, isBroken } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
-import { SECOND_US, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
+import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { isGone, isUnreadable, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'

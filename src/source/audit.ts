@@ -5,7 +5,7 @@ import { anchor } from './audit-anchor.ts'
 import { noteLateness, openCursor } from './audit-cursor.ts'
 import type { AuditCursor } from './audit-cursor.ts'
 import { drainStep } from './audit-head.ts'
-import type { AuditOptions, Step, Steps } from './audit-step.ts'
+import type { AuditOptions, OptionsAndCursor, Step, Steps } from './audit-step.ts'
 import { currentPace } from './audit-step.ts'
 import { sweepDueAt, sweepStep } from './audit-sweep.ts'
 
@@ -85,6 +85,6 @@ export class AuditSource implements Source {
   }
 }
 
-function pollDueAt(step: Pick<Step, 'options' | 'cursor'>, now: number): number {
+function pollDueAt(step: OptionsAndCursor, now: number): number {
   return believed(step.cursor.dueAt, currentPace(step).intervalMs, now)
 }

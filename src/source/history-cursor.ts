@@ -1,6 +1,6 @@
 // What the history readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
 import type { Cursor, SourceName } from '../model/source.ts'
-import { DAY_MS, dayStart, SECOND_MS } from '../model/time.ts'
+import { DAY_MS, dayStart, SECOND_MS, SECOND_US } from '../model/time.ts'
 import type { Fields } from './stored-cursor.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from './stored-cursor.ts'
 
@@ -109,7 +109,7 @@ export function freshCursor(now: number, startMs: number, boundaryAt: number): H
     v: 1,
     startAt,
     // Event times have whole seconds (spec §2.3).
-    startUs: Math.floor(startMs / SECOND_MS) * 1_000_000,
+    startUs: Math.floor(startMs / SECOND_MS) * SECOND_US,
     unit: 's',
     unitSure: false,
     unitDoubtAt: 0,

@@ -3,7 +3,7 @@ import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
-import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS } from '../model/time.ts'
+import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
 import type { BodyLimits } from './body.ts'
 import type { HistoryCursor } from './history-cursor.ts'
@@ -236,5 +236,5 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
 export function headAtOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
   if (polledTo === null || kind === 'backfill' || kind === 'trouble') return undefined
   // Event times have whole seconds: one of the poll's own second is not late.
-  return Math.floor(polledTo / SECOND_MS) * 1_000_000
+  return Math.floor(polledTo / SECOND_MS) * SECOND_US
 }
