@@ -7,7 +7,7 @@ import { LF } from './line-frame.ts'
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)
 
 /** Does `work`, and closes `file` when it throws. */
-export async function kept<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
+export async function closedOnThrow<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -16,7 +16,7 @@ import {
   placeAt,
   readPlace,
 } from './file-place.ts'
-import { closeQuietly, endLine, kept, rotate, writeWhole } from './file-steps.ts'
+import { closedOnThrow, closeQuietly, endLine, rotate, writeWhole } from './file-steps.ts'
 import { framedBytes, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({
@@ -108,7 +108,7 @@ class FileSink implements Sink {
   }
 
   async #append({ file, end }: Pen, bytes: Uint8Array): Promise<void> {
-    await kept(file, async () => {
+    await closedOnThrow(file, async () => {
       await writeWhole(file, bytes, end.size)
     })
     this.#pen = { file, end: endAfter(end, bytes) }
@@ -143,7 +143,7 @@ class FileSink implements Sink {
 
   async #takeUp(): Promise<Pen> {
     const file = await this.#open()
-    this.#pen = await kept(file, async () => ({ file, end: await endLine(file) }))
+    this.#pen = await closedOnThrow(file, async () => ({ file, end: await endLine(file) }))
     return this.#pen
   }
 
@@ -163,13 +163,14 @@ class FileSink implements Sink {
       for (const name of [path, `${path}.1`]) {
         if (!(await disk.exists(name))) continue
         const file = await this.#open(name)
-        if (await kept(file, () => this.#fits(file, place, name))) return { file, offset: place.offset }
+        if (await closedOnThrow(file, () => this.#fits(file, place, name)))
+          return { file, offset: place.offset }
         await closeQuietly(file)
       }
     }
     const there = await disk.exists(path)
     const file = await this.#open()
-    return kept(file, async () => {
+    return closedOnThrow(file, async () => {
       const begun = await begunAtEnd(file, bytes)
       const offset = begun ?? (await endLine(file)).size
       const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
@@ -188,7 +189,7 @@ class FileSink implements Sink {
   async #open(path = this.#options.path): Promise<DiskFile> {
     const { disk } = this.#deps
     const file = await disk.open(path)
-    return kept(file, async () => {
+    return closedOnThrow(file, async () => {
       // An empty file may be one that was just made; its name must last as long as its content.
       if (!this.#folderSynced || (await file.size()) === 0) await disk.syncFolder(dirname(path))
       this.#folderSynced = true
