@@ -15,6 +15,14 @@ import { configFile } from './config-file.ts'
 import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
 import type { World } from './world.ts'
 
+export interface ShowOptions {
+  readonly config?: string
+  readonly content: boolean
+}
+
+/** `list` shows so many unless told. */
+export const LIST_LIMIT = 100
+
 export interface OpenAside {
   readonly aside: Aside
   readonly retry: Retry

@@ -1,8 +1,8 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
-import type { OpenAside } from './aside.ts'
-import { inChunks, pages, withAside } from './aside.ts'
+import type { OpenAside, ShowOptions } from './aside.ts'
+import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { showContent, writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
@@ -16,13 +16,6 @@ export interface LetterOptions {
   /** of drop */
   readonly yes?: boolean
 }
-
-export interface ShowOptions {
-  readonly config?: string
-  readonly content: boolean
-}
-
-const LIST_LIMIT = 100
 
 const noun = (count: number) => countText(count, 'dead letters')
 

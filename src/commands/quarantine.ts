@@ -1,8 +1,8 @@
 // `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
 import type { QuarantineRecord } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
-import type { OpenAside } from './aside.ts'
-import { inChunks, pages, withAside } from './aside.ts'
+import type { OpenAside, ShowOptions } from './aside.ts'
+import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { showContent, writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
@@ -15,13 +15,6 @@ export interface QuarantineOptions {
   /** of drop */
   readonly yes?: boolean
 }
-
-export interface ShowOptions {
-  readonly config?: string
-  readonly content: boolean
-}
-
-const LIST_LIMIT = 100
 
 function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
   return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
