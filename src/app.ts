@@ -1,5 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
-import { statusOf } from './backfill-order.ts'
+import { statusOf as backfillStatusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
 import { journalSettings } from './config/journal.ts'
 import type { Config } from './config/schema.ts'
@@ -72,9 +72,10 @@ export async function openApp(
   // Found once: what is read again later changes within them.
   const secrets = secretsIn(config)
   const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
-  const told = () => backfills.list().map(statusOf)
-  const sent = () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? [])
-  const rereads = { backfills: told, replays: sent }
+  const rereads = {
+    backfills: () => backfills.list().map(backfillStatusOf),
+    replays: () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? []),
+  }
   const board = openBoard({ clock, metrics, version, startedAt: mode.startedAt, budget, ...rereads, ...kept })
   const rooms = openRooms()
   const parts = {
@@ -91,8 +92,8 @@ export async function openApp(
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
-  const past = { ranges, journal, clock, random: outside.random }
-  const backfills = new Backfills(past)
+  const toReread = { ranges, journal, clock, random: outside.random }
+  const backfills = new Backfills(toReread)
   const sinks = config.sinks.map(({ name }) => name)
   const readTo = async (origin: Origin) => {
     const { source } = readers.find((reader) => isSameOrigin(reader.source.origin, origin)) ?? {}
@@ -100,7 +101,7 @@ export async function openApp(
     if (board.readTo(origin) === undefined) source?.plan(await journal.cursor(origin))
     return board.readTo(origin)
   }
-  const replays = new ApiReplays({ ...past, sinks, readTo })
+  const replays = new ApiReplays({ ...toReread, sinks, readTo })
   const over = () => mode.once && readers.every((reader) => reader.finished)
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
