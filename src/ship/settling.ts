@@ -34,7 +34,7 @@ function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcom
   return { through, parked }
 }
 
-/** With what became of the others. */
+/** The part with its tally: what became of the entries in it that are not parked. */
 function counted(
   sink: string,
   { lines: { seqs }, batch }: Loaded,

@@ -14,12 +14,11 @@ export class AuditSource implements Source {
   readonly #options: AuditOptions
   /** of `once`: a drain of this process came to its end */
   #drained = false
-  /** of what the process before this one read too */
+  /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
   #placeTold = false
   /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
   #behindUs = 0
-
-  /** what was planned by, which the read that follows may change */
+  /** what the last plan opened: the read behind it takes that, and may change it */
   #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
 
   constructor(options: AuditOptions) {
@@ -69,7 +68,7 @@ export class AuditSource implements Source {
     watch.head(Math.max(headUs, latestUs))
   }
 
-  /** Opened once for plan and read; a copy that may be changed. */
+  /** Parsed once for a plan and the read behind it, not twice; nobody else has it, so that a step may change it. */
   #take(text: Cursor | undefined, now: number): AuditCursor {
     const planned = this.#planned
     this.#planned = undefined
