@@ -98,12 +98,15 @@ export async function openApp(
   const readTo = async (origin: Origin) => {
     const { source } = readers.find((reader) => isSameOrigin(reader.source.origin, origin)) ?? {}
     // Right after a start its loop may not have told yet where the process before it was.
-    if (board.readTo(origin) === undefined) source?.plan(await journal.cursor(origin))
-    return board.readTo(origin)
+    if (board.reading(origin)?.readTo() === undefined) source?.plan(await journal.cursor(origin))
+    return board.reading(origin)?.readTo()
   }
   const replays = new ApiReplays({ ...toReread, sinks, readTo })
   const over = () => mode.once && readers.every((reader) => reader.finished)
-  const shippings = config.sinks.map((sink) => openShipping(parts, sink, over))
+  const nothingDue = () =>
+    mode.once &&
+    readers.every(({ finished, source: { origin } }) => finished || board.reading(origin)?.isHeld() === true)
+  const shippings = config.sinks.map((sink) => openShipping(parts, sink, { over, nothingDue }))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
   return {
     ...{ config, board, metrics, journal, taps: parts.taps, past: backfills, replays },

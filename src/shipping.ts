@@ -35,7 +35,12 @@ export interface Shipping extends LoopOptions {
   close(): Promise<void>
 }
 
-export function openShipping(shared: Shared, config: SinkConfig, over: () => boolean): Shipping {
+/** `coming` tells what of the reading is still to come. */
+export function openShipping(
+  shared: Shared,
+  config: SinkConfig,
+  coming: Pick<LoopOptions, 'over' | 'nothingDue'>,
+): Shipping {
   const { outside, journal, board } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
@@ -46,7 +51,7 @@ export function openShipping(shared: Shared, config: SinkConfig, over: () => boo
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
   const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
-  const loop: LoopOptions = { sink, journal, watch, log, clock, random, over }
+  const loop: LoopOptions = { sink, journal, watch, log, clock, random, ...coming }
   const shipper = openAfterKeys(config, readTextFile, (policy) =>
     openStepper(shared, config, sink, loop, policy),
   )

@@ -19,6 +19,8 @@ export interface BoardSource {
   status(): SourceStatus
   /** How far it is read by its own account, µs; where that tells of no entry: when it had last read all there was, since a read that succeeds in the middle of a backlog tells nothing of what lies behind. Undefined: not told, or never all. */
   readTo(): number | undefined
+  /** Only a person can mend what keeps it from being read. */
+  isHeld(): boolean
   /** Brings the gauges that follow from the clock up to date. */
   refresh(): void
 }
@@ -207,6 +209,7 @@ export function openBoardSource(
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
     readTo: () => memory.cursorUs || memory.caughtUpAt * 1000 || undefined,
+    isHeld: () => condition.state === 'held',
     status() {
       const { state, error } = look()
       return {

@@ -58,8 +58,8 @@ export interface Board {
   refused(error: ConnectorError | undefined): void
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
-  /** How far live reading of it is, µs; undefined: nothing is known of it. */
-  readTo(origin: Origin): number | undefined
+  /** How live reading of it fares; undefined: nobody reads it. */
+  reading(origin: Origin): Pick<BoardSource, 'readTo' | 'isHeld'> | undefined
   status(): StatusReport
 }
 
@@ -199,7 +199,7 @@ export function openBoard(options: BoardOptions): Board {
       metrics.configReloaded(!error)
     },
     journalLost: (why) => void (lost = why),
-    readTo: (origin) => sources.find((source) => isSameOrigin(source.origin, origin))?.readTo(),
+    reading: (origin) => sources.find((source) => isSameOrigin(source.origin, origin)),
     status() {
       const { stats, workspaces, journal, sinks: sinkStatuses } = look()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }

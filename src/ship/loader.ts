@@ -4,7 +4,7 @@ import type { Batch, Stretch } from '../model/journal.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Framing, framingOf, type Loaded, roomBytes } from './lines.ts'
-import type { DeliveryOptions } from './loop.ts'
+import { type DeliveryOptions, waitsInVain } from './loop.ts'
 
 /** A writer that one huge entry made grow is not kept. */
 const SPARE_BYTES = 4 * 1024 * 1024
@@ -88,7 +88,7 @@ export class Loader {
 
   /** What may go out now, as it stands in the journal, or ms to wait for more. */
   async #take({ maxEntries, busy }: Wish, mostBytes: number): Promise<Batch | number> {
-    const { journal, sink, limits, clock, over, lookAgainMs } = this.#options
+    const { journal, sink, limits, clock, lookAgainMs } = this.#options
     const { maxBytes, lingerMs } = limits
     const batch = await journal.take(sink.name, { maxEntries, maxBytes: mostBytes }, undefined, busy)
     if (!batch) return Infinity
@@ -97,7 +97,7 @@ export class Loader {
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
     // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
-    if (waitMs <= 0 || full || over()) return batch
+    if (waitMs <= 0 || full || waitsInVain(this.#options)) return batch
     // A journal that is full takes nothing in until something is settled.
     return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
   }

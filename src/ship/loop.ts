@@ -37,9 +37,13 @@ export interface LoopOptions {
   readonly log: Log
   readonly clock: Clock
   readonly random: Random
-  /** True when nothing more will come: a batch that is not full goes out at once, and with nothing owed the loop ends. */
+  /** True when nothing more will come: with nothing owed the loop ends. */
   readonly over: () => boolean
+  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `over`. */
+  readonly nothingDue?: () => boolean
 }
+
+export const waitsInVain = ({ over, nothingDue = over }: LoopOptions): boolean => nothingDue()
 
 /** What batches and objects have in common. */
 export interface DeliveryOptions extends LoopOptions {

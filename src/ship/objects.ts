@@ -1,6 +1,6 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, written, stored object by object, settled as one.
 import { type Framing, framingOf, roomBytes } from './lines.ts'
-import type { DeliveryOptions, Stepper, StepResult } from './loop.ts'
+import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './loop.ts'
 import { filteredOf } from './settling.ts'
 import { type Sending, sendingOf, type Waiting, writeAnew } from './sending.ts'
 import { PIECE, Plan } from './stretch.ts'
@@ -69,7 +69,7 @@ export class ObjectShipper implements Stepper {
 
   /** Counts what is new, or says how long the open stretch may wait for more. */
   async #gather(signal: AbortSignal): Promise<StepResult> {
-    const { journal, sink, room, clock, over, lookAgainMs } = this.#options
+    const { journal, sink, room, clock, lookAgainMs } = this.#options
     const plan = this.#plan
     const piece = await journal.take(sink.name, PIECE, plan.last)
     // What stands between was settled ahead of its turn, by a former sink of this name.
@@ -84,7 +84,7 @@ export class ObjectShipper implements Stepper {
     const now = clock.now()
     const untilMs = believed(plan.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A journal that is full takes nothing in until something is settled.
-    if (untilMs <= 0 || over() || journal.stats().full) return this.#close()
+    if (untilMs <= 0 || waitsInVain(this.#options) || journal.stats().full) return this.#close()
     return Math.min(untilMs, lookAgainMs)
   }
 

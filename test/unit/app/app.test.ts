@@ -47,6 +47,15 @@ describe('once', () => {
     expect(once.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
   })
 
+  test('no sink waits for more of a source that is held: all that could be read is delivered, then it is stuck', async () => {
+    const sinks = { batch: { linger: '1h' } }
+    const options = { entries: 30, receiver: acceptAll, sinks, others: ['beta'] }
+    const { app: once, house: place } = await start(options, true)
+    await until(() => once.progress() === 'stuck', 'stuck')
+    expect(linesOf(place.folder)).toBe(30)
+    expect(once.board.status().sinks.map(({ owed_entries }) => owed_entries)).toEqual([0, 0])
+  })
+
   test('a refused key is all that remains: stuck', async () => {
     const { app: once } = await start({ key: 'another-key' }, true)
     await until(() => once.progress() === 'stuck', 'stuck')

@@ -180,15 +180,15 @@ describe('/status', () => {
   it('after a start live reading counts as far as when it had last read all, and not as far as where it last succeeded, until it tells itself', () => {
     const origin = { workspace: 'acme', source: 'audit' } as const
     const { board, source } = openHouse()
-    expect(board.readTo(origin)).toBeUndefined()
-    expect(board.readTo({ ...origin, source: 'history.usage' })).toBeUndefined()
+    expect(board.reading(origin)?.readTo()).toBeUndefined()
+    expect(board.reading({ ...origin, source: 'history.usage' })).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: 0, gapAt: 0 })
-    expect(board.readTo(origin)).toBeUndefined()
+    expect(board.reading(origin)?.readTo()).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: startAt - 5_000, gapAt: 0 })
-    expect(board.readTo(origin)).toBe((startAt - 5_000) * 1000)
+    expect(board.reading(origin)?.readTo()).toBe((startAt - 5_000) * 1000)
     source.cursor(startAt * 1000 + 123_456)
     source.success()
-    expect(board.readTo(origin)).toBe(startAt * 1000 + 123_456)
+    expect(board.reading(origin)?.readTo()).toBe(startAt * 1000 + 123_456)
   })
 
   it('after a reload the process is as old as before, and nothing is called caught up that was read before it', () => {
