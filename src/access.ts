@@ -1,4 +1,5 @@
 // One workspace's API: the network to it and the budgets of its areas, which all that is read of it shares.
+import type { Area } from './budgets.ts'
 import type { Collector } from './collect.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
 import { keptReads } from './kept-reads.ts'
@@ -7,7 +8,7 @@ import type { Source, SourceName } from './model/source.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
 import type { Network, SharedToRead } from './outside.ts'
-import { Budget } from './source/budget.ts'
+import type { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
 import type { SourceOptions } from './source/source-options.ts'
@@ -18,9 +19,6 @@ export interface Reader extends Collector {
   /** of `run --once`: its loop came to its end */
   finished: boolean
 }
-
-/** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
-type Area = keyof WorkspaceConfig['rate_limits']
 
 const areaOf: Readonly<Record<SourceName, Area>> = {
   audit: 'audit',
@@ -104,13 +102,7 @@ export class Access {
   }
 
   #budget(area: Area): Budget {
-    const known = this.#budgets.get(area)
-    if (known) return known
-    const { journal, outside } = this.shared
-    const { clock, random } = outside
-    const note = `budget:${this.workspace.name}:${area}`
-    const store = { load: () => journal.note(note), save: (state: string) => journal.putNote(note, state) }
-    const budget = new Budget({ limit: this.workspace.rate_limits[area], clock, random, store })
+    const budget = this.shared.budgets.of(this.workspace, area)
     this.#budgets.set(area, budget)
     return budget
   }

@@ -1,6 +1,7 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
 import { statusOf as backfillStatusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
+import { Budgets } from './budgets.ts'
 import { journalSettings } from './config/journal.ts'
 import type { Config } from './config/schema.ts'
 import { openJournal } from './journal/open.ts'
@@ -88,7 +89,8 @@ export async function openApp(
     instance: await instanceOf(journal, outside),
     taps: new Taps(clock),
   }
-  const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past }
+  const budgets = new Budgets(config.workspaces, { journal, clock, random: outside.random })
+  const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)

@@ -1,4 +1,5 @@
 // The world as the daemon may touch it, and what all of its parts share.
+import type { Budgets } from './budgets.ts'
 import type { Config } from './config/schema.ts'
 import type { Clock, Random } from './model/clock.ts'
 import type { Disk } from './model/disk.ts'
@@ -53,4 +54,5 @@ export interface Shared {
 export interface SharedToRead extends Shared {
   /** the part of that in which the past is read */
   readonly pastRoom: Room
+  readonly budgets: Budgets
 }

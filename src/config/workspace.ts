@@ -57,7 +57,11 @@ export const workspace = z
     canary: canary()
       .optional()
       .describe('A prompt of our own now and then, followed from the API to each sink. Not of `run --once`.'),
-    rate_limits: rateLimits().prefault({}).describe('Requests a minute for this key; the documented limits.'),
+    rate_limits: rateLimits()
+      .prefault({})
+      .describe(
+        'Requests a minute for this key; the documented limits. Workspaces with one key on one host share them, and the least holds.',
+      ),
     expected_user_agents: z
       .array(z.string().min(1))
       .default([])

@@ -1,0 +1,77 @@
+// Whose requests count together: the limit is the key's, whatever the workspaces are called (law 5).
+import { afterEach, expect, test } from 'vitest'
+import { Budgets } from '../../../src/budgets.ts'
+import { Secret } from '../../../src/model/secret.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { openHouse, until } from './house.ts'
+
+const limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
+
+const workspace = (name: string, key: string, more: Partial<{ url: string; audit: number }> = {}) => ({
+  name,
+  base_url: more.url ?? 'https://api.example.com',
+  api_key: new Secret(key),
+  rate_limits: { ...limits, audit: more.audit ?? limits.audit },
+})
+
+function budgetsOf(...workspaces: ReturnType<typeof workspace>[]) {
+  const notes: string[] = []
+  const journal = {
+    note: async (name: string) => void notes.push(name),
+    putNote: async () => undefined,
+  }
+  const clock = new VirtualClock(0)
+  return { notes, budgets: new Budgets(workspaces, { journal, clock, random: () => 0.5 }) }
+}
+
+test('workspaces with one key on one host share a budget in each area, with the least of their limits', () => {
+  const one = workspace('one', 'k', { audit: 50 })
+  const two = workspace('two', 'k', { audit: 40, url: 'https://api.example.com/' })
+  const { budgets } = budgetsOf(one, two)
+  expect(budgets.of(two, 'audit')).toBe(budgets.of(one, 'audit'))
+  expect(budgets.of(one, 'audit').used.allowed).toBe(40)
+  expect(budgets.of(one, 'history')).not.toBe(budgets.of(one, 'audit'))
+})
+
+test('another key or another host has budgets of its own', () => {
+  const all = [
+    workspace('one', 'k'),
+    workspace('two', 'other'),
+    workspace('three', 'k', { url: 'https://api.example.org' }),
+  ]
+  const { budgets } = budgetsOf(...all)
+  expect(new Set(all.map((each) => budgets.of(each, 'audit'))).size).toBe(3)
+})
+
+test('a shared budget is kept under the first name, and a key that is rotated later parts nobody', async () => {
+  const keys = ['k', 'fresh']
+  const one = workspace('one', 'k')
+  const two = workspace('two', 'k')
+  const { budgets, notes } = budgetsOf(one, two)
+  two.api_key.follow(() => keys[1] ?? '')
+  two.api_key.refresh()
+  const leave = await budgets.of(two, 'audit').enter('live', new AbortController().signal)
+  leave()
+  expect(notes).toEqual(['budget:one:audit'])
+  expect(budgets.of(one, 'audit')).toBe(budgets.of(two, 'audit'))
+})
+
+let house: ReturnType<typeof openHouse> | undefined
+afterEach(() => house?.remove())
+
+test('a daemon whose workspaces have one key asks no more than its limit of the API', async () => {
+  const rate = { rate_limits: { audit: 10 } }
+  const same = { ...rate, api_key: 'acme-key' }
+  house = openHouse({ workspace: rate, others: ['beta'], otherWorkspaces: same })
+  const { clock, mock } = house
+  const app = await house.open(false)
+  try {
+    void app.run().catch(() => undefined)
+    const startAt = clock.now()
+    await until(() => clock.now() - startAt > 30_000, 'half a minute')
+    expect(mock.requests.length).toBeGreaterThan(5)
+    expect(mock.requests.length).toBeLessThanOrEqual(10)
+  } finally {
+    await app.stop()
+  }
+})
