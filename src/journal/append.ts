@@ -119,7 +119,7 @@ export function sourceOf({ origins, transactions }: Core, { origin }: Pick<Appen
   )
 }
 
-function landed(core: Core, part: Append, land: () => Appended): Appended {
+function landExplained(core: Core, part: Append, land: () => Appended): Appended {
   try {
     return core.transactions.writeNew(land)
   } catch (error) {
@@ -162,7 +162,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       findings: writeFindings(statements, source, part, fresh, now),
     }
   }
-  const appended = landed(core, part, land)
+  const appended = landExplained(core, part, land)
   quarantine.applyKept(kept)
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
   shelf.hold(puts)
