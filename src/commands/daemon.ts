@@ -18,7 +18,7 @@ export interface Tenure {
 }
 
 export interface Present extends Tenure {
-  /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid`; then nothing has changed. */
+  /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid` or `misconfigured`; then nothing has changed. */
   prepare(next: Tenure): Promise<void>
   /** a next one was asked for, and cannot be taken; undefined: it was this one, and none is refused any more */
   refused(error: ConnectorError | undefined): void
@@ -149,7 +149,7 @@ class Front {
     })
   }
 
-  /** Listens where this configuration wants it. Throws ConnectorError `config_invalid`, and stays where it was. */
+  /** Listens where this configuration wants it. Throws ConnectorError as `openHttp` does, and stays where it was. */
   async move({ config, outside }: Tenure): Promise<void> {
     const listen = hostPort(config.server.listen)
     if (listen === this.#listen) return

@@ -69,7 +69,7 @@ async function successor(
     log.info('The configuration was read again and takes over now', { file: options.file })
     return next
   } catch (error) {
-    if (!(error instanceof ConnectorError) || error.code !== 'config_invalid') throw error
+    if (!(error instanceof ConnectorError) || !isRefusal(error)) throw error
     if (error.message === known) return known
     log.error('The changed configuration is refused, the old one goes on: mend the file, it is read again', {
       file: options.file,
@@ -79,6 +79,9 @@ async function successor(
     return error.message
   }
 }
+
+/** Of its text, or of what it wants and cannot have now, such as a port that is taken. */
+const isRefusal = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
 
 /** Another journal is another memory: positions, keys and what is owed would stay behind. */
 function refuseMove(present: Config, next: Config): void {

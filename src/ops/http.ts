@@ -131,16 +131,18 @@ function addressOf(listen: string): { host: string; port: number } {
 const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use by another process: stop that one or name another port',
   EACCES: 'is not allowed to this user: name a port from 1024 on',
-  EADDRNOTAVAIL: 'is no address of this machine: name one that is, or 0.0.0.0',
+  EADDRNOTAVAIL: 'is no address of this machine, at least not yet: name one that is, or 0.0.0.0',
   ENOTFOUND: 'cannot be resolved: name an IP address of this machine',
+  EAI_AGAIN: 'cannot be resolved at the moment: name an IP address of this machine',
 }
 
+/** No fault of the text: a port comes free, an address and a name server come up, and a supervisor is to try again. */
 function cannotListen(listen: string, error: NodeJS.ErrnoException): ConnectorError {
   const reason = reasons[error.code ?? ''] ?? `cannot be listened on (${error.code ?? 'unknown error'})`
-  return new ConnectorError('config_invalid', `server.listen: ${listen} ${reason}`, { cause: error })
+  return new ConnectorError('misconfigured', `server.listen: ${listen} ${reason}`, { cause: error })
 }
 
-/** Throws ConnectorError `config_invalid` when the address cannot be had. */
+/** Throws ConnectorError: `config_invalid` when this can be no address, `misconfigured` when it cannot be had now. */
 export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   const { host, port } = addressOf(options.listen)
   const server = createServer(

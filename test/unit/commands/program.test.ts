@@ -2,6 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -220,6 +222,19 @@ describe('mock', () => {
     child.kill('SIGTERM')
     await once(child, 'exit')
   })
+})
+
+test('a daemon whose listener cannot be had exits 1, in one line of its own: a supervisor is to try again', async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const listen = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const path = write('a.yaml', `${good()}server: { listen: "${listen}" }\n`)
+  const { code, stderr } = run(['run', '--config', path])
+  server.close()
+  expect(code).toBe(1)
+  expect(stderr.split('\n').filter((line) => line.startsWith('auditferry: '))).toEqual([
+    `auditferry: server.listen: ${listen} is in use by another process: stop that one or name another port`,
+  ])
 })
 
 describe('a first configuration', () => {

@@ -109,12 +109,18 @@ describe('the listener', () => {
     await gone
   })
 
-  it('an address in use is a fault of the configuration, said clearly', async () => {
+  it('an address in use is said clearly, and no fault of the text: it may be free at the next start', async () => {
     const { http } = await open()
     const listen = `127.0.0.1:${http.address.port}`
     const second = open({ listen })
-    await expect(second).rejects.toMatchObject({ code: 'config_invalid' })
+    await expect(second).rejects.toMatchObject({ code: 'misconfigured' })
     await expect(second).rejects.toThrow(`server.listen: ${listen} is in use by another process`)
+  })
+
+  it('nor is one that this machine does not have: it may come up later', async () => {
+    const absent = open({ listen: '192.0.2.1:0' })
+    await expect(absent).rejects.toMatchObject({ code: 'misconfigured' })
+    await expect(absent).rejects.toThrow('server.listen: 192.0.2.1:0 is no address of this machine')
   })
 
   it.each(['9464', 'localhost', '127.0.0.1:99999', '::1:80', '[::1]'])('%s is no address', async (listen) => {
