@@ -13,6 +13,7 @@ import { journalSettings } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
 import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
+import type { Named } from './named.ts'
 import type { World } from './world.ts'
 
 export interface ShowOptions {
@@ -30,6 +31,8 @@ export interface OpenAside {
   readonly running: boolean
   /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
   readonly sinks: readonly SinkConfig[]
+  /** What there is to name on the command line; where the configuration is at fault, of the one that the daemon goes on with. */
+  readonly there: () => Promise<Record<'sinks' | 'workspaces', readonly Named[]>>
   /** The daemon, as it answers now; undefined: none does. */
   readonly connect: () => Promise<ControlClient | undefined>
   close(): Promise<void>
@@ -56,7 +59,9 @@ async function openHere(config: Config): Promise<OpenAside> {
   })
   const connect = () => Promise.resolve(undefined)
   const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
-  return { aside: opened, retry, running: false, sinks: config.sinks, connect, close: () => opened.close() }
+  const there = () => Promise.resolve(config)
+  const { sinks } = config
+  return { aside: opened, retry, running: false, sinks, there, connect, close: () => opened.close() }
 }
 
 async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
@@ -70,6 +75,7 @@ async function openAside(world: World, config: string | undefined): Promise<Open
     tellFaulty(file, world)
     return {
       ...{ aside: client, retry: client.retry, running: true, connect, close: () => Promise.resolve() },
+      there: () => client.status(),
       get sinks(): never {
         throw known.faults
       },
@@ -77,8 +83,10 @@ async function openAside(world: World, config: string | undefined): Promise<Open
   }
   if (!client) return openHere(known)
   const { sinks } = known
+  const there = () => Promise.resolve(known)
   return {
-    ...{ aside: client, retry: client.retry, running: true, sinks, connect, close: () => Promise.resolve() },
+    ...{ aside: client, retry: client.retry, running: true, sinks, there, connect },
+    close: () => Promise.resolve(),
   }
 }
 

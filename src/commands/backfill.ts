@@ -13,6 +13,7 @@ import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
 import { spanOf } from './instants.ts'
 import { configOrPlace, isFaulty, tellFaulty, type FaultyConfig } from './known-config.ts'
+import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface BackfillCommandOptions {
@@ -75,24 +76,24 @@ async function look(
     return exitCodes.usage
   }
   const choice = { ...(workspace !== undefined && { workspace }), ...(wanted && { source: wanted }) }
-  return tellCancelled(world, backfillsFollowed, await client.cancelBackfill(choice))
+  const count = await client.cancelBackfill(choice)
+  // One that is under way is ended also where its workspace has left the configuration.
+  const isNone = count === 0 && !isFaulty(known)
+  if (isNone && !isKnown(world, 'workspace', workspace, known.workspaces)) return exitCodes.usage
+  return tellCancelled(world, backfillsFollowed, count)
 }
 
 function choiceOf(
-  { stderr }: World,
+  world: World,
   { workspaces }: Config,
   { workspace, source }: BackfillCommandOptions,
 ): PastChoice | undefined {
-  if (workspace !== undefined && !workspaces.some(({ name }) => name === workspace)) {
-    const names = workspaces.map(({ name }) => name).join(', ')
-    stderr(`error: there is no workspace ${workspace} in the configuration; there are ${names}\n`)
-    return undefined
-  }
+  if (!isKnown(world, 'workspace', workspace, workspaces)) return undefined
   const wanted = sourceNames.find((name) => name === source)
   const isOn = workspaces.some((one) => sourcesOf(one).some((name) => name === wanted))
   if (source !== undefined && (wanted === undefined || !isOn || !again.includes(wanted))) {
     const why = isOn ? 'has no past that could be read again; there are' : 'is not switched on; there may be'
-    stderr(`error: --source ${source} ${why} ${again.join(', ')}\n`)
+    world.stderr(`error: --source ${source} ${why} ${again.join(', ')}\n`)
     return undefined
   }
   return {

@@ -6,6 +6,7 @@ import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
 import { showContent, writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
+import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface LetterOptions {
@@ -33,14 +34,34 @@ async function all(opened: OpenAside, options: LetterOptions, limit?: number): P
   return found
 }
 
-export function listLetters(world: World, options: LetterOptions): Promise<number> {
+/** Among so many letters those of sinks that left are looked for, to be named. */
+const OTHERS = 1000
+
+/** Known is a sink that is configured, or of which the journal has letters still. */
+function withLetters(
+  world: World,
+  options: LetterOptions,
+  use: (opened: OpenAside) => Promise<number>,
+): Promise<number> {
   return withAside(world, options.config, async (opened) => {
+    const { sink } = options
+    if (sink === undefined) return use(opened)
+    const { sinks } = await opened.there()
+    const own = await opened.aside.deadLetters({ sink, limit: 1 })
+    const letters = own.length > 0 ? own : await opened.aside.deadLetters({ limit: OTHERS })
+    const left = letters.map((letter) => ({ name: letter.sink }))
+    return isKnown(world, 'sink', sink, [...sinks, ...left]) ? use(opened) : exitCodes.usage
+  })
+}
+
+export function listLetters(world: World, options: LetterOptions): Promise<number> {
+  return withLetters(world, options, async (opened) => {
     const limit = options.limit ?? LIST_LIMIT
     const found = await all(opened, options, limit + 1)
     const shown = found.slice(0, limit)
     if (shown.length === 0) {
       world.stdout('no dead letters\n')
-      return exitCodes.done
+      return judged(world, options, found)
     }
     const rows = shown.map((letter) => [
       ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
@@ -49,7 +70,8 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
     ])
     const head = ['ID', 'SINK', 'SOURCE', 'TIME', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
     world.stdout(columns([head, ...rows]))
-    if (found.length > limit) world.stdout(`more than ${limit}: see them with --limit\n`)
+    if (found.length <= limit) return judged(world, options, found)
+    world.stdout(`more than ${limit}: see them with --limit\n`)
     return exitCodes.done
   })
 }
@@ -112,7 +134,7 @@ const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => 
 
 export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options, 'retry')) return exitCodes.usage
-  return withAside(world, options.config, async (opened) => {
+  return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const left: LeftLetters[] = []
     const count = await inChunks(found, async (ids) => {
@@ -137,7 +159,7 @@ export async function dropLetters(world: World, options: LetterOptions): Promise
     )
     return exitCodes.usage
   }
-  return withAside(world, options.config, async (opened) => {
+  return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.aside.dropDeadLetters({ ids }))
     world.stdout(`${noun(count)} dropped\n`)
@@ -157,7 +179,7 @@ function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
 }
 
 export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+  return withLetters(world, options, async (opened) => {
     const seen: DeadLetter[] = []
     await writeExport(world, file, lines())
     if (seen.length === 0)

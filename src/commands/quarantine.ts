@@ -25,9 +25,10 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
     const limit = options.limit ?? LIST_LIMIT
     const found: QuarantineRecord[] = []
     for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
+    const seen = new Set(found.map(({ id }) => id))
     if (found.length === 0) {
       world.stdout('nothing is quarantined\n')
-      return exitCodes.done
+      return judged(world, options, seen)
     }
     const rows = found
       .slice(0, limit)
@@ -36,7 +37,8 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
         ...[sizeText(keptBytes), instantText(keptAt)],
       ])
     world.stdout(columns([['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'], ...rows]))
-    if (found.length > limit) world.stdout(`more than ${limit}: see them with --limit\n`)
+    if (found.length <= limit) return judged(world, options, seen)
+    world.stdout(`more than ${limit}: see them with --limit\n`)
     return exitCodes.done
   })
 }

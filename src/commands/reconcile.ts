@@ -19,6 +19,7 @@ import { connectControl } from '../ops/control-client.ts'
 import { configFile, references } from './config-file.ts'
 import { spanOf } from './instants.ts'
 import { knownConfig } from './known-config.ts'
+import { isKnown } from './named.ts'
 import { realOutside } from './outside.ts'
 import { againFrom } from './reconcile-again.ts'
 import { reportOf } from './reconcile-report.ts'
@@ -54,6 +55,7 @@ export async function reconcile(
 ): Promise<number> {
   const file = configFile(world, options.config)
   const known = knownConfig(file, world)
+  if (!isKnown(world, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
   const days = daysOf(world, options, clock.now())
   if (!days) return exitCodes.usage
   const opened = await open(world, file, known)

@@ -1,5 +1,7 @@
 // `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
+import type { SinkConfig } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
+import type { PastSpan } from '../model/past.ts'
 import { underWay } from '../model/replays.ts'
 import type { ApiReplay, BegunReplay } from '../model/replays.ts'
 import type { Origin, SourceName } from '../model/source.ts'
@@ -9,7 +11,8 @@ import type { OpenAside } from './aside.ts'
 import { withAside } from './aside.ts'
 import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
-import { spanOf } from './instants.ts'
+import { daysOf, spanOf } from './instants.ts'
+import { isKnown } from './named.ts'
 import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './replay-cut.ts'
 import { replaysFollowed } from './replay-follow.ts'
 import { isOneOf, isUnsure, nothingPlanned, overtaken, planOf, withoutJoined } from './replay-plan.ts'
@@ -63,7 +66,11 @@ function look(world: World, options: ReplayOptions): Promise<number> {
     const client = await opened.connect()
     if (!client) return needsDaemon(world, options)
     if (options.cancel !== true) return tellAll(world, replaysFollowed, client)
-    return tellCancelled(world, replaysFollowed, await client.cancelReplays(options.sink))
+    const count = await client.cancelReplays(options.sink)
+    // One that is under way is ended also where its sink has left the configuration.
+    if (count === 0 && !isKnown(world, 'sink', options.sink, (await opened.there()).sinks))
+      return exitCodes.usage
+    return tellCancelled(world, replaysFollowed, count)
   })
 }
 
@@ -88,13 +95,9 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   const runAt = clock.now()
   const span = spanOf(world, options.from, options.to, runAt)
   if (!span) return exitCodes.usage
-  const sink = opened.sinks.find(({ name }) => name === options.sink)
-  if (!sink) {
-    const names = opened.sinks.map(({ name }) => name).join(', ')
-    world.stderr(`auditferry: there is no sink ${options.sink} in the configuration; there are ${names}\n`)
-    return exitCodes.failed
-  }
   const { workspace, source, only } = options
+  const sink = await sinkOf(world, options, opened, span)
+  if (!sink) return exitCodes.usage
   const client = await opened.connect()
   if (only === 'api' && !client) return needsDaemon(world, options)
   if (!options.dryRun && !isMarked(sink)) world.stderr(unmarkedText(sink))
@@ -157,6 +160,28 @@ async function tellLate(
   const late = lateDays(parts, await client.status())
   stderr(lateText(late, asked.only))
   return late.length === 0
+}
+
+/** Undefined, and said, where what is named can give nothing: a name that is none, a source that its sink does not take. */
+async function sinkOf(
+  world: World,
+  { sink: name, workspace, source }: Wanted,
+  { aside, sinks, there }: OpenAside,
+  span: PastSpan,
+): Promise<SinkConfig | undefined> {
+  const sink = sinks.find((one) => one.name === name)
+  const known = await there()
+  if (!isKnown(world, 'sink', name, known.sinks) || !sink) return undefined
+  if (source !== undefined && !sink.sources.some((one) => one === source)) {
+    const taken = sink.sources.join(', ')
+    world.stderr(`error: sink ${name} does not take ${source}: its sources are ${taken}\n`)
+    return undefined
+  }
+  if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
+  // What was kept of one that left the configuration can be sent again.
+  const { kept } = await aside.counts(daysOf(span))
+  const left = kept.map(({ origin }) => ({ name: origin.workspace }))
+  return isKnown(world, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }
 
 /** What of it the daemon would read as live reading stands now. */

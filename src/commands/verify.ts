@@ -14,6 +14,7 @@ import { options as s3Options, type S3Options } from '../sinks/s3/options.ts'
 import { Store } from '../sinks/s3/store.ts'
 import { configFile } from './config-file.ts'
 import { knownConfig } from './known-config.ts'
+import { unknownName } from './named.ts'
 import { proxyOf } from './outside.ts'
 import { reportOf } from './verify-report.ts'
 import { exitCodes, type World } from './world.ts'
@@ -124,9 +125,10 @@ function placeOf(world: World, options: VerifyCommandOptions, where: string | un
 
 /** The bucket as the daemon's configuration has it. */
 function sinkOf(world: World, { config }: VerifyCommandOptions, name: string): S3Options {
-  const found = knownConfig(configFile(world, config), world).sinks.find((sink) => sink.name === name)
-  if (found?.type === 's3') return found
-  throw new WrongUsage(`--sink ${name}: the configuration has no s3 sink of this name`)
+  const sinks = knownConfig(configFile(world, config), world).sinks.filter((sink) => sink.type === 's3')
+  const found = sinks.find((sink) => sink.name === name)
+  if (found) return found
+  throw new WrongUsage(unknownName('s3 sink', name, sinks))
 }
 
 /** Keys come from the environment, as for any tool that speaks to a bucket. */

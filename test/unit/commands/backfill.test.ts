@@ -218,7 +218,8 @@ test('what may be forgotten is warned of first', async () => {
 
 test.each([
   [{ from: 'yesterday' }, '--from yesterday: want a time'],
-  [{ workspace: 'other' }, 'no workspace other in the configuration; there are acme'],
+  [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
+  [{ workspace: 'other', cancel: true }, 'there is no workspace other; there are acme'],
   [{ source: 'history.usage' }, '--source history.usage is not switched on'],
 ])('wrong usage is said: %j', async (more, message) => {
   stand = await openPastStand()

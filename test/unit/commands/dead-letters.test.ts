@@ -240,6 +240,44 @@ test('where nothing has run there is no journal, and none is made', async () => 
   expect(existsSync(stand.path)).toBe(false)
 })
 
+describe.each([
+  ['list', (sink: string) => listLetters(stand.world, options({ sink }))],
+  ['retry', (sink: string) => retryLetters(stand.world, options({ sink }))],
+  ['drop', (sink: string) => dropLetters(stand.world, options({ sink, yes: true }))],
+  ['export', (sink: string) => exportLetters(stand.world, options({ sink }), '-')],
+])('%s of a sink', (verb, ask) => {
+  test('that there is none of is wrong usage, and tells which there are', async () => {
+    expect(await ask('nope')).toBe(2)
+    expect(stand.heard()).toEqual({
+      stdout: '',
+      stderr: 'error: there is no sink nope; there are siem, archive\n',
+    })
+  })
+
+  test('that left the configuration reaches its letters', async () => {
+    writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
+    expect(await ask('siem')).toBe(verb === 'retry' ? 1 : 0)
+    stand.heard()
+    expect(await ask('nope')).toBe(2)
+    const left = verb === 'drop' ? '' : ', siem'
+    expect(stand.heard().stderr).toContain(`there are other, archive${left}\n`)
+  })
+})
+
+test('an id that is not there is told by list too', async () => {
+  expect(await listLetters(stand.world, options({ id: [99] }))).toBe(1)
+  expect(stand.heard().stderr).toContain('no dead letter 99')
+  expect(await listQuarantine(stand.world, options({ id: [99] }))).toBe(1)
+  expect(stand.heard().stderr).toContain('nothing quarantined under 99')
+})
+
+test('while the file is at fault the names are those of the daemon', async () => {
+  await startDaemon()
+  writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}nonsense: true\n`)
+  expect(await listLetters(stand.world, options({ sink: 'nope' }))).toBe(2)
+  expect(stand.heard().stderr).toContain('there is no sink nope; there are archive, siem')
+})
+
 test('a letter of a sink that left the configuration stays, and is told', async () => {
   writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
   expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(1)

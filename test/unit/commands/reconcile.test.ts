@@ -85,6 +85,12 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 })
 
+test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
+  stand = await openPastStand()
+  expect(await reconcile(stand.world, options({ workspace: 'nope' }), clock)).toBe(2)
+  expect(stand.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
+})
+
 test('it keeps nothing: a second report finds the same', async () => {
   stand = await openPastStand({ start: dayText(1) })
   await stand.once()

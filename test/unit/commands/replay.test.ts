@@ -84,7 +84,22 @@ test.each([
   expect(stand.heard().stderr).toContain(message)
 })
 
-test('a sink that is not in the configuration is named with those that are', async () => {
-  expect(await replay(stand.world, options({ sink: 'splunk' }))).toBe(1)
-  expect(stand.heard().stderr).toContain('no sink splunk in the configuration; there are siem, archive')
+test.each([
+  [{ sink: 'splunk' }, 'there is no sink splunk; there are siem, archive'],
+  [{ workspace: 'nope' }, 'there is no workspace nope; there are acme'],
+  [
+    { source: 'history.query' as const },
+    'sink siem does not take history.query: its sources are audit, history.usage, vault.projects',
+  ],
+])('what is named and can give nothing is wrong usage: %j', async (more, message) => {
+  expect(await replay(stand.world, options(more))).toBe(2)
+  expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
+})
+
+test('a workspace that left the configuration is known as long as the journal has its entries', async () => {
+  writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: acme', 'name: other'))
+  expect(await replay(stand.world, options({ workspace: 'acme' }))).toBe(0)
+  expect(stand.heard().stdout).toContain('3 entries (363 B) put')
+  expect(await replay(stand.world, options({ workspace: 'nope' }))).toBe(2)
+  expect(stand.heard().stderr).toContain('there is no workspace nope; there are other, acme')
 })

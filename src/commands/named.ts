@@ -1,0 +1,30 @@
+// What the command line names and is not there: told with the names that there are, before anything is done.
+import type { World } from './world.ts'
+
+/** As a configuration, a status report or the journal has it. */
+export interface Named {
+  readonly name: string
+}
+
+/** What to say of it; undefined: it is one of them, or none was named. */
+export function unknownName(
+  what: string,
+  name: string | undefined,
+  there: readonly Named[],
+): string | undefined {
+  if (name === undefined || there.some((one) => one.name === name)) return undefined
+  const names = [...new Set(there.map((one) => one.name))].join(', ')
+  return `there is no ${what} ${name}; there ${names === '' ? 'is none' : `are ${names}`}`
+}
+
+/** False, and said, where it is none of them. */
+export function isKnown(
+  { stderr }: World,
+  what: 'sink' | 'workspace',
+  name: string | undefined,
+  there: readonly Named[],
+): boolean {
+  const fault = unknownName(what, name, there)
+  if (fault !== undefined) stderr(`error: ${fault}\n`)
+  return fault === undefined
+}
