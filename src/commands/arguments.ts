@@ -1,10 +1,17 @@
 // How numbers and repeated options are read from the command line; a bad one is wrong usage.
 import { InvalidArgumentError } from 'commander'
 import { listen } from '../config/fields.ts'
+import { MOST_LINES } from '../ops/taps.ts'
 
 export function wholeNumber(text: string): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN
   if (Number.isNaN(value)) throw new InvalidArgumentError('Want a whole number.')
+  return value
+}
+
+export function tapLimit(text: string): number {
+  const value = wholeNumber(text)
+  if (value < 1 || value > MOST_LINES) throw new InvalidArgumentError(`Want a number from 1 to ${MOST_LINES}.`)
   return value
 }
 

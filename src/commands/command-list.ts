@@ -1,6 +1,7 @@
 // Every command: its name, what it does, how its arguments are read, and the function that does it.
 import type { Command } from 'commander'
-import { listenAddress, wholeNumber } from './arguments.ts'
+import { MOST_LINES } from '../ops/taps.ts'
+import { listenAddress, tapLimit } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
 import {
   chosen,
@@ -168,7 +169,7 @@ export const specs: readonly CommandSpec[] = [
     options: (command) =>
       withConfig(command)
         .requiredOption('--sink <name>', 'the sink to look into')
-        .option('--limit <number>', 'so many lines, then the end', wholeNumber, 10),
+        .option('--limit <number>', `so many lines, then the end; 1 to ${MOST_LINES}`, tapLimit, 10),
     run: tap,
   },
   {

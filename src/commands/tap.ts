@@ -3,6 +3,7 @@ import { connectControl } from '../ops/control-client.ts'
 import { configFile } from './config-file.ts'
 import { showContent } from './export-file.ts'
 import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
+import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
 export interface TapOptions {
@@ -23,7 +24,8 @@ export async function tap(world: World, { config: given, sink, limit }: TapOptio
   if (isFaulty(known)) {
     if (!client) throw known.faults
     tellFaulty(file, world)
-  }
+    if (!isKnown(world, 'sink', sink, (await client.status()).sinks)) return exitCodes.usage
+  } else if (!isKnown(world, 'sink', sink, known.sinks)) return exitCodes.usage
   if (!client) {
     world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed

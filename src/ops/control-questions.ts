@@ -9,6 +9,7 @@ import type { DeadLetterQuery, Retried } from '../model/set-aside.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
 import type { Metrics } from './metrics.ts'
+import { MOST_LINES } from './taps.ts'
 import type { Taps } from './taps.ts'
 
 /** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
@@ -94,7 +95,7 @@ type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
 
 const tapQuery = z.strictObject({
   sink: z.string(),
-  limit: z.int().min(1).max(MAX_ROWS),
+  limit: z.int().min(1).max(MOST_LINES),
   waitMs: z.int().min(0).max(MAX_WAIT_MS),
 })
 

@@ -7,7 +7,7 @@ import type { Delivery, ObjectSink, Outcome, Sink } from '../model/sink.ts'
 
 const LF = 10
 /** A sample is for the eye: a longer line is cut, and nobody can make the daemon hold more than this. */
-const MOST_LINES = 1_000
+export const MOST_LINES = 1_000
 const MOST_BYTES = 256 * 1024
 
 interface Looker {

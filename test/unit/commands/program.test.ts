@@ -115,6 +115,8 @@ test.each([
   [['validate', 'x'], 'error: too many arguments'],
   [['mock', '--port', '70000'], 'Want a port from 0 to 65535.'],
   [['mock', '--seed', '-1'], 'Want a whole number.'],
+  [['tap', '--sink', 'a', '--limit', '0'], 'Want a number from 1 to 1000.'],
+  [['tap', '--sink', 'a', '--limit', '1001'], 'Want a number from 1 to 1000.'],
   [['mock', '--switch', 'from=sideways'], 'error: switch from: want one of exclusive, inclusive'],
   [['mock', '--fault', 'late=2'], 'error: fault late: want a rate from 0 to 1'],
   [['mock', '--key', 'secret'], 'error: key: want name:secret or name:secret:permission,permission'],

@@ -95,6 +95,17 @@ describe('tap', () => {
     )
     expect(stand.heard().stdout).toBe('')
   })
+
+  test.each(['', 'nonsense: true\n'])(
+    'of a sink that there is none of is wrong usage, told before it waits: %j',
+    async (more) => {
+      writeFileSync(file, `${text()}${more}`)
+      expect(await tap(stand.world, { config: file, sink: 'nope', limit: 1 })).toBe(2)
+      const { stderr } = stand.heard()
+      expect(stderr).toMatch(/error: there is no sink nope; there are open, closed\n$/)
+      expect(stderr).not.toContain('waiting')
+    },
+  )
 })
 
 test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
