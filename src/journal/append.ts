@@ -20,7 +20,11 @@ export type AppendStatements = ReturnType<typeof prepareAppend>
 export function prepareAppend(db: Database) {
   return {
     notes: prepareNotes(db),
-    finding: db.prepare('INSERT INTO findings (source, kind, entry_id, found_at, at) VALUES (?, ?, ?, ?, ?)'),
+    // An entry that is not wanted takes no key, and is met again with every overlap.
+    finding: db.prepare(
+      `INSERT INTO findings (source, kind, entry_id, found_at, at) SELECT :source, :kind, :id, :now, :at
+       WHERE NOT EXISTS (SELECT 1 FROM findings WHERE source = :source AND at = :at AND kind = :kind AND entry_id = :id)`,
+    ),
     count: db.prepare(
       `INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET new = new + excluded.new, late = late + excluded.late,
        known = known + excluded.known, filtered = filtered + excluded.filtered, quarantined = quarantined + excluded.quarantined`,
@@ -75,18 +79,19 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
   return puts
 }
 
+/** `news`: what is told of, if found; a known entry was when it was new. */
 function writeFindings(
   { finding }: AppendStatements,
   source: number,
-  part: Append,
-  fresh: Uint32Array | undefined,
+  { entries, findings }: Append,
+  news: (index: number) => boolean,
   now: number,
 ): number {
   let written = 0
-  for (const { kind, index } of part.findings) {
-    if (fresh?.includes(index) === false) continue
-    finding.run(source, kind, idBytes(part.entries, index), now, part.entries.at(index))
-    written++
+  for (const { kind, index } of findings) {
+    if (!news(index)) continue
+    const entry = { id: idBytes(entries, index), at: entries.at(index) }
+    written += finding.run({ source, kind, now, ...entry }).changes
   }
   return written
 }
@@ -156,10 +161,12 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       statements.source.run(part.cursor ?? null, part.gaps, source)
     if (part.notes) writeNotes(statements.notes, { put: part.notes })
     if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: epochDay(now * 1000) })
+    // A stolen key is told of whether or not its fetches are wanted as entries.
+    const news = (index: number) => fresh?.includes(index) !== false || asked?.includes(index) === false
     return {
       ...outcomes,
       quarantined: kept.count,
-      findings: writeFindings(statements, source, part, fresh, now),
+      findings: writeFindings(statements, source, part, news, now),
     }
   }
   const appended = landExplained(core, part, land)

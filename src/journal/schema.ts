@@ -60,6 +60,10 @@ const migrations: readonly string[] = [
   -- The entry's own time, µs; null: found before it was kept.
   ALTER TABLE findings ADD COLUMN at INTEGER;
   `,
+  `
+  -- Of an entry that is not wanted the finding itself is looked up, at each look at a page. By time, as the keys are.
+  CREATE INDEX findings_by_time ON findings (source, at);
+  `,
 ]
 
 /** Brings the file to today's schema; each step lands with its number or not at all. */

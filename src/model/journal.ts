@@ -18,6 +18,7 @@ export interface Append {
   readonly origin: Origin
   readonly entries: Entries
   readonly quarantined: readonly Quarantined[]
+  /** of entries that are not known yet, wanted or not; each is kept once */
   readonly findings: readonly Finding[]
   /** Entries of other types are counted as filtered and not kept. Asked once for each type of the page. */
   readonly wanted?: (type: string) => boolean

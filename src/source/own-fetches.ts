@@ -12,7 +12,7 @@ const MATCHES_TO_BELIEVE = 3
 /** Part of the audit cursor. */
 export interface Fetches {
   /** findings are told from here on, µs: before it, other tools were the rule */
-  readonly sinceUs: number
+  sinceUs: number
   /** who our key is to the audit log, once an own fetch was met */
   user: string | null
   /** told by time, since the User-Agent is not recorded: the address that our fetches come from */
@@ -52,6 +52,11 @@ export function noteSent(fetches: Fetches, at: number): void {
   if (fetches.sent.length > SENT_LENGTH) fetches.sent.splice(0, fetches.sent.length - SENT_LENGTH)
 }
 
+/** From before the oldest request that is remembered: it may have been our own. */
+function isForgotten({ sent }: Fetches, at: number): boolean {
+  return sent.length >= SENT_LENGTH && at / 1000 < Math.min(...sent) + MATCH_MS
+}
+
 /** What an entry is to us. Learns who we are from the first own fetch it meets. */
 export function classify(fetches: Fetches, entries: Entries, index: number, by: Recogniser): Kind {
   if (entries.type(index) !== FETCH_TYPE) return 'other'
@@ -60,6 +65,8 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
   const agent = textOf(entry.user_agent)
   const at = entries.at(index)
   if (agent.includes(by.instance)) {
+    // Recorded from now on: those of our own before it cannot be told from others' any more.
+    if (fetches.byTimeIp !== null) fetches.sinceUs = Math.max(fetches.sinceUs, at)
     fetches.user = user
     fetches.byTimeIp = null
     fetches.matches = 0
@@ -72,8 +79,8 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
     fetches.user = user
     fetches.byTimeIp = textOf(entry.ip)
   }
-  if (fetches.byTimeIp !== null && atOurTime && user === fetches.user && entry.ip === fetches.byTimeIp)
-    return 'own'
-  if (user !== fetches.user || at < fetches.sinceUs) return 'other'
+  const isAlike = fetches.byTimeIp !== null && user === fetches.user && entry.ip === fetches.byTimeIp
+  if (isAlike && atOurTime) return 'own'
+  if (user !== fetches.user || at < fetches.sinceUs || (isAlike && isForgotten(fetches, at))) return 'other'
   return by.expected(agent) ? 'other' : 'foreign'
 }

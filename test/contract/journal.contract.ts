@@ -246,9 +246,6 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(seen)).toMatchObject({ quarantined: 0, findings: 0 })
         clock.nowMs += 5
         await journal.append(part([spec(3)], { findings: [{ kind: 'foreign_fetch', index: 0 }] }))
-        await journal.append(
-          part([spec(4)], { findings: [{ kind: 'foreign_fetch', index: 0 }], wanted: () => false }),
-        )
         await reopen()
         expect(journal.stats()).toMatchObject({ quarantined: 1, findings: 2, gaps: 2 })
         expect((await journal.findings(10)).map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
@@ -259,6 +256,33 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
         await journal.append(part([spec(5)], { findings: [{ kind: 'foreign_fetch', index: 0 }] }))
         expect(journal.stats().lastFindings[0]).toMatchObject({ entryId: uuid(5), entryUs: spec(5).at })
+      })
+
+      it('a finding of an entry whose type is not wanted is kept, once however often it is met', async () => {
+        const finding = (index: number) => ({ kind: 'foreign_fetch', index }) as const
+        const types = { wanted: (type: string) => type !== 'fetch' }
+        const fetch = (n: number) => spec(n, { type: 'fetch' })
+        const seen = [spec(1), fetch(2), spec(3), fetch(4)]
+        const findings = [finding(1), finding(3)]
+        expect(await journal.append(part(seen, { findings, ...types }))).toMatchObject({
+          ...{ added: 2, filtered: 2, findings: 2 },
+        })
+        await reopen()
+        const all = [...seen, fetch(5)]
+        const again = part(all, { findings: [finding(1), finding(3), finding(4)], ...types })
+        expect(await journal.append(again)).toMatchObject({ known: 2, filtered: 3, findings: 1 })
+        expect(await journal.append(part(all, { findings }))).toMatchObject({ added: 3, findings: 0 })
+        // Known, and told or silenced when it was new.
+        expect(await journal.append(part(all, { findings: [finding(0)] }))).toMatchObject({ findings: 0 })
+        expect(journal.stats().findings).toBe(3)
+        expect((await journal.findings(10)).map(({ entryId }) => entryId)).toEqual([
+          uuid(5),
+          uuid(4),
+          uuid(2),
+        ])
+        // Another source may have entries of the same ids.
+        const other = { origin: usage, findings, ...types }
+        expect(await journal.append(part(seen, other))).toMatchObject({ findings: 2 })
       })
 
       it('what is quarantined can be listed without its bytes, page by page, and read by its id', async () => {

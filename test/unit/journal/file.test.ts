@@ -143,6 +143,24 @@ describe('the file', () => {
     })
   })
 
+  it('a file from before findings were looked up by their entry goes on, and tells none of them twice', async () => {
+    const seen = part([spec(1)], { findings: [{ kind: 'foreign_fetch', index: 0 }], wanted: () => false })
+    const journal = await open()
+    await journal.append(seen)
+    await journal.close()
+    const before = new Sqlite(path)
+    before.exec('DROP INDEX findings_by_time; PRAGMA user_version = 3')
+    before.close()
+    const again = await open()
+    expect(await again.append(seen)).toMatchObject({ findings: 0 })
+    expect(again.stats().findings).toBe(1)
+    await again.close()
+    const after = new Sqlite(path)
+    const how = after.prepare('EXPLAIN QUERY PLAN SELECT 1 FROM findings WHERE source = 1 AND at = 1').all()
+    expect(JSON.stringify(how)).toContain('findings_by_time')
+    after.close()
+  })
+
   it('an intent of a version that counted its tries is found, and that version finds one of today', async () => {
     const journal = await open()
     await journal.append(part([spec(1), spec(2)]))

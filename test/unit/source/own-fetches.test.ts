@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { classify, freshFetches, noteSent } from '../../../src/source/own-fetches.ts'
 import type { Fetches, Kind } from '../../../src/source/own-fetches.ts'
 import { entriesOf } from '../../fakes/lines.ts'
-import { AGENT, INSTANCE, MINUTE, SECOND, START, openDesk } from './desk.ts'
+import { AGENT, HOUR, INSTANCE, MINUTE, SECOND, START, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 const by = { instance: INSTANCE, expected: (agent: string) => agent.startsWith('known-tool/') }
@@ -90,6 +90,23 @@ describe('by time, where the user agent is not recorded', () => {
     expect(meet(fetches, { ...generic, at: START + 5 * MINUTE, ip: '198.51.100.9' })).toBe('foreign')
   })
 
+  it('a fetch of our address from before the oldest request that is remembered may be our own: it is no finding', () => {
+    const fetches = sentEachMinute(1_000)
+    for (let i = 990; i < 993; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
+    const early = START + 5 * MINUTE + 30 * SECOND
+    expect(meet(fetches, { ...generic, at: early })).toBe('other')
+    expect(meet(fetches, { ...generic, at: early, ip: '198.51.100.9' })).toBe('foreign')
+    expect(meet(fetches, { ...generic, at: START + 990.5 * MINUTE })).toBe('foreign')
+  })
+
+  it('when the User-Agent is recorded from now on, own fetches from before are no findings', () => {
+    const fetches = sentEachMinute(10)
+    for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
+    expect(meet(fetches, { at: START + 5 * MINUTE })).toBe('own')
+    expect(meet(fetches, { ...generic, at: START + MINUTE })).toBe('other')
+    expect(meet(fetches, { ...generic, at: START + 6 * MINUTE })).toBe('foreign')
+  })
+
   it('one that carries our instance later ends the guessing', () => {
     const fetches = sentEachMinute(10)
     for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE, user: 'guessed' })
@@ -130,6 +147,25 @@ describe('in the feed', () => {
     const findings = await desk.journal.findings(10)
     expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
   })
+
+  it.each(['sent', 'generic'] as const)(
+    'a foreign fetch is a finding, once, where fetches are not wanted as entries, and own ones are none (user agent %s)',
+    async (user_agent) => {
+      const desk = await openDesk({
+        types: ['*', '!api:audit_log_fetch'],
+        switches: { self_audit: 'all', user_agent },
+        source: { sweepMs: 20 * HOUR },
+      })
+      desk.add(3, START - MINUTE)
+      await polls(desk, 10)
+      await desk.live(desk.clock.now() + 2 * MINUTE)
+      const { id } = desk.mock.add(foreign)
+      await desk.live(desk.clock.now() + 20 * HOUR)
+      const findings = await desk.journal.findings(10)
+      expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
+      expect((await desk.ids()).length).toBe(3)
+    },
+  )
 
   it('`expected_user_agents` silences known tools', async () => {
     const desk = await openDesk({
