@@ -191,7 +191,7 @@ function delayAfter({ watch, log, random }: Collector, error: unknown, streak: S
       return cause.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
     case 'hold':
       watch.state('held', cause)
-      return cause.retryAfterMs ?? backoffMs(count, HELD, random)
+      return heldMs(cause.retryAfterMs) ?? backoffMs(count, HELD, random)
     default:
       watch.state('failing', cause)
       // The budget itself waits out a rate limit.
@@ -201,4 +201,10 @@ function delayAfter({ watch, log, random }: Collector, error: unknown, streak: S
         backoffMs(count, cause.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
       )
   }
+}
+
+/** No hint of a server's keeps a repaired key waiting, or has a refused one asked for again and again. At once is our own word: the key has changed. */
+function heldMs(hintMs: number | undefined): number | undefined {
+  if (hintMs === undefined || hintMs === 0) return hintMs
+  return Math.min(Math.max(hintMs, HELD.baseMs), HELD.capMs)
 }

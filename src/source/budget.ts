@@ -2,6 +2,7 @@
 import type { Clock, Random } from '../model/clock.ts'
 import type { Lane } from '../model/source.ts'
 import { MINUTE_MS } from '../model/time.ts'
+import type { StoredBudget } from './budget-stored.ts'
 import { RecentAnswers } from './recent-answers.ts'
 
 /** After a 429 without a hint: past a full minute, and not all clients at once. */
@@ -33,18 +34,6 @@ export interface BudgetOptions {
 interface Waiter {
   readonly lane: Lane
   admit(): void
-}
-
-/** Ages and spans, not instants: only `savedAt` meets the wall clock, which may have been set meanwhile. */
-interface Stored {
-  /** epoch ms */
-  readonly savedAt: number
-  /** [how long ago the answer came, how many] */
-  readonly answered: readonly (readonly [number, number])[]
-  /** requests without an answer yet, and those that may have been sent since this was written */
-  readonly ahead: number
-  readonly blockedMs: number
-  readonly allowed: number
 }
 
 /**
@@ -124,14 +113,22 @@ export class Budget {
     }
   }
 
-  /** The server said 429: obey its hint, or wait past a full minute; and allow ourselves less from now on. */
-  limited(retryAfterMs: number | undefined): void {
+  /**
+   * The server said 429: obey its hint, or wait past a full minute; and allow ourselves less from now on. Resolves when the
+   * store knows: a process that is killed right behind it comes back no earlier.
+   */
+  async limited(retryAfterMs: number | undefined): Promise<void> {
     const { clock, random } = this.#options
     const waitMs = retryAfterMs ?? BLIND_WAIT_MS + random() * BLIND_SPREAD_MS
     this.#blockedUntil = Math.max(this.#blockedUntil, clock.elapsed() + waitMs)
     this.#allowed = Math.max(1, Math.floor(this.#allowed * 0.75))
     this.#raisedAt = clock.elapsed()
+    if (!this.#loaded) return
+    // What is being written may not know of it yet.
+    await this.#saving
+    // What the store counts from now on is told anew: nobody takes a place of the block before.
     this.#ahead = 0
+    await this.#reserve()
   }
 
   /** Writes the exact window: what was reserved and not used is free again after a clean restart. */
@@ -203,23 +200,25 @@ export class Budget {
   async #record(): Promise<void> {
     this.#unsent++
     try {
-      while (this.#ahead <= 0) {
-        this.#saving ??= this.#save(Math.max(1, Math.ceil(this.#options.limit / 6))).finally(() => {
-          this.#saving = undefined
-        })
-        await this.#saving
-      }
+      while (this.#ahead <= 0) await this.#reserve()
       this.#ahead--
     } finally {
       this.#unsent--
     }
   }
 
+  #reserve(): Promise<void> {
+    this.#saving ??= this.#save(Math.max(1, Math.ceil(this.#options.limit / 6))).finally(() => {
+      this.#saving = undefined
+    })
+    return this.#saving
+  }
+
   async #save(ahead: number): Promise<void> {
     const { clock, store } = this.#options
     this.#expire()
     const now = clock.elapsed()
-    const stored: Stored = {
+    const stored: StoredBudget = {
       savedAt: clock.now(),
       answered: this.#recent.ages(now),
       ahead: ahead + this.#inFlight - this.#unsent,
@@ -236,7 +235,7 @@ export class Budget {
     const now = clock.elapsed()
     this.#raisedAt = now
     if (text === undefined) return
-    const stored = JSON.parse(text) as Stored
+    const stored = JSON.parse(text) as StoredBudget
     const downMs = Math.max(0, clock.now() - stored.savedAt)
     // Whatever was not answered may reach the server only now.
     const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]

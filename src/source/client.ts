@@ -2,7 +2,7 @@
 import { orAborted } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { ConnectorError, isAbort } from '../model/errors.ts'
+import { actionOf, ConnectorError, isAbort } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
 import type { Room } from '../model/room.ts'
@@ -182,14 +182,18 @@ export class Client {
     if (code === 'not_found' && !isJson(reply))
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
-    if (code === 'rate_limited') this.#options.budget.limited(hintMs)
+    if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.
     if (code === 'unauthorized' && this.#options.apiKey.refresh())
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
     const advice = code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code)
-    return new ConnectorError(code, `${where}: ${advice}`, { retryAfterMs: hintMs })
+    // 0 is our own word to whoever is held: the key has changed. From a server it names no time.
+    const heldMs = hintMs === 0 ? undefined : hintMs
+    return new ConnectorError(code, `${where}: ${advice}`, {
+      retryAfterMs: actionOf(code) === 'hold' ? heldMs : hintMs,
+    })
   }
 }
 

@@ -262,7 +262,7 @@ test('what it waits for is its own share of the budget, or the end of a 429 that
   await past.backfill({}, SPAN)
   await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'budget')
   expect(desk.budget.used).toMatchObject({ places: 6, allowed: 10 })
-  desk.budget.limited(90_000)
+  await desk.budget.limited(90_000)
   const from = desk.clock.now()
   await runUntil(desk, past, () => desk.clock.now() > from + MINUTE)
   expect(past.list()[0]).toMatchObject({ waitsFor: 'limit', error: undefined })

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { collect } from '../../../src/collect.ts'
-import { driven, MINUTE, openDesk, START } from '../source/desk.ts'
+import type { HttpReply } from '../../../src/model/http.ts'
+import { driven, MINUTE, openDesk, SECOND, START } from '../source/desk.ts'
 
 test.each(['unauthorized', 'forbidden'] as const)(
   'a key that is refused as %s is held and tried on, for as long as it takes',
@@ -16,6 +17,50 @@ test.each(['unauthorized', 'forbidden'] as const)(
     expect(desk.mock.requests.length).toBeLessThan(60)
     await driven(desk.clock, desk.clock.sleep(20 * MINUTE))
     expect(await desk.ids()).toEqual(added)
+    stop.abort()
+    await driven(desk.clock, running)
+  },
+)
+
+const refusal = (status: number, headers: Record<string, string>): HttpReply => ({
+  status,
+  headers: { 'content-type': 'application/json', ...headers },
+  body: (async function* () {
+    yield Buffer.from('{}')
+  })(),
+})
+
+test.each([
+  [401, '3600'],
+  [401, '0'],
+  [401, new Date(START - MINUTE).toUTCString()],
+  [403, '3600'],
+  [403, '0.001'],
+] as const)(
+  'a refused key is tried on within a minute, and not in a row, whatever Retry-After says (%s, %s)',
+  async (status, hint) => {
+    const tries: number[] = []
+    const repairedAt = START + 10 * MINUTE
+    const desk = await openDesk({
+      limit: 60,
+      wrap: (transport) => async (request, signal) => {
+        tries.push(desk.clock.now())
+        return desk.clock.now() < repairedAt
+          ? refusal(status, { 'retry-after': hint })
+          : transport(request, signal)
+      },
+    })
+    const added = desk.add(5)
+    const stop = new AbortController()
+    const running = collect(desk.collector, stop.signal)
+    running.catch(() => undefined)
+    await driven(desk.clock, desk.clock.sleep(repairedAt + MINUTE + SECOND - START))
+    expect(await desk.ids()).toEqual(added)
+    const waits = tries.slice(1).map((at, i) => at - (tries[i] ?? 0))
+    const refused = waits.slice(0, tries.filter((at) => at < repairedAt).length - 1)
+    // The first wait by our own count may be half of its base.
+    expect(Math.min(...refused)).toBeGreaterThanOrEqual(7 * SECOND)
+    expect(refused.length).toBeLessThanOrEqual(40)
     stop.abort()
     await driven(desk.clock, running)
   },

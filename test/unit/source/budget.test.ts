@@ -251,7 +251,7 @@ it('a 429 with a hint is obeyed: nothing leaves before it, and something at it',
   const clock = new VirtualClock(START)
   const budget = open(60, clock)
   await pass(budget, clock)
-  budget.limited(17_000)
+  await budget.limited(17_000)
   expect(budget.freeAt('live')).toBe(START + 17_000)
   expect(await pass(budget, clock)).toBe(START + 17_000)
 })
@@ -260,7 +260,7 @@ it('a 429 without a hint waits past a full minute', async () => {
   const clock = new VirtualClock(START)
   const budget = open(60, clock)
   await pass(budget, clock)
-  budget.limited(undefined)
+  await budget.limited(undefined)
   const next = await pass(budget, clock)
   expect(next).toBeGreaterThan(START + MINUTE)
   expect(next).toBeLessThan(START + 66_000)
@@ -270,9 +270,9 @@ it('after a 429 less is allowed, never less than one, and the limit grows back w
   const clock = new VirtualClock(START)
   const budget = open(60, clock)
   await pass(budget, clock)
-  budget.limited(0)
+  await budget.limited(0)
   expect(budget.used.allowed).toBe(45)
-  for (let i = 0; i < 30; i++) budget.limited(0)
+  for (let i = 0; i < 30; i++) await budget.limited(0)
   expect(budget.used.allowed).toBe(1)
   clock.advance(START + 6 * MINUTE)
   expect(budget.used.allowed).toBeGreaterThan(1)
@@ -285,11 +285,70 @@ it('a 429 survives a restart: its wait and what is allowed after it', async () =
   const store = new Notes()
   const first = open(60, clock, store)
   await pass(first, clock)
-  first.limited(120_000)
+  await first.limited(120_000)
   await first.close()
   const second = open(60, clock, store)
   expect(await pass(second, clock)).toBe(START + 120_000)
   expect(second.used.allowed).toBe(45)
+})
+
+it('the wait of a 429 outlives a process that is killed right after it', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(200_000)
+  const second = open(60, clock, store)
+  expect(await pass(second, clock)).toBe(START + 200_000)
+  expect(second.used.allowed).toBeLessThan(60)
+})
+
+it('a place that is taken while a 429 is written down is forgotten by no restart', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  // A disk that takes its time, and a hint that lets all go on at once.
+  let land = (): void => undefined
+  store.save = async (state) => {
+    await new Promise<void>((resolve) => (land = resolve))
+    store.text = state
+  }
+  const told = first.limited(0)
+  await settled()
+  let sent = 0
+  for (let i = 0; i < 15; i++) void first.enter('live', never).then(() => sent++)
+  await settled()
+  for (let i = 0; i < 5; i++) {
+    land()
+    await settled()
+  }
+  await told
+  expect(sent).toBe(15)
+  const second = open(60, clock, { load: store.load, save: async () => undefined })
+  await driven(clock, second.enter('live', never))
+  expect(second.used.places).toBeGreaterThanOrEqual(1 + sent + 1)
+})
+
+it('a 429 that comes while places are written down is written down behind them', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(6, clock, store)
+  const slow = { land: (): void => undefined }
+  store.save = async (state) => {
+    await new Promise<void>((resolve) => (slow.land = resolve))
+    store.text = state
+  }
+  const entering = first.enter('live', never)
+  await settled()
+  const told = first.limited(200_000)
+  for (let i = 0; i < 5; i++) {
+    slow.land()
+    await settled()
+  }
+  await Promise.all([entering, told])
+  const second = open(6, clock, { load: store.load, save: async () => undefined })
+  expect(await pass(second, clock)).toBe(START + 200_000)
 })
 
 it('a wall clock that jumps back holds no place for longer than its minute', async () => {
@@ -320,7 +379,7 @@ it('a wall clock that jumped back over a restart holds no place for longer than 
   const store = new Notes()
   const first = open(6, clock, store)
   for (let i = 0; i < 6; i++) await pass(first, clock)
-  first.limited(30_000)
+  await first.limited(30_000)
   await first.close()
   clock.offsetMs = -86_400_000
   const second = open(6, clock, store)

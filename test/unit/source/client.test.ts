@@ -442,7 +442,7 @@ it('an abort ends a request at once and says so, wherever it was', async () => {
 it('an abort while the request waits for its place says the same', async () => {
   const leaving = new AbortController()
   const { ask, budget } = answers({})
-  budget.limited(100_000)
+  await budget.limited(100_000)
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
   leaving.abort()
@@ -521,7 +521,7 @@ it('the wait for a place in memory is not held against the server', async () => 
 
 it('the wait for the budget is told, and the state of waiting too', async () => {
   const { ask, budget, clock, watch } = answers({})
-  budget.limited(5_000)
+  await budget.limited(5_000)
   await driven(clock, ask())
   expect(watch.states).toEqual(['waiting', 'reading'])
   expect(watch.waitedMs).toBe(5_000)

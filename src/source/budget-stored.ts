@@ -1,0 +1,13 @@
+// A budget's window as the journal keeps it over a restart.
+
+/** Ages and spans, not instants: only `savedAt` meets the wall clock, which may have been set meanwhile. */
+export interface StoredBudget {
+  /** epoch ms */
+  readonly savedAt: number
+  /** [how long ago the answer came, how many] */
+  readonly answered: readonly (readonly [number, number])[]
+  /** requests without an answer yet, and those that may have been sent since this was written */
+  readonly ahead: number
+  readonly blockedMs: number
+  readonly allowed: number
+}
