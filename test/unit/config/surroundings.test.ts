@@ -405,3 +405,41 @@ test('a signing key that is none of Ed25519 is a fault before anything is signed
   expect(faultsOf('public')).toEqual([expect.stringContaining('it holds no private key in PEM')])
   expect(faultsOf('good')).toEqual([])
 })
+
+test('workspaces with one key at one address are a warning where together they may exceed its documented limits', () => {
+  const told = (second: string, first = '') => {
+    const text = `journal: { path: ${folder}/a.db }
+workspaces:
+  - { name: acme, base_url: "https://a.example.com/", api_key: k, audit: {}, history: {}, ${first} }
+  - { name: again, ${second} }
+sinks: [{ name: a, type: stdout }]
+`
+    writeFileSync(join(folder, 'a.yaml'), text)
+    const { loaded, faults } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
+    expect(faults).toEqual([])
+    return says(lookAround(loaded ?? expect.fail(), realFiles).warnings)
+  }
+  const same = 'base_url: "https://A.example.com", api_key: k'
+  expect(told(`${same}, audit: {}, history: {}`)).toEqual([
+    '4 workspaces.1.api_key: is the key of workspace acme too, at the same base_url: again and acme each keep to the limits of audit, history on their own, and together may exceed those of the key; make one workspace of them, give each a key of its own, or share the documented limits out in the rate_limits of each',
+  ])
+  expect(told(`${same}, canary: { enabled: true }, vault: { projects: true }`)).toEqual([])
+  expect(told(`${same}, canary: { enabled: true }`, 'canary: { enabled: true }')).toHaveLength(1)
+  expect(told(`${same}, audit: {}, rate_limits: { audit: 20 }`, 'rate_limits: { audit: 40 }')).toEqual([])
+  expect(told('base_url: "https://a.example.com", api_key: other, audit: {}')).toEqual([])
+  expect(told('base_url: "https://b.example.com", api_key: k, audit: {}')).toEqual([])
+})
+
+test('of several workspaces with one key each later one is told with those before it', () => {
+  const one = (name: string, more = '') =>
+    `  - { name: ${name}, base_url: "https://a.example.com", api_key: k, audit: {}, rate_limits: { audit: 30 }${more} }\n`
+  writeFileSync(
+    join(folder, 'a.yaml'),
+    `journal: { path: ${folder}/a.db }\nworkspaces:\n${one('a')}${one('b')}${one('c')}sinks: [{ name: a, type: stdout }]\n`,
+  )
+  const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
+  const { warnings } = lookAround(loaded ?? expect.fail(), realFiles)
+  expect(says(warnings)).toEqual([
+    expect.stringContaining('5 workspaces.2.api_key: is the key of workspace a and b too'),
+  ])
+})
