@@ -32,6 +32,8 @@ export interface Found {
   readonly unreadableUs?: number | undefined
   /** told by a 404: no entry, or no such path */
   readonly missing?: boolean
+  /** The request failed, and others need not: nothing is known. */
+  readonly failure?: ConnectorError
 }
 
 /** It cannot be read and tells nothing at all: its answer may just have broken off. */

@@ -79,6 +79,8 @@ export interface AuditCursor {
   lost: Position | null
   /** the head behind which the last gap was told: the same one is not told again; absent: none */
   gapBehind?: string
+  /** the code by which `latest` fails, as was told; absent: it answers */
+  latestFails?: string
   sweep: Sweep
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number

@@ -2,9 +2,10 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { anchorAt, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
+import { anchorAt, reachUs, REACH_MARGIN_US } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
+import { readLatest } from './audit-latest.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { isAhead, lastPart } from './audit-step.ts'
@@ -20,7 +21,9 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const isNewer = position !== undefined && position.id !== cursor.head?.id && position.at > cursor.headUs
   // A malformed one that tells its time is a witness for an empty page, not for one of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
-  if (isNewer || isUnreadNewer) drain.doubt = 'read_again'
+  // Of malformed elements alone no other witness is asked: what `latest` cannot deny may stand behind them.
+  const isUndenied = found.failure !== undefined && empty === 0
+  if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'
   else if (empty === 0 || (position && cursor.latestUs <= cursor.headUs)) rest(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
     yield* askSearch(step, drain)
@@ -66,26 +69,27 @@ export function leaveEmptyPage({ options }: Step, drain: Drain): void {
   drain.doubt = 'cursor_gone'
 }
 
-/** Nothing was found by time. Where `latest` speaks against it, it is asked for again some times, and then told as a gap. */
-export function* endByTime(step: Step, drain: Drain, fromUs: number, { position }: Found): Generator<Part> {
+/** Nothing was found by time. Where `latest` speaks against it, or fails, it is asked for again some times; what it tells of is then told as a gap. */
+export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Generator<Part> {
   const { cursor, options } = step
-  if (!position || position.at < fromUs) {
-    rest(step, drain)
-    yield lastPart(step, undefined)
+  const { position, failure } = found
+  const isContradicted = position !== undefined && position.at >= fromUs
+  if (isContradicted || failure) drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
+  if ((isContradicted || failure) && (drain.emptyAnswers ?? 0) <= EMPTY_ANSWERS) {
+    const speaker = failure ? 'and `latest` fails' : 'although `latest` tells of one'
+    const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
+    yield lastPart(step, undefined, { fault })
     return
   }
-  drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
-  if (drain.emptyAnswers <= EMPTY_ANSWERS) {
-    const message = 'The API finds no entry by time although `latest` tells of one'
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
-    return
+  let gaps = 0
+  if (isContradicted) {
+    gaps = newGap(cursor, cursor.head)
+    if (gaps > 0)
+      options.log.error(
+        'Possible gap: there are newer entries than the last, but the API finds none of them by time',
+      )
+    cursor.lost = null
   }
-  const gaps = newGap(cursor, cursor.head)
-  if (gaps > 0)
-    options.log.error(
-      'Possible gap: there are newer entries than the last, but the API finds none of them by time',
-    )
-  cursor.lost = null
   rest(step, drain)
   yield lastPart(step, undefined, { gaps })
 }
@@ -95,15 +99,6 @@ export function newGap(cursor: AuditCursor, head: Position | null): number {
   if (!head || cursor.gapBehind === head.id) return 0
   cursor.gapBehind = head.id
   return 1
-}
-
-/** What it tells is known from now on. Dated in the future, it hides what is the newest of now, and is no witness. */
-export async function readLatest(step: Step): Promise<Found> {
-  const { cursor } = step
-  const found = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
-  if (isAhead(step, found)) return { ...found, position: undefined }
-  if (found.position) cursor.latestUs = Math.max(cursor.latestUs, found.position.at)
-  return found
 }
 
 function isLater(step: Step, found: Found): boolean {

@@ -2,9 +2,10 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US, readEntry } from './audit-anchor.ts'
+import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import { walkFrom } from './audit-cursor.ts'
+import { askLatestAlone } from './audit-latest.ts'
 import type { Position, Walk } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
@@ -63,9 +64,9 @@ export async function* findPlace(step: RangeStep): Steps {
 /** There is nothing at this time or later, unless `latest` speaks against it: then it is asked for again, and at last told as a gap. */
 async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   const { place } = step
-  const { position, unreadable } = await readEntry(step, '/api/v1/logs/audit/latest', 'backfill')
+  const { position, unreadable, failure } = await askLatestAlone(step, 'backfill')
   // A log of which something was read is not empty: a `latest` that shows nothing is no witness for the end.
-  const isContradicted = position ? position.at >= atUs : unreadable || place.newestUs > 0
+  const isContradicted = position ? position.at >= atUs : unreadable || failure || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
     const message = 'The API finds no entry by time, and `latest` does not agree'
     return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
@@ -178,7 +179,7 @@ async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { is
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
     if (found.position || found.unreadable) return found
   }
-  return readEntry(step, '/api/v1/logs/audit/latest', 'backfill')
+  return askLatestAlone(step, 'backfill')
 }
 
 /** The walk's entry leads nowhere: its place is found again by time, its own second first. */

@@ -2,13 +2,14 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { anchorAt, brokenEntry, isBroken, reachUs, readEntry } from './audit-anchor.ts'
+import { anchorAt, brokenEntry, isBroken, reachUs } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { BAD_TRIES, askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Probe } from './audit-probe.ts'
-import { endByTime, newGap, readLatest } from './audit-end.ts'
+import { endByTime, newGap } from './audit-end.ts'
+import { askLatestAlone, readLatest } from './audit-latest.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { isAhead, lastPart } from './audit-step.ts'
@@ -162,7 +163,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
 async function canTell(step: Step, drain: Drain): Promise<boolean> {
   const known = await anchorAt(step, Math.min(drain.from.at, step.cursor.headUs), 'live')
   if (known.position) return true
-  const latest = await readEntry(step, '/api/v1/logs/audit/latest', 'live')
+  const latest = await askLatestAlone(step, 'live')
   return latest.position !== undefined
 }
 

@@ -4,8 +4,8 @@ import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import { DAY, MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
-const reply = (text: string, status = 200): HttpReply => ({
-  ...{ status, headers: { 'content-type': 'application/json' } },
+const reply = (text: string, status = 200, type = 'application/json'): HttpReply => ({
+  ...{ status, headers: { 'content-type': type } },
   body: (async function* () {
     yield Buffer.from(text)
   })(),
@@ -49,6 +49,9 @@ const mistakes: [string, () => HttpReply][] = [
   ['shows an empty object', () => reply('{}')],
   ['shows null', () => reply('null')],
   ['is a 404', () => reply('{"error":"none"}', 404)],
+  ['is a 403', () => reply('{"error":"no"}', 403)],
+  ['is a 500', () => reply('{"error":"no"}', 500)],
+  ['is a login page', () => reply('<html>', 200, 'text/html')],
 ]
 
 test.each(
@@ -112,6 +115,28 @@ test.each(mistakes)(
     expect(desk.watch.gaps).toBe(0)
   },
 )
+
+test.each([500, 403])(
+  'a `latest` that answers %d holds up no backlog and no poll, and is told',
+  async (status) => {
+    const wrap = mistaken((kind) => (kind === 'latest' ? reply('{"error":"no"}', status) : undefined))
+    const desk = await openDesk({ wrap, source: { sweepMs: DAY }, switches: { page_cap: 100 } })
+    desk.add(1_000)
+    for (let hour = 1; hour <= 3; hour++) {
+      await desk.live(START + hour * 60 * MINUTE)
+      expect(unreadOf(desk, await desk.ids())).toBe(0)
+      desk.add(5)
+    }
+    expect(desk.log.lines.filter((line) => line.includes('newest entry'))).toHaveLength(1)
+  },
+)
+
+test('what says more than that `latest` fails is no answer of it: a refused key holds the drain where it is', async () => {
+  const desk = await openOnce((kind) => (kind === 'latest' ? reply('{"error":"no"}', 401) : undefined))
+  desk.add(30)
+  expect((await readOnce(desk)).caughtUp).toBe(false)
+  expect(await desk.try()).toMatchObject({ code: 'unauthorized' })
+})
 
 test('where neither `latest` nor `search` can be read, nobody says that all is read', async () => {
   const broken = () => reply('{"log":{"id":"abc","timest')

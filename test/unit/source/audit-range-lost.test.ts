@@ -76,6 +76,17 @@ test.each([
   },
 )
 
+test.each(spans)(
+  'a `latest` that fails by itself does not keep a walk from its end, %s',
+  async (_name, span) => {
+    const wrong = () => jsonReply('{"error":"no"}', 500)
+    const at = openBench({ ...span, wrap: mistaken((kind) => (kind === 'latest' ? wrong() : undefined)) })
+    for (let i = 0; i < 30; i++) at.mock.add({ at: span.from + DAY + i * SECOND, visibleAt: 0 })
+    const { ids } = await at.walk()
+    expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+  },
+)
+
 test('an older entry that the log shows out of order, past the place that was lost, is none that was sent', async () => {
   const id = '11111111-1111-4111-8111-111111111111'
   const strange = mistaken((kind, nth) => (kind === 'page' && nth === 3 ? gone() : undefined))
