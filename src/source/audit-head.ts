@@ -75,7 +75,7 @@ async function* drainPage(step: Step, drain: Drain): Steps {
       take,
       stopUs: () => drain.untilUs,
       passedHead: drain.passedHead,
-      answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
+      answered: (serverAt, sentAt) => drawStopLine(step, drain, serverAt, sentAt),
       whole: (view) => advance(step, drain, view, take),
       bad: (sample) => {
         passByTime(step, drain)
@@ -91,11 +91,16 @@ async function* drainPage(step: Step, drain: Drain): Steps {
 /** A server's clock that is further off than this from ours: one of them is wrong, and neither is believed alone. */
 const CLOCKS_APART_MS = 3_600_000
 
+/** A stop line this old, and older than the interval, is of a drain that an outage or a full journal held up: much has come since. */
+const LINE_OLD_MS = 300_000
+
 /** The end of the second of the first answer's `Date`: what is newer was made after the drain began (law 7). */
-function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
-  if (drain.untilUs !== null) return
-  drain.untilByServer = serverAt !== undefined && Math.abs(serverAt - sentAt) < CLOCKS_APART_MS
-  const startAt = drain.untilByServer ? (serverAt ?? sentAt) : Math.max(serverAt ?? 0, sentAt)
+function drawStopLine(step: Step, drain: Drain, serverAt: number | undefined, sentAt: number): void {
+  const byServer = serverAt !== undefined && Math.abs(serverAt - sentAt) < CLOCKS_APART_MS
+  const startAt = byServer ? serverAt : Math.max(serverAt ?? 0, sentAt)
+  const oldMs = Math.max(LINE_OLD_MS, currentPace(step).intervalMs)
+  if (drain.untilUs !== null && startAt - drain.untilUs / 1000 < oldMs) return
+  drain.untilByServer = byServer
   drain.untilUs = (Math.floor(startAt / 1000) + 1) * SECOND_US
 }
 

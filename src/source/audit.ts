@@ -14,6 +14,8 @@ export class AuditSource implements Source {
   readonly #options: AuditOptions
   /** of `once`: a drain of this process came to its end */
   #drained = false
+  /** A read of this process has landed. */
+  #landed = false
   /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
   #placeTold = false
   /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
@@ -44,12 +46,15 @@ export class AuditSource implements Source {
     const cursor = this.#take(text, now)
     noteLateness(cursor, this.#behindUs, now)
     this.#behindUs = 0
+    // Left over from an earlier process: it ends at what is there now, however long nobody ran.
+    if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
     const steps = this.#choose(step, now)
     try {
       for (let next = await steps.next(); !next.done;) {
         const appended = yield next.value
         this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+        this.#landed ||= next.value.cursor !== undefined
         next = await steps.next(appended)
       }
     } finally {

@@ -1,5 +1,6 @@
 // The head: what ends a drain, what finds an entry a little late, and what a cursor does that leads nowhere (laws 6 and 7).
 import { describe, expect, it } from 'vitest'
+import { AuditSource } from '../../../src/source/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk, takesOf } from './desk.ts'
 import type { Desk, DeskOptions } from './desk.ts'
 
@@ -300,6 +301,43 @@ it('a crash between two pages of a drain reads on where the last one landed', as
   expect(again).toBe(desk.cursor)
   await desk.drain()
   expect(await desk.ids()).toEqual(ids)
+})
+
+/** Two pages of three are read, and then nothing for three days. */
+async function leftInADrain(source: DeskOptions['source'] = {}) {
+  const desk = await openDesk({ source })
+  const ids = desk.add(2_500, START - SECOND)
+  await desk.step()
+  await desk.step()
+  expect(desk.state().drain).not.toBeNull()
+  await wait(desk, 3 * DAY)
+  ids.push(...desk.add(5_000))
+  return { desk, ids }
+}
+
+it('a drain that stood still is caught up only with all that came meanwhile', async () => {
+  const { desk, ids } = await leftInADrain()
+  await desk.drain()
+  expect(await desk.ids()).toEqual(ids)
+})
+
+it('a drain that a crash left over is caught up only with all that came before the next start', async () => {
+  // The interval is no measure of how long nobody ran.
+  const { desk, ids } = await leftInADrain({ intervalMs: 7 * DAY })
+  const next = new AuditSource({ ...desk.options, once: true })
+  for (let i = 0; i < 100 && !next.plan(desk.cursor).caughtUp; i++) await desk.try(next)
+  expect(await desk.ids()).toEqual(ids)
+})
+
+it('a drain that lasts beyond its interval ends all the same, though others write all the time', async () => {
+  const desk = await openDesk({ source: { intervalMs: SECOND }, switches: { page_cap: 50 }, limit: 60 })
+  desk.add(2_000, START - SECOND)
+  for (let i = 0; i < 200 && !desk.state().caughtUp; i++) {
+    await desk.try()
+    await wait(desk, 2 * SECOND)
+    desk.add(4, desk.clock.now() - SECOND)
+  }
+  expect(desk.state().caughtUp).toBe(true)
 })
 
 it('an outage in a drain costs nothing but the request', async () => {

@@ -59,6 +59,8 @@ export interface Desk {
   readonly mock: Mock
   readonly journal: Journal
   readonly source: AuditSource
+  /** of `source` */
+  readonly options: AuditOptions
   readonly budget: Budget
   readonly watch: SourceNotes
   readonly log: LogLines
@@ -68,8 +70,8 @@ export interface Desk {
   state(): AuditCursor
   /** One step of reading; an error of ours is thrown, the cursor kept. */
   step(): Promise<void>
-  /** The same, but what goes wrong is returned. */
-  try(): Promise<Error | undefined>
+  /** The same, but what goes wrong is returned; `next` is the source after a restart. */
+  try(next?: AuditSource): Promise<Error | undefined>
   /** Steps until a drain is at rest. */
   drain(steps?: number): Promise<void>
   /** Lets the source do whatever is due up to `until`. */
@@ -117,7 +119,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     watch,
     userAgent: AGENT,
   })
-  const source = new AuditSource({
+  const audit: AuditOptions = {
     origin,
     client,
     clock,
@@ -133,7 +135,8 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     maxEntryBytes: 16 * 2 ** 20,
     maxDepth: 512,
     ...more,
-  })
+  }
+  const source = new AuditSource(audit)
   const collector: Collector = {
     source,
     journal,
@@ -144,16 +147,20 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     wanted: globFilter(types),
     once: more.once ?? false,
   }
-  return new DeskAtWork({ clock, mock, journal, source, budget, watch, log, collector })
+  return new DeskAtWork({ clock, mock, journal, source, options: audit, budget, watch, log, collector })
 }
 
-type Parts = Pick<Desk, 'clock' | 'mock' | 'journal' | 'source' | 'budget' | 'watch' | 'log' | 'collector'>
+type Parts = Omit<
+  Desk,
+  'cursor' | 'state' | 'step' | 'try' | 'drain' | 'live' | 'ids' | 'raws' | 'asked' | 'add'
+>
 
 class DeskAtWork implements Desk {
   readonly clock: VirtualClock
   readonly mock: Mock
   readonly journal: Journal
   readonly source: AuditSource
+  readonly options: AuditOptions
   readonly budget: Budget
   readonly watch: SourceNotes
   readonly log: LogLines
@@ -166,6 +173,7 @@ class DeskAtWork implements Desk {
     this.mock = parts.mock
     this.journal = parts.journal
     this.source = parts.source
+    this.options = parts.options
     this.budget = parts.budget
     this.watch = parts.watch
     this.log = parts.log
@@ -181,8 +189,9 @@ class DeskAtWork implements Desk {
     if (error) throw error
   }
 
-  async try(): Promise<Error | undefined> {
-    const { clock, collector, journal } = this
+  async try(source = this.source): Promise<Error | undefined> {
+    const { clock, journal } = this
+    const collector = { ...this.collector, source }
     try {
       await driven(clock, collectOnce(collector, this.cursor, new AbortController().signal))
       return undefined
