@@ -34,7 +34,7 @@ export interface Walk {
 export interface Drain extends Walk {
   /** Entries at or after this instant (µs) came after the drain began: the stop line of law 7. */
   untilUs: number | null
-  /** false: the stop line is by our clock, since no Date came, and holds on short pages only */
+  /** false: the stop line is by our clock, since no Date came or one far behind, and holds on short pages only */
   untilByServer: boolean
   /** the page reached the head, so that what follows is new */
   passedHead: boolean

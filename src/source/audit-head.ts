@@ -88,7 +88,7 @@ async function* drainPage(step: Step, drain: Drain): Steps {
   }
 }
 
-/** A server's clock that is further off than this from ours: one of them is wrong, and neither is believed alone. */
+/** A server's clock that is further than this behind ours: one of them is wrong. Ours, the later, draws the line then, and is not believed alone. */
 const CLOCKS_APART_MS = 3_600_000
 
 /** A stop line this old, and older than the interval, is of a drain that an outage or a full journal held up: much has come since. */
@@ -96,8 +96,8 @@ const LINE_OLD_MS = 300_000
 
 /** The end of the second of the first answer's `Date`: what is newer was made after the drain began (law 7). */
 function drawStopLine(step: Step, drain: Drain, serverAt: number | undefined, sentAt: number): void {
-  const byServer = serverAt !== undefined && Math.abs(serverAt - sentAt) < CLOCKS_APART_MS
-  const startAt = byServer ? serverAt : Math.max(serverAt ?? 0, sentAt)
+  const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
+  const startAt = byServer ? serverAt : sentAt
   const oldMs = Math.max(LINE_OLD_MS, currentPace(step).intervalMs)
   if (drain.untilUs !== null && startAt - drain.untilUs / 1000 < oldMs) return
   drain.untilByServer = byServer
@@ -163,7 +163,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   }
   if (view.count >= take && drain.narrowTake === null) drain.backlog = true
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
-  if (isEnd(drain, view, take, full)) rest(step, drain)
+  if (isEnd(drain, view, full)) rest(step, drain)
   return { gaps }
 }
 
@@ -191,11 +191,11 @@ function isAheadAlone({ from }: Drain, { last, lastOfAll }: PageView): boolean {
  * The stop rules. Own fetches alone are the end where the page was not full, or where this drain made them: a server that
  * caps its pages may show nothing but the fetches of an earlier drain, with others' entries behind them.
  */
-function isEnd(drain: Drain, view: PageView, take: number, full: boolean): boolean {
+function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
   if (!drain.passedHead || view.beyond === 0) return false
   const ours = drain.untilUs !== null && view.newestUs >= drain.untilUs - SECOND_US
   if (view.own === view.beyond) return !full || ours
-  return view.pastStop && (drain.untilByServer || view.count < take)
+  return view.pastStop && (drain.untilByServer || !full)
 }
 
 /** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (law 6). */

@@ -80,6 +80,14 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(ids).toEqual([...desk.known, ...late])
   })
 
+  it('without a `Date` a page as large as the server’s others is none, however far our clock is behind', async () => {
+    const desk = await atRest({ switches: { from, date_header: 'off', page_cap: 50 } }, 10)
+    await wait(desk, 5 * MINUTE)
+    const late = desk.add(1_500, desk.clock.now() + 28 * MINUTE)
+    await desk.drain()
+    expect(await desk.ids()).toEqual([...desk.known, ...late])
+  })
+
   it('a server that caps its pages below take is read to its end', async () => {
     const desk = await openDesk({ switches: { from, page_cap: 7 } })
     const ids = desk.add(100, START - MINUTE)
