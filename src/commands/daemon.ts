@@ -12,49 +12,50 @@ import type { OpsHttp } from '../ops/http.ts'
 import { retryWanted } from '../retrying.ts'
 
 /** A configuration and the world that it runs in. */
-export interface Tenure {
+export interface Setup {
   readonly config: Config
   readonly outside: Outside
 }
 
-export interface Present extends Tenure {
+export interface CurrentSetup extends Setup {
   /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid` or `misconfigured`; then nothing has changed. */
-  prepare(next: Tenure): Promise<void>
+  prepare(next: Setup): Promise<void>
   /** a next one was asked for, and cannot be taken; undefined: it was this one, and none is refused any more */
   refused(error: ConnectorError | undefined): void
 }
 
-/** Resolves with the configuration that takes over from the present one; one that is refused is told and waited on. */
-export type Succession = (present: Present, signal: AbortSignal) => Promise<Tenure>
+/** Resolves with the setup that takes over from the current one; a configuration that is refused is told and waited on. */
+export type NextSetup = (current: CurrentSetup, signal: AbortSignal) => Promise<Setup>
 
-const forGood: Succession = () => new Promise(() => undefined)
+const never: NextSetup = () => new Promise(() => undefined)
 
 export interface DaemonOptions {
-  readonly succession?: Succession
+  /** absent: the first is the only one */
+  readonly nextSetup?: NextSetup
   /** is told where the status page is */
   readonly started?: (url: string) => void
 }
 
 /** Runs until `signal` aborts. Rejects with what stopped the daemon, once everything is closed. */
 export async function runDaemon(
-  first: Tenure,
+  first: Setup,
   signal: AbortSignal,
-  { succession = forGood, started }: DaemonOptions = {},
+  { nextSetup = never, started }: DaemonOptions = {},
 ): Promise<void> {
   let app = await openApp(first.config, first.outside, { once: false })
   const front = new Front(() => app)
   try {
     await front.open(first)
     started?.(front.url)
-    for (let tenure: Tenure | undefined = first; tenure;) {
-      const next: Tenure | undefined = await rule({ app, front, tenure }, succession, signal)
+    for (let setup: Setup | undefined = first; setup;) {
+      const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
-        // The journal has one owner at a time: what is under way is finished before the successor opens it.
+        // The journal has one owner at a time: what is under way is finished before the next opens it.
         await app.stop()
         const { startedAt } = app.board
         app = await openApp(next.config, next.outside, { once: false, startedAt })
       }
-      tenure = next
+      setup = next
     }
   } finally {
     // Probes and commands are answered to the last: only then do they close.
@@ -64,30 +65,30 @@ export async function runDaemon(
   }
 }
 
-interface Reign {
+interface Served {
   readonly app: App
   readonly front: Front
-  readonly tenure: Tenure
+  readonly setup: Setup
 }
 
-/** One app, until it has a successor or the signal comes (undefined). Rejects with what stopped it. */
-async function rule(
-  { app, front, tenure }: Reign,
-  succession: Succession,
+/** Runs one app until the next setup takes over or the signal comes (undefined). Rejects with what stopped it. */
+async function untilNext(
+  { app, front, setup }: Served,
+  nextSetup: NextSetup,
   signal: AbortSignal,
-): Promise<Tenure | undefined> {
+): Promise<Setup | undefined> {
   const over = new AbortController()
   const running = app.run().then(() => undefined)
   front.ready = true
-  const present: Present = {
-    ...tenure,
+  const current: CurrentSetup = {
+    ...setup,
     prepare: async (next) => {
       await refuseLoss(app)
       await front.move(next)
     },
     refused: (error) => app.board.refused(error),
   }
-  const next = succession(present, AbortSignal.any([signal, over.signal]))
+  const next = nextSetup(current, AbortSignal.any([signal, over.signal]))
   // Told to stop, it rejects, and nobody listens any more.
   next.catch(() => undefined)
   try {
@@ -121,12 +122,12 @@ class Front {
     return at ? `http://${hostPort({ host: at.address, port: at.port })}/` : ''
   }
 
-  async open(tenure: Tenure): Promise<void> {
-    await this.move(tenure)
+  async open(setup: Setup): Promise<void> {
+    await this.move(setup)
     const now = this.#app
     this.#control = await openControl({
-      journalPath: tenure.config.journal.path,
-      log: tenure.outside.log,
+      journalPath: setup.config.journal.path,
+      log: setup.outside.log,
       get board() {
         return now().board
       },
@@ -150,7 +151,7 @@ class Front {
   }
 
   /** Listens where this configuration wants it. Throws ConnectorError as `openHttp` does, and stays where it was. */
-  async move({ config, outside }: Tenure): Promise<void> {
+  async move({ config, outside }: Setup): Promise<void> {
     const listen = hostPort(config.server.listen)
     if (listen === this.#listen) return
     const now = this.#app

@@ -5,7 +5,7 @@ import { hashKeysDigest, isSameConfig } from '../config/same.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Present, Succession, Tenure } from './daemon.ts'
+import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
 
 /** How often the file is looked at. */
 const LOOK_MS = 2_000
@@ -20,20 +20,20 @@ export interface ReloadOptions {
   readonly onHangup: (listener: () => void) => void
   /** Throws ConfigFaults. */
   readonly load: () => Config
-  readonly outsideOf: (config: Config) => Tenure['outside']
+  readonly outsideOf: (config: Config) => Setup['outside']
 }
 
 /** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
-export function reloading(options: ReloadOptions): Succession {
+export function reloading(options: ReloadOptions): NextSetup {
   const asking = new Asking(options)
   // Of the next one before it opens: a key that changes in between is asked about once too often, and never missed.
   let taken: string | undefined
-  return async (present, signal) => {
-    const keys = taken ?? hashKeysDigest(present.config, readTextFile)
+  return async (current, signal) => {
+    const keys = taken ?? hashKeysDigest(current.config, readTextFile)
     let fault: string | undefined
     for (;;) {
       await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
-      const next = await successor(options, present, keys, fault)
+      const next = await reloaded(options, current, keys, fault)
       if (next !== undefined && typeof next !== 'string') {
         taken = hashKeysDigest(next.config, readTextFile)
         return next
@@ -44,28 +44,28 @@ export function reloading(options: ReloadOptions): Succession {
 }
 
 /**
- * The configuration as it is now; undefined where that is the present one. Where it cannot be taken what is wrong with it, which is
+ * The configuration as it is now; undefined where that is the current one. Where it cannot be taken what is wrong with it, which is
  * told unless that is `known`.
  */
-async function successor(
+async function reloaded(
   options: ReloadOptions,
-  present: Present,
+  current: CurrentSetup,
   keys: string,
   known: string | undefined,
-): Promise<Tenure | string | undefined> {
-  const { log } = present.outside
+): Promise<Setup | string | undefined> {
+  const { log } = current.outside
   try {
     const config = options.load()
-    refuseMove(present.config, config)
-    if (isSameConfig(present.config, config) && hashKeysDigest(config, readTextFile) === keys) {
+    refuseMove(current.config, config)
+    if (isSameConfig(current.config, config) && hashKeysDigest(config, readTextFile) === keys) {
       log.info('The configuration was read again and is the one that runs: nothing changes', {
         file: options.file,
       })
-      present.refused(undefined)
+      current.refused(undefined)
       return undefined
     }
     const next = { config, outside: options.outsideOf(config) }
-    await present.prepare(next)
+    await current.prepare(next)
     log.info('The configuration was read again and takes over now', { file: options.file })
     return next
   } catch (error) {
@@ -75,7 +75,7 @@ async function successor(
       file: options.file,
       error: error.message,
     })
-    present.refused(error)
+    current.refused(error)
     return error.message
   }
 }
@@ -84,11 +84,11 @@ async function successor(
 const isRefusal = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
 
 /** Another journal is another memory: positions, keys and what is owed would stay behind. */
-function refuseMove(present: Config, next: Config): void {
-  if (next.journal.path === present.journal.path) return
+function refuseMove(current: Config, next: Config): void {
+  if (next.journal.path === current.journal.path) return
   throw new ConnectorError(
     'config_invalid',
-    `journal.path: cannot change while the daemon runs (it is ${present.journal.path}): stop it, move the file, start it again`,
+    `journal.path: cannot change while the daemon runs (it is ${current.journal.path}): stop it, move the file, start it again`,
   )
 }
 

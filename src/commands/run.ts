@@ -41,7 +41,7 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   const timeoutMs = options.timeout === undefined ? Infinity : durationMs(options.timeout)
   try {
     if (options.once === true) return await runOnce(config, outside, world, timeoutMs)
-    const succession = reloading({
+    const nextSetup = reloading({
       file,
       clock,
       onHangup: world.onHangup ?? (() => undefined),
@@ -51,7 +51,7 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     const { env, signal } = world
     signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
     const started = () => tellServiceManager(env, log, 'READY=1')
-    await runDaemon({ config, outside }, signal, { succession, started })
+    await runDaemon({ config, outside }, signal, { nextSetup, started })
     return exitCodes.done
   } finally {
     await tracing?.close()

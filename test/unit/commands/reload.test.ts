@@ -46,12 +46,12 @@ function start(): void {
   stopping = new AbortController()
   url = ''
   const { outside } = house
-  const succession = reloading({
+  const nextSetup = reloading({
     ...{ file, clock: house.clock, load, outsideOf: () => outside },
     onHangup: (listener) => void (hangUp = listener),
   })
   daemon = runDaemon({ config: load(), outside }, stopping.signal, {
-    succession,
+    nextSetup,
     started: (where) => void (url = where),
   })
   daemon.catch(() => undefined)
@@ -319,18 +319,18 @@ test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
   'what is no fault of the configuration is no refusal: it stops the daemon (%s)',
   async (bug) => {
     let ask: () => void = () => undefined
-    const succession = reloading({
+    const nextSetup = reloading({
       ...{ file, clock: house.clock, outsideOf: () => house.outside },
       load: () => {
         throw bug
       },
       onHangup: (listener) => void (ask = listener),
     })
-    const present = {
+    const current = {
       ...{ config: load(), outside: house.outside },
       ...{ prepare: async () => undefined, refused: () => expect.fail('refused') },
     }
-    const next = succession(present, AbortSignal.timeout(10_000))
+    const next = nextSetup(current, AbortSignal.timeout(10_000))
     ask()
     await expect(next).rejects.toBe(bug)
   },
