@@ -109,7 +109,7 @@ async function checkApi(
   signal: AbortSignal,
   instance: string | undefined,
 ): Promise<readonly CheckResult[]> {
-  const network = outside.network()
+  const network = outside.network('api')
   const userAgent = `auditferry/${outside.version} (${instance === undefined ? 'validate' : `instance ${instance}`})`
   const ask = (question: Question) => checkArea(workspace, question, outside, network.send, userAgent, signal)
   try {

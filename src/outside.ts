@@ -23,7 +23,8 @@ export interface Outside {
   readonly random: Random
   readonly log: Log
   readonly disk: Disk
-  network(tls?: TlsOptions): Network
+  /** A workspace has no `tls` keys: what it is told of a certificate names what is set around the process. */
+  network(to: 'api' | 'sink', tls?: TlsOptions): Network
   readonly connect: Connect
   readonly datagrams: OpenDatagrams
   print(bytes: Uint8Array): Promise<void>

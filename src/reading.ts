@@ -29,7 +29,7 @@ export interface Reading {
 
 export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): Reading {
   const { outside } = shared
-  const access = new Access(shared, workspace, outside.network())
+  const access = new Access(shared, workspace, outside.network('api'))
   const readers: Reader[] = []
   const ranges: RangeReader[] = []
   if (workspace.audit) {

@@ -137,7 +137,7 @@ export function openSink(
     log,
     disk: outside.disk,
     transport: (tls) => {
-      const network = outside.network(tls)
+      const network = outside.network('sink', tls)
       networks.push(network)
       return heardTransport(network.send, ear)
     },

@@ -28,7 +28,7 @@ export function realOutside(config: Config, world: World, to?: LogOptions['to'])
     random: systemRandom,
     log: openLog({ level: config.log.level, to, secrets: () => secrets }),
     disk,
-    network: (tls) => openTransport({ tls, proxy }),
+    network: (to, tls) => openTransport({ to, tls, proxy }),
     connect: connectSocket,
     datagrams: openDatagrams,
     print: (bytes) => world.print(bytes),

@@ -1,15 +1,29 @@
 // What went wrong on the wire, in the words of our own closed list of codes.
 import { ConnectorError, type ErrorCode } from '../model/errors.ts'
 
-const codes: Readonly<Record<string, readonly [ErrorCode, string]>> = {
+/** Who did not answer as it should: a sink has `tls` keys, a workspace has none. */
+export type Asked = 'api' | 'sink'
+
+const hints = {
+  authority: {
+    sink: "; see 'tls.ca_file'",
+    api: '; trust it by naming its PEM file in NODE_EXTRA_CA_CERTS (chart: privateCA)',
+  },
+  name: {
+    sink: "; see 'tls.server_name'",
+    api: "; want in base_url a name that the certificate bears, or one that bears base_url's",
+  },
+  // After a TLS 1.3 handshake a refused client certificate looks like a connection that was closed, and like nothing else.
+  own: { sink: '; if it wants a client certificate, see tls.cert_file', api: '' },
+} as const
+
+type Told = readonly [code: ErrorCode, what: string, hint?: keyof typeof hints]
+
+const codes: Readonly<Record<string, Told>> = {
   ECONNREFUSED: ['unreachable', 'refused the connection; is it running, and is this the right port?'],
   ECONNRESET: ['unreachable', 'reset the connection before it answered'],
   EPIPE: ['unreachable', 'closed the connection before it had read the request'],
-  // After a TLS 1.3 handshake a refused client certificate looks like this and like nothing else.
-  UND_ERR_SOCKET: [
-    'unreachable',
-    'closed the connection before it answered; if it wants a client certificate, see tls.cert_file',
-  ],
+  UND_ERR_SOCKET: ['unreachable', 'closed the connection before it answered', 'own'],
   UND_ERR_CLOSED: ['unreachable', 'cannot be asked: its connections are closed'],
   UND_ERR_DESTROYED: ['unreachable', 'cannot be asked: its connections are closed'],
   UND_ERR_ABORTED: ['unreachable', 'was not reached: the proxy refused to connect to it'],
@@ -27,16 +41,11 @@ const codes: Readonly<Record<string, readonly [ErrorCode, string]>> = {
     'was not asked: a header or URL holds a character that HTTP forbids',
   ],
   EPROTO: ['tls_invalid', 'does not speak TLS here'],
-  ERR_TLS_CERT_ALTNAME_INVALID: [
-    'tls_invalid',
-    "showed a certificate for another name; see 'tls.server_name'",
-  ],
+  ERR_TLS_CERT_ALTNAME_INVALID: ['tls_invalid', 'showed a certificate for another name', 'name'],
   CERT_HAS_EXPIRED: ['tls_invalid', 'showed a certificate that has expired'],
   CERT_NOT_YET_VALID: ['tls_invalid', 'showed a certificate that is not valid yet; check the clock here'],
   ERR_SSL_WRONG_VERSION_NUMBER: ['tls_invalid', 'does not speak TLS here; is it an http:// port?'],
 }
-
-const untrusted = "showed a certificate that no trusted authority signed; see 'tls.ca_file'"
 
 /** Codes of one failure and of those behind it: undici and happy eyeballs wrap what the system said. */
 function codesOf(error: unknown, depth = 0): string[] {
@@ -47,26 +56,34 @@ function codesOf(error: unknown, depth = 0): string[] {
   return [...[error.cause, ...inner].flatMap((each) => codesOf(each, depth + 1)), ...own]
 }
 
-function told(code: string): readonly [ErrorCode, string] | undefined {
+function told(code: string): Told | undefined {
   const known = codes[code]
   if (known) return known
   if (code === 'HTTPParserError' || code.startsWith('HPE_'))
     return ['bad_reply', 'answered with something that is not HTTP']
   if (/CERT|SIGNATURE|ISSUER|CRL_/.test(code) && !code.startsWith('ERR_SSL'))
-    return ['tls_invalid', untrusted]
+    return ['tls_invalid', 'showed a certificate that no trusted authority signed', 'authority']
   if (/^ERR_(SSL|TLS|OSSL)_/.test(code)) return ['tls_invalid', 'ended the TLS handshake']
   return undefined
 }
 
 /** `where` is host:port. The other side's own words are not quoted: they may hold what was sent. */
-export function transportError(where: string, error: unknown, signal: AbortSignal): ConnectorError {
+export function transportError(
+  where: string,
+  error: unknown,
+  signal: AbortSignal,
+  to: Asked = 'sink',
+): ConnectorError {
   if (error instanceof ConnectorError) return error
   if (signal.aborted)
     return new ConnectorError('aborted', `the request to ${where} was called off`, { cause: error })
   const found = codesOf(error)
   for (const code of found) {
     const known = told(code)
-    if (known) return new ConnectorError(known[0], `${where} ${known[1]} (${code})`, { cause: error })
+    if (!known) continue
+    const [decision, what, hint] = known
+    const help = hint === undefined ? '' : hints[hint][to]
+    return new ConnectorError(decision, `${where} ${what}${help} (${code})`, { cause: error })
   }
   const detail = found[0] ?? 'for an unknown reason'
   return new ConnectorError('unreachable', `${where} could not be asked (${detail})`, { cause: error })

@@ -5,6 +5,7 @@ import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { addressOf, hostPort, type TlsOptions } from '../model/socket.ts'
 import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
+import type { Asked } from './transport-errors.ts'
 
 /** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
 interface ProxySettings {
@@ -15,6 +16,8 @@ interface ProxySettings {
 }
 
 export interface TransportSettings {
+  /** whose keys an error names: those of a sink unless told */
+  readonly to?: Asked
   readonly tls?: TlsOptions | undefined
   readonly proxy?: ProxySettings | undefined
   readonly connectTimeoutMs?: number
@@ -129,7 +132,7 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
 
   async function send(request: HttpRequest, signal: AbortSignal): Promise<HttpReply> {
     const where = hostPort(addressOf(request.url))
-    const told = (error: unknown) => transportError(where, error, signal)
+    const told = (error: unknown) => transportError(where, error, signal, settings.to)
     if (signal.aborted) throw told(signal.reason)
     try {
       const dispatcher = await source.get()

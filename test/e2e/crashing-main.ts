@@ -109,8 +109,8 @@ const real = realOutside(config, world)
 const outside: Outside = {
   ...real,
   disk: { ...real.disk, open: async (path) => mortalFile(await real.disk.open(path)) },
-  network: (tls) => {
-    const network = real.network(tls)
+  network: (to, tls) => {
+    const network = real.network(to, tls)
     return { send: mortalTransport(network.send), close: () => network.close() }
   },
 }

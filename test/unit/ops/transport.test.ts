@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { HttpReply } from '../../../src/model/http.ts'
+import { transportError } from '../../../src/ops/transport-errors.ts'
 import { openTransport, type OpenTransport, type TransportSettings } from '../../../src/ops/transport.ts'
 import { certificate } from '../../fakes/certificates.ts'
 
@@ -205,6 +206,18 @@ test('a private CA is trusted by its file, and only then', async () => {
   const error = await open()(get(port, 'https'), never).catch((each: unknown) => each)
   expect(error).toMatchObject({ code: 'tls_invalid' })
   expect(String(error)).toContain('tls.ca_file')
+})
+
+test('a workspace has no tls keys: what is told of its API names what is set around the process', async () => {
+  const port = await secure(served, hello)
+  const send = open({ to: 'api' })
+  const error = await send(get(port, 'https'), never).catch((each: unknown) => each)
+  expect(String(error)).toContain('NODE_EXTRA_CA_CERTS (chart: privateCA)')
+  for (const code of ['ERR_TLS_CERT_ALTNAME_INVALID', 'UNABLE_TO_GET_ISSUER_CERT', 'UND_ERR_SOCKET']) {
+    const cause = Object.assign(new Error('no'), { code })
+    expect(transportError('api.example.com:443', cause, never, 'api').message).not.toContain('tls.')
+    expect(transportError('siem.example.com:443', cause, never).message).toContain('tls.')
+  }
 })
 
 test.each([
