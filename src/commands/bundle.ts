@@ -2,10 +2,12 @@
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { configText } from '../config/shown.ts'
+import { ballastPath, controlPath } from '../model/journal-files.ts'
 import { secretsIn } from '../model/secret.ts'
 import { connectControl } from '../ops/control-client.ts'
 import type { ControlClient } from '../ops/control-client.ts'
 import { masker } from '../ops/mask.ts'
+import type { StatusReport } from '../ops/status.ts'
 import { columns } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { writeExport } from './export-file.ts'
@@ -66,10 +68,9 @@ function machine({ version, env }: World): string {
 }
 
 function files(journal: string): string {
-  const sizes = ['', '-wal', '.ballast', '.sock'].map((suffix) => [
-    `${journal}${suffix}`,
-    sizeOf(journal + suffix),
-  ])
+  const socket = controlPath(journal)
+  const names = [journal, `${journal}-wal`, ballastPath(journal), ...(socket === undefined ? [] : [socket])]
+  const sizes = names.map((name) => [name, sizeOf(name)])
   return columns([...sizes, [dirname(journal), freeOf(dirname(journal))]])
 }
 
@@ -90,6 +91,16 @@ function freeOf(folder: string): string {
   }
 }
 
+/** An entry's id is left out: it leads to the entry. */
+function withoutIds({ findings, ...rest }: StatusReport) {
+  return {
+    ...rest,
+    findings: findings.map(({ workspace, source, kind, entry_at, found_at }) => ({
+      ...{ workspace, source, kind, entry_at, found_at },
+    })),
+  }
+}
+
 /** What a receiver said of a letter may hold a word of its own: counted by code, not told. */
 async function running(client: ControlClient): Promise<Section[]> {
   const status = await client.status()
@@ -103,7 +114,7 @@ async function running(client: ControlClient): Promise<Section[]> {
       ]),
     )
   return [
-    { title: 'Status', text: JSON.stringify(status, null, 2) },
+    { title: 'Status', text: JSON.stringify(withoutIds(status), null, 2) },
     {
       title: 'Dead letters by sink and code (the first 1,000)',
       text: counted(letters.map(({ sink, code }) => `${sink} ${code}`)),

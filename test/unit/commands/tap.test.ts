@@ -7,7 +7,10 @@ import { bundle } from '../../../src/commands/bundle.ts'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { tap } from '../../../src/commands/tap.ts'
 import { configSchema } from '../../../src/config/schema.ts'
+import { openControl } from '../../../src/ops/control.ts'
+import { logOf } from '../../contract/journal-parts.ts'
 import { openHouse, until } from '../app/house.ts'
+import { openHouse as opsHouse } from '../ops/board-fixture.ts'
 import { openStand } from './stand.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -137,6 +140,27 @@ describe('bundle', () => {
       expect(held).not.toContain(id)
     }
     expect(statSync(path).mode & 0o777).toBe(0o600)
+  })
+
+  test('counts findings by time and names no entry; a long journal’s socket is looked for under its short name', async () => {
+    const name = `${'long-'.repeat(20)}.db`
+    const path = join(stand.folder, name)
+    writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace(stand.path, path))
+    const found = opsHouse()
+    const finding = { kind: 'foreign_fetch', entryId: 'planted-id', entryUs: 1, foundAt: 1 } as const
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, origin }] })
+    const journal = await stand.openJournal()
+    const control = await openControl({ journalPath: path, log: logOf(), ...found, journal })
+    const to = join(stand.folder, 'bundle.md')
+    expect(await bundle(stand.world, { config: stand.config }, to)).toBe(0)
+    await control.close()
+    await journal.close()
+    const held = readFileSync(to, 'utf8')
+    expect(held).toContain('"kind": "foreign_fetch"')
+    expect(held).not.toContain('planted-id')
+    expect(held).not.toContain(`${name}.sock`)
+    expect(held).toMatch(/\/[0-9a-f]{8}\.sock +0 bytes/)
   })
 
   test('masks a secret wherever it stands, also in a name that is none', async () => {
