@@ -34,7 +34,9 @@ export function spanOf(
         ? `--from ${from}: want a time ${plausibleInstants}`
         : fromUs >= toUs
           ? `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
-          : undefined
+          : fromUs >= nowMs * 1000
+            ? '--from must be earlier than now'
+            : undefined
   if (fault === undefined) return { fromUs, toUs }
   world.stderr(`error: ${fault}\n`)
   return undefined

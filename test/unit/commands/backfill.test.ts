@@ -218,6 +218,7 @@ test('what may be forgotten is warned of first', async () => {
 
 test.each([
   [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
   [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
   [{ workspace: 'other', cancel: true }, 'there is no workspace other; there are acme'],
   [{ source: 'history.usage' }, '--source history.usage is not switched on'],

@@ -79,6 +79,7 @@ test.each([
   [{ from: 'yesterday' }, '--from yesterday: want a time'],
   [{ to: '31/01/2026' }, '--to 31/01/2026: want a time'],
   [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
+  [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
 ])('a span that is none is wrong usage: %j', async (more, message) => {
   expect(await replay(stand.world, options(more))).toBe(2)
   expect(stand.heard().stderr).toContain(message)
