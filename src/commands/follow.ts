@@ -159,7 +159,10 @@ export async function tellAll<One extends Followed>(
   client: ControlClient,
 ): Promise<number> {
   const all = await following.heard(client)
-  if (all.length === 0) stdout(`No ${following.title} is under way, and none ended within the last day\n`)
+  if (all.length === 0)
+    stdout(
+      `No ${following.title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
+    )
   for (const one of all) stdout(lineText(following, one))
   return exitCodes.done
 }

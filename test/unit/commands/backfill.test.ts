@@ -166,7 +166,9 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
   expect(await backfill(stand.world, options({ cancel: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('No backfill is under way')
+  expect(stand.heard().stdout).toBe(
+    'No backfill is under way, and none came to its end within the last day; one that was cancelled is not kept\n',
+  )
 })
 
 test('one whose source is switched off is told as waiting for it, and can be ended by its name', async () => {
