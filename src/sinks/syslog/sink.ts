@@ -109,7 +109,6 @@ export const syslog: SinkKind<typeof options> = {
   assurance: assuranceOf,
   marksReplay: ({ rfc }) => rfc === 5424,
   to: ({ address }) => [new URL(address).host],
-  urls: ({ address }) => [address],
   files: ({ tls }) => tlsFiles(tls),
   idle: ({ address }) =>
     /^(?:tcp|tls):/.test(address)
