@@ -10,6 +10,7 @@ import { BodySample } from './body-sample.ts'
 import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group, SplitterOptions } from './splitter.ts'
+import { isTooMuch } from './too-much.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
@@ -82,8 +83,10 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       pending = group
     }
   } catch (error) {
-    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage.
-    if (!isUnreadable(error) || !asked.answered) throw error
+    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
+    // much may be one too, so it counts as far as there is a smaller page to ask for, and never against the last entry alone.
+    const isBad = isUnreadable(error) && asked.answered
+    if (!isBad && !(isTooMuch(error, asked.answered) && request.take > ALONE_TAKE)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, undefined, { fault: error, ...outcome })
     return
@@ -112,7 +115,7 @@ function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {
   walk.narrowTake = take >= 100 ? null : take < 10 ? 10 : 100
 }
 
-/** After three tries the page is asked for in smaller pieces; true when there is none smaller. */
+/** After three tries the page is asked for in smaller pieces; true when there is none smaller, which only bad answers can show. */
 function isHopeless({ walk, take }: PageRequest): boolean {
   walk.badTries++
   if (walk.badTries < BAD_TRIES) return false

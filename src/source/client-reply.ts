@@ -23,6 +23,7 @@ const codes: Readonly<Record<number, ErrorCode>> = {
   403: 'forbidden',
   404: 'not_found',
   408: 'timeout',
+  413: 'too_large',
   429: 'rate_limited',
 }
 
@@ -33,6 +34,7 @@ const advices: Partial<Record<ErrorCode, string>> = {
   not_found: 'there is no such path or entry: check base_url',
   redirected: 'it redirects, which is never followed: set base_url to where the API really is',
   server_error: 'it failed to answer',
+  too_large: 'something between holds the request or its answer for too large',
 }
 
 /** Of an answer that is neither 200 nor 201. */

@@ -1,6 +1,9 @@
 // What the server sends malformed: kept as bytes, counted, and never in the way of the feed (laws 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../src/mock/switches.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import { compared, openBench, spread } from './audit-range-bench.ts'
 import { AGENT, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, takesOf } from './desk.ts'
 import type { Desk } from './desk.ts'
 
@@ -233,4 +236,110 @@ it('fetches of an earlier reading that fill a narrowed page are no end: what sta
   await untilRest(desk, 200)
   expect(await desk.ids()).toEqual([...before, ...fetches, ...after])
   expect(desk.watch.gaps).toBe(1)
+})
+
+const failing = (status: number): HttpReply => ({
+  status,
+  headers: { 'content-type': 'application/json' },
+  body: (async function* () {
+    yield Buffer.from('{"error":"no"}')
+  })(),
+})
+
+/** The answer begins and is reset before its first thousand bytes are over. */
+const reset = (good: HttpReply): HttpReply => ({
+  ...good,
+  body: (async function* () {
+    for await (const chunk of good.body) {
+      yield chunk.subarray(0, 900)
+      break
+    }
+    throw new ConnectorError('unreachable', 'reset')
+  })(),
+})
+
+type Trouble = '504' | '413' | 'silence' | 'reset'
+const troubles: readonly Trouble[] = ['504', '413', 'silence', 'reset']
+
+/** Pages of more than `most` are too much for something in between. */
+function tooMuch(how: Trouble, most: number, isOn = () => true) {
+  return (send: Transport): Transport =>
+    async (request, signal) => {
+      const take = Number(new URL(request.url).searchParams.get('take'))
+      if (take <= most || !isOn()) return send(request, signal)
+      if (how === 'silence') throw new ConnectorError('timeout', 'too long')
+      return how === 'reset' ? reset(await send(request, signal)) : failing(Number(how))
+    }
+}
+
+describe.each(troubles)('pages that end as %s', (how) => {
+  it('are asked for in smaller pieces where they are too large for something in between, and nothing is passed', async () => {
+    const desk = await openDesk({ wrap: tooMuch(how, 200) })
+    const ids = desk.add(2_500, START - SECOND)
+    await untilRest(desk, 100)
+    expect(await desk.ids()).toEqual(ids)
+    expect(new Set(takesOf(desk.asked()))).toEqual(how === 'reset' ? new Set([1000, 100]) : new Set([100]))
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+  })
+
+  it('whatever their size are an outage, which holds: nothing is passed, and reading goes on behind it as before', async () => {
+    const outage = { on: false }
+    const desk = await openDesk({ wrap: tooMuch(how, 0, () => outage.on) })
+    const ids = desk.add(50, START - SECOND)
+    await desk.step()
+    outage.on = true
+    for (let i = 0; i < 60; i++) expect(await desk.try()).toBeInstanceOf(Error)
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    expect(desk.state().drain?.probe).toBe(null)
+    outage.on = false
+    while (desk.clock.advance(desk.clock.now() + 2 * HOUR));
+    ids.push(...desk.add(3_000))
+    await desk.live(desk.clock.now() + 20 * MINUTE)
+    expect(await desk.ids()).toEqual(ids)
+    expect(takesOf(desk.asked()).at(-1)).toBe(1000)
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+  })
+
+  it('are asked for in smaller pieces by a walk over the past too', async () => {
+    const at = openBench({ wrap: tooMuch(how, 200) })
+    spread(at, 2_500)
+    const read = await at.walk(100)
+    expect(compared(read.ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+    expect(read).toMatchObject({ gaps: 0, malformed: 0 })
+  })
+})
+
+it('failures of an outage do not count towards a page that is bad: one bad answer among them passes nothing', async () => {
+  const outage = { on: false }
+  const desk = await openDesk({ wrap: tooMuch('504', 0, () => outage.on) })
+  const ids = desk.add(20, START - SECOND)
+  await desk.step()
+  outage.on = true
+  for (let i = 0; i < 20; i++) await desk.try()
+  outage.on = false
+  desk.mock.setFault('truncated', { nth: [desk.mock.requests.length + 1, desk.mock.requests.length + 2] })
+  await desk.try()
+  await desk.try()
+  outage.on = true
+  for (let i = 0; i < 5; i++) await desk.try()
+  outage.on = false
+  await untilRest(desk, 100)
+  expect(await desk.ids()).toEqual(ids)
+  expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+})
+
+it('a host that cannot be reached says nothing about a page: it stays as large as it is', async () => {
+  const outage = { on: false }
+  const wrap =
+    (send: Transport): Transport =>
+    (request, signal) =>
+      outage.on ? Promise.reject(new ConnectorError('unreachable', 'refused')) : send(request, signal)
+  const desk = await openDesk({ wrap })
+  desk.add(20, START - SECOND)
+  await desk.step()
+  outage.on = true
+  for (let i = 0; i < 10; i++) expect(await desk.try()).toBeInstanceOf(Error)
+  outage.on = false
+  await untilRest(desk)
+  expect(new Set(takesOf(desk.asked()))).toEqual(new Set([1000]))
 })

@@ -96,6 +96,7 @@ it.each<[number, ErrorCode]>([
   [403, 'forbidden'],
   [404, 'not_found'],
   [408, 'timeout'],
+  [413, 'too_large'],
   [429, 'rate_limited'],
   [500, 'server_error'],
   [502, 'server_error'],
