@@ -1,9 +1,8 @@
 // A pass over the project list: its counts, its end, and what two of them prove about projects that are not there any more. Pure.
+import { LARGEST_PAGE } from './vault-ask.ts'
 import type { VaultPage } from './vault-page.ts'
 import type { Ended, Known, Pass, VaultCursor } from './vault-cursor.ts'
 
-/** The most that a page may hold (spec §4.3), and in which steps it is narrowed where an answer is too large. */
-export const PAGE_SIZES = [100, 25, 5, 1] as const
 /** A pass that nobody went on with for so long begins anew: what its first pages said is old. */
 const STALE_MS = 3_600_000
 /** A list that repeats itself is over: one page may do so since projects moved, two in a row do since there is no more. */
@@ -15,7 +14,7 @@ const MOST_PAGES_AHEAD = 20
 const CONFIRM_MS = 60_000
 const EARLY_PASSES = 3
 
-export function beginPass(cursor: VaultCursor, now: number, perPage: number): Pass {
+export function beginPass(cursor: VaultCursor, now: number, perPage: number = LARGEST_PAGE): Pass {
   cursor.passes++
   cursor.pass = {
     ...{ n: cursor.passes, perPage, startedUs: 0, page: 1, seen: 0, repeats: 0, nameless: 0 },
@@ -65,6 +64,9 @@ export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number
   if (count > 0) pass.repeats -= pass.barrenRepeats
   return true
 }
+
+/** More than people delete between two looks. */
+export const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 
 /** How many pages may be read before the cursor is written. */
 export function pagesAhead(cursorBytes: number): number {

@@ -8,7 +8,7 @@ import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
-import { isEnd, named, pathOf } from './vault-ask.ts'
+import { isEnd, named, PageSize, pathOf, smallerThan } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
@@ -18,11 +18,11 @@ import type { VaultPage } from './vault-page.ts'
 import {
   beginPass,
   endPass,
+  isMany,
   judge,
   notePage,
   noteAgain,
   noteSeen,
-  PAGE_SIZES,
   pagesAhead,
   passUnderWay,
 } from './vault-pass.ts'
@@ -65,6 +65,7 @@ export class VaultSource implements Source {
   #done = false
   /** a page could not be taken: those before it are kept one by one, so that only it is asked for again */
   #isStuck = false
+  readonly #size = new PageSize()
   #planned: { readonly text: Cursor | undefined; readonly plan: Plan } | undefined
 
   constructor(options: VaultOptions) {
@@ -92,7 +93,7 @@ export class VaultSource implements Source {
     const { client, clock } = this.#options
     const work = this.#open(text)
     const { cursor } = work
-    const pass = passUnderWay(cursor, clock.now()) ?? beginPass(cursor, clock.now(), PAGE_SIZES[0])
+    const pass = this.#size.underWay(passUnderWay(cursor, clock.now())) ?? beginPass(cursor, clock.now())
     const asked = { answered: false }
     try {
       for await (const part of client.get(pathOf(pass), 'live', signal, (answer) =>
@@ -104,10 +105,12 @@ export class VaultSource implements Source {
         // Nothing of this page was taken: the pass goes on with it.
         if (!asked.answered) this.#work = work
         else this.#isStuck = true
+        this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
         throw named(error)
       }
       yield* this.#finish(work, pass, sightingOf(cursor, pass, undefined, clock))
     }
+    this.#size.answered(cursor.pass === null)
     // Between two passes the text is enough, and is not opened to see when the next one is due.
     this.#work = cursor.pass ? work : undefined
     if (cursor.pass) return
@@ -127,7 +130,7 @@ export class VaultSource implements Source {
 
   async *#page(work: Work, pass: Pass, answer: Answer, { asked, signal }: Asking): AsyncGenerator<Part> {
     const { clock } = this.#options
-    const narrower = PAGE_SIZES.find((size) => size < pass.perPage)
+    const narrower = smallerThan(pass.perPage)
     // Of what cannot be asked for in smaller pages all is read, for its length and hash.
     const sample = new BodySample()
     const body = await hold(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
@@ -238,9 +241,6 @@ export class VaultSource implements Source {
       )
   }
 }
-
-/** More than people delete between two looks. */
-const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 
 /** A part with all that is waiting, and the cursor as it stands: they land together. */
 function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {

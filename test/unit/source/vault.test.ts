@@ -1,6 +1,7 @@
 // The inventory of the vault: what is told, what is not, and what two passes must agree on before a project is gone.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { ErrorCode } from '../../../src/model/errors.ts'
 import type { Clock } from '../../../src/model/clock.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { Comparison } from '../../../src/source/vault-compare.ts'
@@ -444,6 +445,69 @@ it('a page over what may be held is asked for in smaller pieces, down to one pro
   expect([kept?.reason, kept?.keptBytes]).toEqual(['too_large', 2 ** 20])
   await desk.later(2)
   expect(await desk.types()).toHaveLength(5)
+})
+
+const sizesOf = (desk: VaultDesk) =>
+  desk.vault.requests.map((query) => Number(new URLSearchParams(query).get('per_page')))
+
+/** A pass to its end, however many of its requests fail. */
+async function passOver(desk: VaultDesk): Promise<void> {
+  const before = desk.watch.caughtUps
+  for (let i = 0; i < 500 && desk.watch.caughtUps === before; i++) await desk.step()
+  expect(desk.watch.caughtUps).toBe(before + 1)
+}
+
+/** Pages of more than `most` fail. */
+function failOver(desk: VaultDesk, most: number, how: { status?: number; code?: ErrorCode }): void {
+  desk.vault.instead = (_page, { url }) => {
+    if (Number(new URL(url).searchParams.get('per_page')) <= most) return undefined
+    if (how.code) throw new ConnectorError(how.code, 'as scripted')
+    return { status: how.status ?? 500 }
+  }
+}
+
+it.each([{ status: 504 }, { status: 413 }, { code: 'timeout' as const }])(
+  'a page that fails twice is asked for in smaller pieces: it may be too much for something in between (%o)',
+  async (how) => {
+    const desk = await withProjects(60)
+    failOver(desk, 5, how)
+    await passOver(desk)
+    expect(await desk.types()).toHaveLength(60)
+    expect(sizesOf(desk).slice(0, 10)).toEqual([100, 100, 25, 25, 5, 100, 100, 25, 25, 5])
+    expect(sizesOf(desk)).toHaveLength(9 + 13)
+  },
+)
+
+it('an outage of the vault leaves the pages as large as they were', async () => {
+  const desk = await withProjects(250)
+  failOver(desk, 0, { status: 503 })
+  for (let i = 0; i < 7; i++) await desk.step()
+  expect(sizesOf(desk)).toEqual([100, 100, 25, 25, 5, 5, 1])
+  failOver(desk, 100, {})
+  desk.vault.requests.length = 0
+  await passOver(desk)
+  expect(sizesOf(desk)).toEqual([1, 100, 100, 100, 100])
+  expect(await desk.types()).toHaveLength(250)
+})
+
+it('what fails in every size is asked for in the largest again, and a host that cannot be reached says nothing of a size', async () => {
+  const desk = await withProjects(3)
+  failOver(desk, 0, { status: 500 })
+  for (let i = 0; i < 9; i++) await desk.step()
+  expect(sizesOf(desk).at(-1)).toBe(100)
+  failOver(desk, 0, { code: 'unreachable' })
+  for (let i = 0; i < 5; i++) await desk.step()
+  expect(sizesOf(desk).slice(-5)).toEqual([100, 100, 100, 100, 100])
+})
+
+it('a page in the middle that is too much costs its pass one more beginning, and then it is read', async () => {
+  const desk = await withProjects(250)
+  desk.vault.instead = (page, { url }) =>
+    page === 2 && url.includes('per_page=100') ? { status: 504 } : undefined
+  await passOver(desk)
+  expect(await desk.types()).toHaveLength(250)
+  expect(sizesOf(desk).slice(0, 8)).toEqual([100, 100, 100, 25, 100, 100, 100, 25])
+  expect(new Set(sizesOf(desk).slice(8))).toEqual(new Set([25]))
 })
 
 it('many shares at once are told in several parts, and copies of the project do not pile up', async () => {
