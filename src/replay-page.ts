@@ -30,7 +30,7 @@ export const begun = (order: Order): Running => ({
 
 const MARK_LENGTH = 16
 
-/** Tells an entry of a page from the others, by id and content: 96 bits. */
+/** Tells an entry of a page from the others, by id and content: 96 bits. @internal for tests */
 export function markOf(entries: Entries, index: number): string {
   const digest = createHash('sha256').update(entries.id(index)).update('\n').update(entries.raw(index))
   return digest.digest('base64url').slice(0, MARK_LENGTH)
@@ -39,6 +39,7 @@ export function markOf(entries: Entries, index: number): string {
 /** Of what is no entry, by the hash of its bytes. */
 const markOfHash = (sha256: string): string => sha256.slice(0, MARK_LENGTH)
 
+/** @internal for tests */
 export function marksIn(note: string): string[] {
   return Array.from({ length: note.length / MARK_LENGTH }, (_, i) =>
     note.slice(i * MARK_LENGTH, (i + 1) * MARK_LENGTH),
