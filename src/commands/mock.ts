@@ -87,7 +87,10 @@ export async function mock(world: World, options: MockCommandOptions): Promise<n
     world.stderr(`error: ${error.message}\n`)
     return exitCodes.usage
   }
-  const listening = await listen(openMock(wanted), options)
+  const api = openMock(wanted)
+  // Its past is made when it is looked at first: before it is said that it serves.
+  api.projects()
+  const listening = await listen(api, options)
   const key = whatKeys(options)
   world.stdout(
     `mock API at ${listening.url}, workspace ${WORKSPACE}, ${key}, seed ${options.seed}; Ctrl-C ends it\n`,

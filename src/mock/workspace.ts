@@ -19,7 +19,14 @@ import type { Traffic, TrafficOptions } from './traffic.ts'
 import { uuidStream } from './uuids.ts'
 import { Vault } from './vault-life.ts'
 
-const WEEK_MS = 7 * 86_400_000
+const HOUR_MS = 3_600_000
+const WEEK_MS = 7 * 24 * HOUR_MS
+/** Of traffic that is made before the first answer: some seconds, and some 150 MB. */
+const PAST_ENTRIES = 250_000
+
+/** How far back traffic begins unless told: a week, or as long as its mean rate takes for that many. */
+const pastMs = (entriesPerHour: number) =>
+  Math.min(WEEK_MS, Math.ceil((PAST_ENTRIES / entriesPerHour) * HOUR_MS))
 
 export interface WorkspaceOptions {
   readonly name: string
@@ -98,7 +105,9 @@ export class Workspace {
     this.keys = (options.keys ?? [{ key: `${options.name}-key` }]).map((key) => keyOf(key, this.domain))
     const seed = (this.seed = streamSeed(deps.seed, options.name))
     this.#ids = uuidStream(seed, 'own')
-    const { backlog = 0, since = deps.now - WEEK_MS, exotic = 0.05, entriesPerHour } = options.traffic ?? {}
+    const { backlog = 0, exotic = 0.05 } = options.traffic ?? {}
+    const { entriesPerHour = backlog > 0 ? 0 : 120 } = options.traffic ?? {}
+    const { since = deps.now - (backlog > 0 ? WEEK_MS : pastMs(entriesPerHour)) } = options.traffic ?? {}
     const common = { seed, domain: this.domain, exotic }
     if (backlog > 0)
       this.#backlog = new Backlog({ ...common, count: backlog, sinceMs: since, untilMs: deps.now })
@@ -115,7 +124,7 @@ export class Workspace {
       ...common,
       sinceMs: backlog > 0 ? deps.now : since,
       rhythm: options.traffic?.rhythm ?? 'office',
-      entriesPerHour: entriesPerHour ?? (backlog > 0 ? 0 : 120),
+      entriesPerHour,
       sizes: () => this.#sizes(),
       fate: (index, atMs) => fateOf(deps.board, this.switches, seed, index, atMs),
     })

@@ -30,6 +30,19 @@ describe('traffic', () => {
     )
   })
 
+  it('has a week of past, or less where that would be more entries than a first answer can wait for', () => {
+    const pastOf = (entriesPerHour: number) => {
+      const { mock } = world({ traffic: { entriesPerHour, rhythm: 'steady' } })
+      const entries = mock.entries()
+      return { count: entries.length, from: (entries[0]?.atUs ?? 0) / 1000 }
+    }
+    expect(pastOf(60).from).toBeLessThan(START - 6.9 * DAY)
+    const busy = pastOf(250_000)
+    expect(busy.from).toBeGreaterThan(START - 1.1 * HOUR)
+    expect(busy.count).toBeGreaterThan(150_000)
+    expect(busy.count).toBeLessThan(350_000)
+  })
+
   it('differs between seeds and between workspaces', () => {
     const traffic = { entriesPerHour: 60 }
     const one = ids(world({ seed: 1, traffic }).mock.entries())
