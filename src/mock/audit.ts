@@ -56,11 +56,23 @@ function bent(call: Call, honest: Page): Page {
   return page
 }
 
+const nothing: Reply = { ...json(204, []), headers: {} }
+
 function gone(call: Call): Reply {
   const { gone: answer } = call.switches
-  if (answer === '404') return failure(404, 'Not found')
-  if (answer === '400') return failure(400, INVALID)
-  return json(200, [OPEN, CLOSE])
+  switch (answer) {
+    case '404':
+      return failure(404, 'Not found')
+    case '410':
+      return failure(410, 'Gone')
+    case '400':
+    case '422':
+      return failure(Number(answer), INVALID)
+    case 'empty':
+      return json(200, [OPEN, CLOSE])
+    case '204':
+      return nothing
+  }
 }
 
 function listed(call: Call): Reply {
@@ -78,6 +90,7 @@ function listed(call: Call): Reply {
   })
   if (!honest) return gone(call)
   const page = bent(call, honest)
+  if (page.count === 0 && switches.none === '204') return nothing
   const odd = chanceOf(call.seed, call.ordinal) * 20 * spacings.length
   const body = [OPEN, page.joined(spacings[Math.floor(odd)] ?? ','), CLOSE]
   return { ...json(200, body), page, show: (at) => page.show('page', at) }
@@ -93,6 +106,8 @@ function none(call: Call, wrapped: boolean): Reply {
       return json(200, [Buffer.from('{}')])
     case 'empty_body':
       return json(200, [])
+    case '204':
+      return nothing
   }
 }
 

@@ -18,12 +18,12 @@ export const commonSwitches = {
     says: '`latest` answers {"log": entry} or the entry',
   },
   none: {
-    values: ['404', 'null', 'empty_object', 'empty_body'],
+    values: ['404', 'null', 'empty_object', 'empty_body', '204'],
     default: '404',
-    says: 'what `search`, `earliest` and `latest` answer when there is no such entry',
+    says: 'what `search`, `earliest` and `latest` answer when there is no such entry; with 204 an empty page does too',
   },
   gone: {
-    values: ['404', '400', 'empty'],
+    values: ['404', '400', '410', '422', 'empty', '204'],
     default: '404',
     says: 'what a page answers whose `from` is unknown or purged',
   },

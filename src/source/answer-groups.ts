@@ -59,6 +59,7 @@ class GroupReader {
       }
       yield* this.#groups()
     }
+    if (answer.none) return
     this.#pushHeld()
     // Throws before anything of a held page is out.
     splitter.end()

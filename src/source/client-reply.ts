@@ -16,14 +16,16 @@ interface Asked {
 /** However small an answer is, its buffers are not. */
 const LEAST_BODY_BYTES = 256 * 1024
 
-/** Spec §7. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
+/** Spec §7, and what servers answer in their place. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
 const codes: Readonly<Record<number, ErrorCode>> = {
   400: 'bad_request',
   401: 'unauthorized',
   403: 'forbidden',
   404: 'not_found',
   408: 'timeout',
+  410: 'not_found',
   413: 'too_large',
+  422: 'bad_request',
   429: 'rate_limited',
 }
 
@@ -37,7 +39,7 @@ const advices: Partial<Record<ErrorCode, string>> = {
   too_large: 'something between holds the request or its answer for too large',
 }
 
-/** Of an answer that is neither 200 nor 201. */
+/** Of an answer that is no success. */
 export function codeOfStatus(status: number): ErrorCode {
   const code = codes[status]
   if (code) return code

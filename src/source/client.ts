@@ -43,6 +43,8 @@ export interface Answer {
   readonly serverAt: number | undefined
   /** our clock when the request left */
   readonly sentAt: number
+  /** a 204: there is nothing, and the body is empty */
+  readonly none: boolean
   readonly body: AsyncIterable<Uint8Array>
 }
 
@@ -57,6 +59,8 @@ export interface Ask {
   readonly stream?: AsyncIterable<Uint8Array>
   /** Media types beside JSON that are an answer here, such as text/event-stream. */
   readonly accept?: readonly string[]
+  /** A 204 is an answer here: there is nothing. */
+  readonly orNone?: boolean
   /** Where an answer may take longer than a page's. */
   readonly limits?: BodyLimits
 }
@@ -74,14 +78,14 @@ export class Client {
     return this.#options.budget.freeAt(lane)
   }
 
-  /** GETs `path`: `send` without anything to send. */
+  /** GETs `path`, where there may be nothing: `send` without anything to send. */
   get<T>(
     path: string,
     lane: Lane,
     signal: AbortSignal,
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
-    return this.send({ method: 'GET', path }, lane, signal, use)
+    return this.send({ method: 'GET', path, orNone: true }, lane, signal, use)
   }
 
   /** GETs `path` for what the answer is alone: it is read to its end, so that one that breaks off is none. Throws as `send` does. */
@@ -116,11 +120,13 @@ export class Client {
         const sentAt = clock.now()
         const reply = await orAborted(this.#transmit(ask, deadline), deadline.signal)
         code = String(reply.status)
-        if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, reply)
-        checkType(ask, reply)
+        const none = reply.status === 204 && ask.orNone === true
+        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, reply)
+        if (!none) checkType(ask, reply)
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
-        yield* use({ serverAt: serverTimeMs(reply.headers), sentAt, body: finishing(body, answered) })
+        const serverAt = serverTimeMs(reply.headers)
+        yield* use({ serverAt, sentAt, none, body: finishing(body, answered) })
       } finally {
         deadline.close()
       }

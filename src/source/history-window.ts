@@ -151,7 +151,7 @@ export function ask(
   const end = Math.ceil(window.to / SECOND_MS) + margin
   const zeros = unit === 'ms' ? '000' : ''
   const path = `/api/${window.version}/history/${kind}?start_time=${start}${zeros}&end_time=${end}${zeros}`
-  const request = { method: 'GET' as const, path, limits: limitsOf(window) }
+  const request = { method: 'GET' as const, path, orNone: true, limits: limitsOf(window) }
   return client.send(request, lane, signal, (answer) => {
     answered()
     const behindMs = answer.serverAt === undefined ? 0 : answer.sentAt - answer.serverAt - SECOND_MS

@@ -96,10 +96,8 @@ export class VaultSource implements Source {
     const pass = this.#size.underWay(passUnderWay(cursor, clock.now())) ?? beginPass(cursor, clock.now())
     const asked = { answered: false }
     try {
-      for await (const part of client.get(pathOf(pass), 'live', signal, (answer) =>
-        this.#page(work, pass, answer, { asked, signal }),
-      ))
-        yield part
+      const ask = { method: 'GET', path: pathOf(pass) } as const
+      yield* client.send(ask, 'live', signal, (answer) => this.#page(work, pass, answer, { asked, signal }))
     } catch (error) {
       if (asked.answered || !isEnd(error, pass)) {
         // Nothing of this page was taken: the pass goes on with it.

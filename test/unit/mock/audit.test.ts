@@ -118,6 +118,7 @@ describe('search, earliest and latest', () => {
     ['null', 200, '{"log":null}'],
     ['empty_object', 200, '{}'],
     ['empty_body', 200, ''],
+    ['204', 204, ''],
   ] as const)('of an empty workspace answer as told: %s', async (none, status, body) => {
     const { ask } = world({ switches: { none } })
     for (const path of ['/latest', '/earliest', `/search?time=${START / 1000}`]) {

@@ -110,7 +110,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(desk.watch.sum('late')).toBe(1)
   })
 
-  it.each(['404', '400', 'empty'] as const)(
+  it.each(['404', '400', '410', '422', 'empty', '204'] as const)(
     'a cursor whose entry was purged (%s) is found again by time, and all that is left is shipped',
     async (gone) => {
       const desk = await atRest({ switches: { from, gone } })
@@ -127,7 +127,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     },
   )
 
-  it.each(['404', '400', 'empty'] as const)(
+  it.each(['404', '400', '410', '422', 'empty', '204'] as const)(
     'a purged cursor (%s) with nothing newer leaves the source caught up, and what comes later is shipped',
     async (gone) => {
       const desk = await atRest({ switches: { from, gone } })

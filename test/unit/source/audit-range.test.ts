@@ -55,7 +55,7 @@ test('a span without an entry is at its end at once', async () => {
   expect(await at.walk()).toEqual({ ids: [], gaps: 0, malformed: 0, steps: 1 })
 })
 
-test.each(['404', '400', 'empty'] as const)(
+test.each(['404', '400', '410', '422', 'empty', '204'] as const)(
   'an entry that is purged under the walk (%s) is found again by time',
   async (gone) => {
     const at = openBench({ switches: { gone } })

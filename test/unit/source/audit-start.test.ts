@@ -6,7 +6,7 @@ import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts
 type Manner = Pick<Switches, 'from' | 'search_body' | 'latest_body' | 'none'>
 const manners: Manner[] = (['exclusive', 'inclusive'] as const).flatMap((from) =>
   (['wrapped', 'bare'] as const).flatMap((body) =>
-    (['404', 'null', 'empty_object', 'empty_body'] as const).map((none) => ({
+    (['404', 'null', 'empty_object', 'empty_body', '204'] as const).map((none) => ({
       from,
       search_body: body,
       latest_body: body,

@@ -10,6 +10,7 @@ import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { Budget } from '../../../src/source/budget.ts'
 import { Client } from '../../../src/source/client.ts'
+import type { Answer, Ask } from '../../../src/source/client.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock, settled } from '../../simulation/virtual-clock.ts'
 import { driven, START } from './desk.ts'
@@ -96,7 +97,9 @@ it.each<[number, ErrorCode]>([
   [403, 'forbidden'],
   [404, 'not_found'],
   [408, 'timeout'],
+  [410, 'not_found'],
   [413, 'too_large'],
+  [422, 'bad_request'],
   [429, 'rate_limited'],
   [500, 'server_error'],
   [502, 'server_error'],
@@ -105,7 +108,6 @@ it.each<[number, ErrorCode]>([
   [302, 'redirected'],
   [307, 'redirected'],
   [308, 'redirected'],
-  [204, 'bad_reply'],
   [206, 'bad_reply'],
   [418, 'bad_reply'],
 ])(
@@ -127,6 +129,27 @@ it.each<[number, ErrorCode]>([
 it('200 and 201 are success', async () => {
   expect(await answers({ status: 200, body: '[1]' }).ask()).toBe(3)
   expect(await answers({ status: 201, body: '[1]' }).ask()).toBe(3)
+})
+
+it('a 204 is an answer with nothing in it to who asks where there may be nothing, and none to anybody else', async () => {
+  const { client, budget, room } = answers({
+    status: 204,
+    body: '',
+    headers: { 'content-type': 'text/html' },
+  })
+  const use = async function* ({ none, body }: Answer) {
+    let bytes = 0
+    for await (const chunk of body) bytes += chunk.length
+    yield { none, bytes }
+  }
+  const sent = async (ask: Pick<Ask, 'orNone'>) => {
+    for await (const seen of client.send({ method: 'GET', path: PATH, ...ask }, 'live', never, use))
+      return seen
+    return undefined
+  }
+  expect(await sent({ orNone: true })).toEqual({ none: true, bytes: 0 })
+  await expect(sent({})).rejects.toMatchObject({ code: 'bad_reply' })
+  expect([room.heldBytes, budget.used.places]).toEqual([0, 2])
 })
 
 it('a redirect is never followed: one request leaves, and the message says what to set', async () => {
