@@ -5,7 +5,7 @@ import type { PastSpan, PastUse } from '../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { isToProveEmpty, openCursor, stepTo } from './history-cursor.ts'
+import { openCursor, stepTo } from './history-cursor.ts'
 import { endWalk } from './history-due.ts'
 import type { HistoryPlace } from './history-range-place.ts'
 import {
@@ -27,7 +27,7 @@ import { boundaryOf } from './history-version.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
 import { nextWindow, windowOver } from './history-window.ts'
-import { advance, readInDays } from './history.ts'
+import { advance, isToProve, readInDays } from './history.ts'
 
 export interface HistoryRangeOptions extends Omit<
   HistoryOptions,
@@ -151,7 +151,7 @@ export class HistoryRange implements Source {
     } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
       beginAgain()
       yield lastPart(step, undefined)
-    } else if (reading.elements === 0 && task.kind === 'backfill' && isToProveEmpty(task.walk)) {
+    } else if (reading.elements === 0 && isToProve(step, task)) {
       yield lastPart(step, undefined)
     } else {
       if (task.kind === 'trouble') overcome(step, task, window)

@@ -106,6 +106,14 @@ export async function* prove(step: Step, task: Task, window: Window): Steps {
   yield lastPart(step, pending, { gaps: pass(step, task, window) })
 }
 
+/** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */
+export function isTroubleToProve({ troubles }: HistoryCursor, { walk }: Task): boolean {
+  const trouble = troubles.find(({ from }) => from === walk.from)
+  if (!trouble || trouble.emptyAt === trouble.from) return false
+  trouble.emptyAt = trouble.from
+  return true
+}
+
 /** A trouble is read after all, as far as `window` goes: a UTC day may end before the trouble does. */
 export function overcome({ cursor, options }: Step, { walk }: Task, window: Window): void {
   const trouble = cursor.troubles.find(({ from }) => from === walk.from)

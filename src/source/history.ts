@@ -6,7 +6,7 @@ import { freshCursor, isToProveEmpty, openCursor, startAnew, stepTo } from './hi
 import { beginLive, endWalk, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
-import { failed, isInDoubt, overcome, prove, refused } from './history-trouble.ts'
+import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './history-trouble.ts'
 import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { adoptBoundary, boundaryOf } from './history-version.ts'
 import { widen, WIDEST_MS } from './history-width.ts'
@@ -159,8 +159,7 @@ async function* readTask(step: Step, task: Task): Steps {
   if (reading.error) yield* failed(step, task, window, reading)
   else if (reading.leftOut > 0) yield readInDays(step, pending)
   else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
-  else if (reading.elements === 0 && isReadOnce(step, kind) && isToProveEmpty(walk))
-    yield lastPart(step, undefined)
+  else if (reading.elements === 0 && isToProve(step, task)) yield lastPart(step, undefined)
   else {
     if (kind === 'trouble') overcome(step, task, window)
     else advance(step, task, window, reading)
@@ -169,8 +168,10 @@ async function* readTask(step: Step, task: Task): Steps {
 }
 
 /** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
-const isReadOnce = ({ options }: Step, kind: Task['kind']): boolean =>
-  kind === 'backfill' || (kind === 'live' && options.once)
+export function isToProve({ cursor, options }: Step, task: Task): boolean {
+  if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
+  return (task.kind === 'backfill' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
+}
 
 /** A window is read whole: on behind it. */
 export function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {

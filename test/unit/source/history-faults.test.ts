@@ -267,6 +267,52 @@ test('a window of the past that shows nothing once by mistake is not taken for e
   expect(await desk.ids()).toHaveLength(18)
 })
 
+/** An event that cannot be read at first, and then shows nothing once. */
+async function withTrouble() {
+  const at = TODAY - 20 * DAY + 6 * HOUR
+  let fault: HistoryFault | undefined = { status: 500 }
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 25 * DAY }, rereadMs: 0 },
+    fault: (request) => {
+      const told = holds(request, at) ? fault : undefined
+      if (told?.body !== undefined) fault = undefined
+      return told
+    },
+  })
+  desk.server.events = [historyEvent(at), historyEvent(TODAY - DAY)]
+  return { desk, at, showNothing: () => (fault = { body: '{"events":[]}' }) }
+}
+
+test('nor is what was unreadable, when it is tried again', async () => {
+  const { desk, at, showNothing } = await withTrouble()
+  await desk.once()
+  expect(desk.state().troubles).toHaveLength(1)
+  showNothing()
+  await desk.live(START + DAY)
+  expect(desk.state().troubles).toEqual([])
+  expect(await desk.times()).toContain(at * 1000)
+})
+
+const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+
+test('nor is what was unreadable to a walk over the past', async () => {
+  const { desk, at, showNothing } = await withTrouble()
+  const range = desk.range().open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, desk.watch, 'keep')
+  const times: number[] = []
+  let place: string | undefined
+  const step = async () => {
+    const parts = range.read(place, new AbortController().signal)
+    for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+      const { entries, gaps, cursor } = next.value
+      times.push(...entries.times)
+      if (gaps > 0) showNothing()
+      place = cursor ?? place
+    }
+  }
+  for (let i = 0; i < 200 && !range.plan(place).caughtUp; i++) await driven(desk.clock, step())
+  expect(times).toContain(at * 1000)
+})
+
 test('nor is the open day of a single run, which nobody reads again', async () => {
   const desk = await openHistoryDesk({ fault: emptyAtFirst() })
   desk.open({ ...latest, once: true })
