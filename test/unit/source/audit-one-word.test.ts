@@ -4,7 +4,7 @@ import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import { classify, freshFetches, noteSent } from '../../../src/source/own-fetches.ts'
 import { entriesOf } from '../../fakes/lines.ts'
 import { compared, openBench, spread } from './audit-range-bench.ts'
-import { HOUR, INSTANCE, MINUTE, SECOND, START, openDesk } from './desk.ts'
+import { HOUR, INSTANCE, MINUTE, START, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 const reply = (text: string, status = 200, type = 'application/json'): HttpReply => ({
@@ -49,31 +49,34 @@ test('newer entries that nothing leads to are asked for three times, then told a
   expect(desk.source.plan(desk.cursor).dueAt).toBe(desk.clock.now() + 5 * MINUTE)
 })
 
-test.each([1, 2, 3, 4, 5])('an older page in the middle of a drain, its page %d, does not lower the head', async (nth) => {
-  const state = { pages: -Infinity }
-  const known: string[] = []
-  const desk = await openDesk({
-    switches: { page_cap: 7 },
-    wrap: (send) => (request, signal) => {
-      const isOld = isPage(request.url) && ++state.pages === nth
-      const url = isOld ? request.url.replace(/from=[^&]*/, `from=${known[0] ?? ''}`) : request.url
-      return send({ ...request, url }, signal)
-    },
-  })
-  known.push(...desk.add(30, START - MINUTE))
-  await desk.drain()
-  await wait(desk, 5 * MINUTE)
-  const fresh = desk.add(40)
-  state.pages = 0
-  let { headUs } = desk.state()
-  for (let i = 0; i < 30 && !(desk.state().caughtUp && i > 0); i++) {
-    await desk.try()
-    expect(desk.state().headUs).toBeGreaterThanOrEqual(headUs)
-    headUs = desk.state().headUs
-  }
-  await desk.drain()
-  expect(await desk.ids()).toEqual([...known, ...fresh])
-})
+test.each([1, 2, 3, 4, 5])(
+  'an older page in the middle of a drain, its page %d, does not lower the head',
+  async (nth) => {
+    const state = { pages: -Infinity }
+    const known: string[] = []
+    const desk = await openDesk({
+      switches: { page_cap: 7 },
+      wrap: (send) => (request, signal) => {
+        const isOld = isPage(request.url) && ++state.pages === nth
+        const url = isOld ? request.url.replace(/from=[^&]*/, `from=${known[0] ?? ''}`) : request.url
+        return send({ ...request, url }, signal)
+      },
+    })
+    known.push(...desk.add(30, START - MINUTE))
+    await desk.drain()
+    await wait(desk, 5 * MINUTE)
+    const fresh = desk.add(40)
+    state.pages = 0
+    let { headUs } = desk.state()
+    for (let i = 0; i < 30 && !(desk.state().caughtUp && i > 0); i++) {
+      await desk.try()
+      expect(desk.state().headUs).toBeGreaterThanOrEqual(headUs)
+      headUs = desk.state().headUs
+    }
+    await desk.drain()
+    expect(await desk.ids()).toEqual([...known, ...fresh])
+  },
+)
 
 test('a Date hours behind does not end a drain', async () => {
   const desk = await openDesk({ switches: { page_cap: 7 }, wrap: dated(3 * HOUR) })
@@ -112,7 +115,10 @@ test('one stranger’s fetch in our second is not believed to be ours', () => {
     const time = new Date(at).toISOString().slice(0, -1)
     const type = 'api:audit_log_fetch'
     const raw = JSON.stringify({ id, timestamp: time, type, user, ip: '203.0.113.5', user_agent: agent })
-    return classify(fetches, entriesOf([{ id, time, type, raw }]), 0, { instance: INSTANCE, expected: () => false })
+    return classify(fetches, entriesOf([{ id, time, type, raw }]), 0, {
+      instance: INSTANCE,
+      expected: () => false,
+    })
   }
   fetch('a', START, 'stranger', 'curl/8')
   expect(fetches).toMatchObject({ user: null, byTimeIp: null })

@@ -1,0 +1,36 @@
+// A round that is judged by a clock which was set: as far before its prompt as after it, it is over.
+import { expect, test } from 'vitest'
+import { Judge } from '../../../src/canary/judge.ts'
+import type { CanaryMemory, Round } from '../../../src/canary/round.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { START } from '../ship/quay.ts'
+
+const BOUND = 3_600_000
+
+test.each([
+  [-10 * BOUND, true],
+  [-BOUND, true],
+  [-BOUND + 1, false],
+  [BOUND - 1, false],
+  [BOUND, true],
+])('a clock set to %d ms from the prompt ends a round that lacks something: %s', (ms, over) => {
+  const lacking: number[] = []
+  const canary = {
+    seen: () => undefined,
+    whole: () => undefined,
+    missing: (traces: readonly object[]) => void lacking.push(traces.length),
+  }
+  const judge = new Judge({
+    ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary },
+    ...{ watch: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START + ms) },
+  })
+  const round: Round = {
+    ...{ nonce: 'c', sentAt: START, traces: {}, delivered: {}, parked: [], over: false },
+  }
+  const memory: CanaryMemory = { round, missing: false, wholeAt: 0 }
+  judge.judge(memory, round)
+  expect([round.over, memory.missing]).toEqual([over, over])
+  expect(lacking).toEqual(over ? [1] : [])
+})

@@ -1,0 +1,60 @@
+// A later part of an answer that finds no room: the open socket is worth a wait, since giving up means asking for all of it again.
+import { expect, test } from 'vitest'
+import { collectOnce } from '../../../src/collect.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Source } from '../../../src/model/source.ts'
+import { partOf } from '../../../src/source/part.ts'
+import { entriesOf, spec } from '../../contract/journal-parts.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { never, openQuay, START } from '../ship/quay.ts'
+import { driven, SECOND } from '../source/desk.ts'
+
+const origin = { workspace: 'acme', source: 'audit' } as const
+
+async function collecting(roomAt: number) {
+  const quay = await openQuay()
+  const asked = { times: 0, closed: 0 }
+  const source: Source = {
+    origin,
+    plan: () => ({ dueAt: 0, lane: 'live', caughtUp: false }),
+    async *read() {
+      asked.times++
+      try {
+        yield partOf({ entries: entriesOf([spec(1)]) })
+        yield partOf({ entries: entriesOf([spec(2)]), cursor: 'two' })
+      } finally {
+        asked.closed++
+      }
+    },
+  }
+  let parts = 0
+  const journal = withMethods(quay.journal, {
+    append: async (part) => {
+      if (++parts > 1 && quay.clock.now() < roomAt) throw new ConnectorError('journal_full', 'no room')
+      return quay.journal.append(part)
+    },
+  })
+  const watch = new SourceNotes()
+  const { clock, log } = quay
+  const more = { random: () => 0.5, wanted: () => true, once: false }
+  const read = driven(clock, collectOnce({ source, journal, watch, log, clock, ...more }, 'zero', never))
+  return { quay, asked, watch, read }
+}
+
+test('a later part waits for room up to 30 s with its answer open, and is asked for once', async () => {
+  const { quay, asked, watch, read } = await collecting(START + 29 * SECOND)
+  expect(await read).toBe('two')
+  expect(quay.journal.stats().entries).toBe(2)
+  expect(asked).toEqual({ times: 1, closed: 1 })
+  expect(watch.states).toContain('paused')
+})
+
+test('a later part that finds no room within 30 s gives its answer up, and the cursor stays', async () => {
+  const { quay, asked, read } = await collecting(Infinity)
+  await expect(read).rejects.toMatchObject({ code: 'journal_full' })
+  expect(quay.clock.now()).toBeGreaterThanOrEqual(START + 30 * SECOND)
+  expect(quay.clock.now()).toBeLessThan(START + 35 * SECOND)
+  expect(asked).toEqual({ times: 1, closed: 1 })
+  expect(await quay.journal.cursor(origin)).toBeUndefined()
+})
