@@ -12,7 +12,7 @@ import { retryWanted } from '../retrying.ts'
 import { journalSettings } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
-import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
+import { reachDaemon } from './known-config.ts'
 import type { Named } from './named.ts'
 import type { World } from './world.ts'
 
@@ -64,29 +64,18 @@ async function openHere(config: Config): Promise<OpenAside> {
   return { aside: opened, retry, running: false, sinks, there, connect, close: () => opened.close() }
 }
 
-async function openAside(world: World, config: string | undefined): Promise<OpenAside> {
-  const file = configFile(world, config)
-  const known = configOrPlace(file, world)
-  const { path } = isFaulty(known) ? known.place.journal : known.journal
-  const connect = () => connectControl(path)
-  const client = await connect()
-  if (isFaulty(known)) {
-    if (!client) throw known.faults
-    tellFaulty(file, world)
-    return {
-      ...{ aside: client, retry: client.retry, running: true, connect, close: () => Promise.resolve() },
-      there: () => client.status(),
-      get sinks(): never {
-        throw known.faults
-      },
-    }
-  }
-  if (!client) return openHere(known)
-  const { sinks } = known
-  const there = () => Promise.resolve(known)
+async function openAside(world: World, given: string | undefined): Promise<OpenAside> {
+  const file = configFile(world, given)
+  const { place, config, faults, client } = await reachDaemon(file, world)
+  if (!client) return openHere(config)
+  const connect = () => connectControl(place.journal.path)
   return {
-    ...{ aside: client, retry: client.retry, running: true, sinks, there, connect },
-    close: () => Promise.resolve(),
+    ...{ aside: client, retry: client.retry, running: true, connect, close: () => Promise.resolve() },
+    there: () => (faults ? client.status() : Promise.resolve(config)),
+    get sinks() {
+      if (faults) throw faults
+      return config.sinks
+    },
   }
 }
 

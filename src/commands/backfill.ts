@@ -12,7 +12,7 @@ import { backfillsFollowed } from './backfill-follow.ts'
 import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
 import { spanOf } from './instants.ts'
-import { configOrPlace, isFaulty, tellFaulty, type FaultyConfig } from './known-config.ts'
+import { knownConfig, reachDaemon } from './known-config.ts'
 import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -35,8 +35,8 @@ export async function backfill(
   clock: Clock = systemClock,
 ): Promise<number> {
   const file = configFile(world, options.config)
-  const config = configOrPlace(file, world)
-  if (isFaulty(config) || options.status || options.cancel) return look(world, file, config, options)
+  if (options.status || options.cancel) return look(world, file, options)
+  const config = knownConfig(file, world)
   const choice = choiceOf(world, config, options)
   if (!choice) return exitCodes.usage
   const connect = () => connectControl(config.journal.path)
@@ -57,15 +57,9 @@ export async function backfill(
 async function look(
   world: World,
   file: string,
-  known: Config | FaultyConfig,
-  { status, cancel, workspace, source }: BackfillCommandOptions,
+  { status, workspace, source }: BackfillCommandOptions,
 ): Promise<number> {
-  const { journal } = isFaulty(known) ? known.place : known
-  const client = status || cancel ? await connectControl(journal.path) : undefined
-  if (isFaulty(known)) {
-    if (!client) throw known.faults
-    tellFaulty(file, world)
-  }
+  const { config, client } = await reachDaemon(file, world)
   if (!client) return withoutDaemon(world, file, 'a backfill')
   if (status) return tellAll(world, backfillsFollowed, client)
   const wanted = again.find((name) => name === source)
@@ -78,8 +72,8 @@ async function look(
   const choice = { ...(workspace !== undefined && { workspace }), ...(wanted && { source: wanted }) }
   const count = await client.cancelBackfill(choice)
   // One that is under way is ended also where its workspace has left the configuration.
-  const isNone = count === 0 && !isFaulty(known)
-  if (isNone && !isKnown(world, 'workspace', workspace, known.workspaces)) return exitCodes.usage
+  if (count === 0 && config && !isKnown(world, 'workspace', workspace, config.workspaces))
+    return exitCodes.usage
   return tellCancelled(world, backfillsFollowed, count)
 }
 

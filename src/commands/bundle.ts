@@ -4,14 +4,13 @@ import { dirname } from 'node:path'
 import { configText } from '../config/shown.ts'
 import { ballastPath, controlPath } from '../model/journal-files.ts'
 import { secretsIn } from '../model/secret.ts'
-import { connectControl } from '../ops/control-client.ts'
 import type { ControlClient } from '../ops/control-client.ts'
 import { masker } from '../ops/mask.ts'
 import type { StatusReport } from '../ops/status.ts'
 import { columns } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { writeExport } from './export-file.ts'
-import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
+import { reachDaemon } from './known-config.ts'
 import { exitCodes, type World } from './world.ts'
 
 interface Section {
@@ -25,23 +24,17 @@ export async function bundle(
   file: string,
 ): Promise<number> {
   const source = configFile(world, options.config)
-  const config = configOrPlace(source, world)
-  const { journal } = isFaulty(config) ? config.place : config
-  const client = await connectControl(journal.path)
-  if (isFaulty(config)) {
-    if (!client) throw config.faults
-    tellFaulty(source, world)
-  }
+  const { place, config, faults, client } = await reachDaemon(source, world)
   const sections: Section[] = [
     { title: 'Program and machine', text: machine(world) },
     // Which values of a faulty file are secrets is not known: only its faults are told, and those hold no values.
-    isFaulty(config)
-      ? { title: `Faults of the configuration (${source}), not shown`, text: config.faults.message }
+    faults
+      ? { title: `Faults of the configuration (${source}), not shown`, text: faults.message }
       : { title: `Configuration (${source}), secrets masked`, text: configText(config) },
-    { title: 'Journal', text: files(journal.path) },
+    { title: 'Journal', text: files(place.journal.path) },
     ...(client ? await running(client) : [{ title: 'Daemon', text: 'No daemon runs on this journal.\n' }]),
   ]
-  const secrets = isFaulty(config) ? [] : secretsIn(config)
+  const secrets = secretsIn(config)
   const mask = masker(() => secrets)
   await writeExport(world, file, pieces())
   if (file !== '-') world.stderr(`auditferry: ${file} holds the bundle: read it before you send it\n`)

@@ -5,6 +5,7 @@ import { ConfigFaults } from '../config/faults.ts'
 import { readConfigFile, readTextFile } from '../config/files.ts'
 import { resolveText, type References } from '../config/references.ts'
 import { configSchema, type Config } from '../config/schema.ts'
+import { connectControl, type ControlClient } from '../ops/control-client.ts'
 import { references } from './config-file.ts'
 import type { World } from './world.ts'
 
@@ -45,27 +46,43 @@ export function knownConfig(file: string, world: World): Config {
 /** Where the daemon of a configuration is asked. */
 export type DaemonPlace = Pick<Config, 'journal' | 'server'>
 
-export interface FaultyConfig {
-  readonly faults: ConfigFaults
-  readonly place: DaemonPlace
-}
+/** Where the daemon of a file is, and the file's configuration or what is wrong with it. */
+export type Known =
+  | { readonly place: DaemonPlace; readonly config: Config; readonly faults: undefined }
+  | { readonly place: DaemonPlace; readonly config: undefined; readonly faults: ConfigFaults }
 
 /**
  * For what only asks a running daemon: it goes on with the configuration it has while the file is at fault.
  * Throws ConfigFaults where not even the place of its daemon can be read.
  */
-export function configOrPlace(file: string, world: World): Config | FaultyConfig {
+export function configOrPlace(file: string, world: World): Known {
   try {
-    return knownConfig(file, world)
+    const config = knownConfig(file, world)
+    return { place: config, config, faults: undefined }
   } catch (error) {
     if (!(error instanceof ConfigFaults)) throw error
     const place = placeIn(file, world)
     if (!place) throw error
-    return { faults: error, place }
+    return { place, config: undefined, faults: error }
   }
 }
 
-export const isFaulty = (known: Config | FaultyConfig): known is FaultyConfig => 'faults' in known
+/** `client`: the way to the daemon; undefined where none runs. */
+type Reached =
+  | (Known & { readonly client: ControlClient })
+  | (Extract<Known, { readonly config: Config }> & { readonly client: undefined })
+
+/** The daemon of a file, which may be at fault meanwhile: that is said. Throws ConfigFaults where nobody is there to go by. */
+export async function reachDaemon(file: string, world: World): Promise<Reached> {
+  const known = configOrPlace(file, world)
+  const client = await connectControl(known.place.journal.path)
+  if (client) {
+    if (known.faults) tellFaulty(file, world)
+    return { ...known, client }
+  }
+  if (known.faults) throw known.faults
+  return { ...known, client }
+}
 
 /** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
 function placeIn(file: string, world: World): DaemonPlace | undefined {

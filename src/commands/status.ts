@@ -9,7 +9,7 @@ import { countText, sizeText, spanText } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
-import { configOrPlace, isFaulty, tellFaulty, type DaemonPlace } from './known-config.ts'
+import { configOrPlace, tellFaulty, type DaemonPlace } from './known-config.ts'
 import { pastLines } from './status-past.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -28,10 +28,8 @@ const HTTP_MS = 3_000
 /** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
 export async function status(world: World, options: StatusOptions): Promise<number> {
   const file = configFile(world, options.config)
-  const known = configOrPlace(file, world)
-  const faults = isFaulty(known) ? known.faults : undefined
-  const place = isFaulty(known) ? known.place : known
-  const isOwn: IsOwn = isFaulty(known) ? isReport : (report): report is StatusReport => isOf(known, report)
+  const { place, config, faults } = configOrPlace(file, world)
+  const isOwn: IsOwn = faults ? isReport : (report): report is StatusReport => isOf(config, report)
   for (let told = false; ;) {
     const report = await ask(place, isOwn, world)
     if (faults && !report) throw faults

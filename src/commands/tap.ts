@@ -1,8 +1,7 @@
 // `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
-import { connectControl } from '../ops/control-client.ts'
 import { configFile } from './config-file.ts'
 import { showContent } from './export-file.ts'
-import { configOrPlace, isFaulty, tellFaulty } from './known-config.ts'
+import { reachDaemon } from './known-config.ts'
 import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -18,14 +17,9 @@ const LF = Buffer.from('\n')
 /** Until so many lines were shown, until nobody reads them, or until the signal. */
 export async function tap(world: World, { config: given, sink, limit }: TapOptions): Promise<number> {
   const file = configFile(world, given)
-  const known = configOrPlace(file, world)
-  const { journal } = isFaulty(known) ? known.place : known
-  const client = await connectControl(journal.path)
-  if (isFaulty(known)) {
-    if (!client) throw known.faults
-    tellFaulty(file, world)
-    if (!isKnown(world, 'sink', sink, (await client.status()).sinks)) return exitCodes.usage
-  } else if (!isKnown(world, 'sink', sink, known.sinks)) return exitCodes.usage
+  const { config, faults, client } = await reachDaemon(file, world)
+  const { sinks } = faults ? await client.status() : config
+  if (!isKnown(world, 'sink', sink, sinks)) return exitCodes.usage
   if (!client) {
     world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed
