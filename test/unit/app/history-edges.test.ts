@@ -1,0 +1,32 @@
+// Windows overlap, so that nothing falls between them: what lies in an overlap is told and sent by the one window that it belongs to.
+import { expect, test } from 'vitest'
+import { Backfills } from '../../../src/backfilling.ts'
+import { ApiReplays } from '../../../src/replaying.ts'
+import { historyEvent } from '../../fakes/history-server.ts'
+import { DAY, HOUR, SECOND } from '../source/desk.ts'
+import { eventsFrom, openHistoryDesk } from '../source/history-desk.ts'
+import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
+
+const origin = { workspace: 'acme', source: 'history.usage' } as const
+const FROM = TODAY - 30 * DAY
+const TO = TODAY - 20 * DAY
+const SPAN = { fromUs: FROM * 1000, toUs: TO * 1000 }
+
+test.each([-500, -1, 0, 500, 999])(
+  'an event %d ms from the edge of a window is told once by a walk, and sent once by a replay',
+  async (ms) => {
+    const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 2 * DAY } } })
+    desk.server.events = eventsFrom(historyEvent, FROM - DAY + ms, 12 * 24, HOUR)
+    const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
+    const common = { ranges: [desk.range()], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
+    const { days } = await walkOver(desk, new Backfills(common), SPAN, origin)
+    expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
+    const replays = new ApiReplays({ ...common, sinks: ['archive'], readTo: async () => undefined })
+    await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
+    await runUntil(desk, replays, isDone)
+    expect((await desk.times()).toSorted((a, b) => a - b)).toEqual(
+      // Written in whole seconds.
+      within.map(({ at }) => Math.floor(at / SECOND) * SECOND * 1000),
+    )
+  },
+)

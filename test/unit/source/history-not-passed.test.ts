@@ -1,0 +1,56 @@
+// What of the history may never be left behind: the past of a server whose unit is learned late, and the open day that it refuses.
+import { expect, test } from 'vitest'
+import { historyEvent } from '../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, START } from './desk.ts'
+import { eventsFrom, openHistoryDesk } from './history-desk.ts'
+
+const TODAY = Math.floor(START / DAY) * DAY
+
+test('a server that counts in milliseconds and shows nothing today: once its unit is known, all of the past is read', async () => {
+  const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty' })
+  const past = [
+    ...eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR),
+    ...eventsFrom(historyEvent, TODAY - 2 * DAY, 5, HOUR),
+  ]
+  desk.server.events = past
+  await desk.live(START + 2 * HOUR)
+  expect(await desk.times()).toEqual([])
+  desk.server.events = [...past, historyEvent(desk.clock.now())]
+  await desk.live(START + 6 * HOUR)
+  expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: true })
+  expect((await desk.times()).toSorted((a, b) => a - b)).toEqual(
+    desk.server.events.map(({ at }) => at * 1000),
+  )
+})
+
+test('a single run of a server that counts in milliseconds reads a past with nothing of today', async () => {
+  const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty', source: { once: true } })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR)
+  await desk.once()
+  expect((await desk.times()).length).toBe(20)
+})
+
+test('a 400 on the open day holds: it is no trouble of the past, passes nothing, and the day is read when it is taken again', async () => {
+  const state = { refuses: false }
+  const desk = await openHistoryDesk({
+    fault: ({ from }) => (state.refuses && from >= TODAY - HOUR ? { status: 400 } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 3 * DAY, 40, 2 * HOUR)
+  await desk.live(START + HOUR)
+  state.refuses = true
+  const fresh = eventsFrom(historyEvent, START + HOUR + MINUTE, 5, MINUTE)
+  desk.server.events.push(...fresh)
+  const before = await desk.times()
+  const codes = new Set<string>()
+  while (desk.clock.advance(START + 2 * HOUR));
+  for (let i = 0; i < 8; i++) {
+    const error = await desk.try()
+    if (error) codes.add((error as { code?: string }).code ?? error.message)
+  }
+  expect([...codes]).toEqual(['bad_request'])
+  expect(desk.state().troubles).toEqual([])
+  expect(desk.watch.gaps).toBe(0)
+  state.refuses = false
+  await desk.live(START + 4 * HOUR)
+  expect(await desk.times()).toEqual([...before, ...fresh.map(({ at }) => at * 1000)])
+})
