@@ -4,7 +4,6 @@ import { Backfills } from './backfilling.ts'
 import { Budgets } from './budgets.ts'
 import { journalSettings } from './config/journal.ts'
 import type { Config } from './config/schema.ts'
-import { sharedKeys } from './config/shared-keys.ts'
 import { openJournal } from './journal/open.ts'
 import type { JournalOptions } from './journal/open.ts'
 import type { Clock } from './model/clock.ts'
@@ -66,11 +65,6 @@ export async function openApp(
   const { clock, version } = outside
   const opened = await open({ ...journalSettings(config), clock, log: outside.log })
   const journal = outside.tracing?.journal(opened) ?? opened
-  for (const { workspace, others, areas } of sharedKeys(config))
-    outside.log.warn(
-      'Workspaces ask with one api_key at one base_url, each keeps to its limits on its own, and together they may exceed those of the key: make one of them, give each a key of its own, or share the documented limits out in their rate_limits',
-      { workspace, others: others.join(', '), areas: areas.join(', ') },
-    )
   // Behind the journal's lock: no process that ships from it is alive.
   await clearLeftovers(config, outside)
   const metrics = openMetrics({ version })

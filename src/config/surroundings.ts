@@ -7,7 +7,6 @@ import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
-import { sharedKeys } from './shared-keys.ts'
 import { type Config, sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
 
 export interface Surroundings {
@@ -169,14 +168,6 @@ function lookAtVaults({ loaded, warning }: Look): void {
   }
 }
 
-function lookAtSharedKeys({ loaded, warning }: Look): void {
-  for (const { index, workspace, others, areas } of sharedKeys(loaded.config))
-    warning(
-      ['workspaces', index, 'api_key'],
-      `is the key of workspace ${others.join(' and ')} too, at the same base_url: ${workspace} and ${others.join(' and ')} each keep to the limits of ${areas.join(', ')} on their own, and together may exceed those of the key; make one workspace of them, give each a key of its own, or share the documented limits out in the rate_limits of each`,
-    )
-}
-
 function lookAtIdleKeys({ loaded, warning }: Look): void {
   for (const [index, sink] of loaded.config.sinks.entries())
     for (const { field, why } of sinkIdle(sink)) {
@@ -206,7 +197,6 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtSecretFiles(look)
   lookAtSources(look)
   lookAtVaults(look)
-  lookAtSharedKeys(look)
   lookAtIdleKeys(look)
   return { faults, warnings }
 }

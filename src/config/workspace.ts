@@ -31,18 +31,15 @@ const audit = () =>
       ),
   })
 
-/** Requests a minute of one key. */
-export const documentedLimits = { audit: 60, history: 60, vault: 10, assistant: 20 } as const
-
 const perMinute = (limit: number, area: string) =>
   z.int().min(1).default(limit).describe(`Requests a minute to the ${area} API.`)
 
 const rateLimits = () =>
   z.strictObject({
-    audit: perMinute(documentedLimits.audit, 'audit log'),
-    history: perMinute(documentedLimits.history, 'history'),
-    vault: perMinute(documentedLimits.vault, 'vault'),
-    assistant: perMinute(documentedLimits.assistant, 'assistant'),
+    audit: perMinute(60, 'audit log'),
+    history: perMinute(60, 'history'),
+    vault: perMinute(10, 'vault'),
+    assistant: perMinute(20, 'assistant'),
   })
 
 export const workspace = z

@@ -30,11 +30,6 @@ export class Secret {
     return this.#value === other.#value && this.#from === other.#from
   }
 
-  /** The same value, wherever each comes from. */
-  isSameValue(other: Secret): boolean {
-    return this.#value === other.#value
-  }
-
   /**
    * Reads the value again from its file or variable. True when it changed. A source that cannot be read just now
    * (a mount in mid-swap), is empty or holds what no header can carry keeps the old value.
