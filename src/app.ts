@@ -22,7 +22,7 @@ import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { Taps } from './ops/taps.ts'
 import type { Mode, Outside } from './outside.ts'
-import { progressOf } from './progress.ts'
+import { comingOnce, progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { openReading } from './reading.ts'
 import { statusOf as replayStatusOf } from './replay-order.ts'
@@ -104,11 +104,8 @@ export async function openApp(
     return board.reading(origin)?.readTo()
   }
   const replays = new ApiReplays({ ...toReread, sinks, readTo })
-  const over = () => mode.once && readers.every((reader) => reader.finished)
-  const nothingDue = () =>
-    mode.once &&
-    readers.every(({ finished, source: { origin } }) => finished || board.reading(origin)?.isHeld() === true)
-  const shippings = config.sinks.map((sink) => openShipping(parts, sink, { over, nothingDue }))
+  const coming = mode.once ? comingOnce(readers, board) : { over: () => false }
+  const shippings = config.sinks.map((sink) => openShipping(parts, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
   return {
     ...{ config, board, metrics, journal, taps: parts.taps, past: backfills, replays },

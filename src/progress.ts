@@ -1,7 +1,8 @@
 // How far `run --once` is: whether its parts still move, cannot, or are done.
 import type { StatusReport } from './ops/status.ts'
 import type { Reader } from './access.ts'
-import type { Shipping } from './shipping.ts'
+import type { Board } from './ops/board.ts'
+import type { Coming, Shipping } from './shipping.ts'
 
 /** `stuck`: only held parts remain, waiting would not help. */
 export type Progress = 'working' | 'stuck' | 'done'
@@ -26,4 +27,13 @@ export function progressOf(
     stateOf(reader) === 'held' || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
   const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'held')
   return stuck ? 'stuck' : 'working'
+}
+
+/** What of a single run's reading is still to come. */
+export function comingOnce(readers: readonly Reader[], board: Pick<Board, 'reading'>): Coming {
+  const isHeld = ({ source }: Reader) => board.reading(source.origin)?.isHeld() === true
+  return {
+    over: () => readers.every(({ finished }) => finished),
+    nothingDue: () => readers.every((reader) => reader.finished || isHeld(reader)),
+  }
 }

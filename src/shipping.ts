@@ -35,12 +35,10 @@ export interface Shipping extends LoopOptions {
   close(): Promise<void>
 }
 
-/** `coming` tells what of the reading is still to come. */
-export function openShipping(
-  shared: Shared,
-  config: SinkConfig,
-  coming: Pick<LoopOptions, 'over' | 'nothingDue'>,
-): Shipping {
+/** What of the reading is still to come. */
+export type Coming = Pick<LoopOptions, 'over' | 'nothingDue'>
+
+export function openShipping(shared: Shared, config: SinkConfig, coming: Coming): Shipping {
   const { outside, journal, board } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
