@@ -105,13 +105,13 @@ function placeOf(body: Uint8Array, sample: BodySample, options: SplitterOptions)
 /** Where an entry stands that does not tell its time, and of which nothing is known but that it is there. */
 const NO_TIME = 0
 
-/** A malformed entry may still have an id, and pages go on from it. Without a readable time it stands before all others. */
+/** A malformed entry may still have an id, and pages go on from it, save half a character, which no address can hold. Without a readable time it stands before all others. */
 function readMalformed(bytes: Uint8Array): { position: Position | undefined; atUs: number | undefined } {
   try {
     const { id, timestamp } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
     const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
     const atUs = Number.isSafeInteger(at) ? at : undefined
-    const named = typeof id === 'string' && id !== '' && id.length <= 1024
+    const named = typeof id === 'string' && id !== '' && id.length <= 1024 && id.isWellFormed()
     return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
   } catch {
     return { position: undefined, atUs: undefined }

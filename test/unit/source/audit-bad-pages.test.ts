@@ -343,3 +343,22 @@ it('a host that cannot be reached says nothing about a page: it stays as large a
   await untilRest(desk)
   expect(new Set(takesOf(desk.asked()))).toEqual(new Set([1000]))
 })
+
+it.each([
+  ['first, without a readable time', 0, 'never'],
+  ['last, as a good entry', 5, '2026-11-17T09:55:00'],
+  ['last, without a readable time', 5, 'never'],
+])(
+  'an id that is no text (half a character) is no place to go on from: %s',
+  async (_name, before, timestamp) => {
+    const desk = await openDesk()
+    const ids = desk.add(before, START - 10 * MINUTE)
+    const raw = Buffer.from(`{"id":"\\ud800","timestamp":"${timestamp}","type":"auth:login"}`)
+    desk.mock.add({ at: START - 5 * MINUTE, visibleAt: 0, raw })
+    await untilRest(desk, 100).catch(() => undefined)
+    await driven(desk.clock, desk.clock.sleep(5 * MINUTE))
+    ids.push(...desk.add(5, START))
+    await untilRest(desk, 300)
+    expect(await desk.ids()).toEqual(expect.arrayContaining(ids))
+  },
+)
