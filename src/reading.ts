@@ -58,6 +58,7 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
 
 function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>): Reader {
   const expected = access.workspace.expected_user_agents
+  const keepKeysMs = access.shared.config.journal.keep_keys
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
   return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
     return new AuditSource({
@@ -65,7 +66,8 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       activity: audit.activity,
       intervalMs: audit.interval,
       start: audit.start,
-      sweepMs: Math.min(audit.sweep, access.shared.config.journal.keep_keys),
+      sweepMs: Math.min(audit.sweep, keepKeysMs),
+      keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
     })

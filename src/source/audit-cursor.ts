@@ -57,6 +57,10 @@ export interface Sweep {
   untilUs: number
   fullDueAt: number
   quickDueAt: number
+  /** when the full one under way began, epoch ms; absent: none is */
+  fullBeganAt?: number
+  /** when the last full one began that came to its end, epoch ms; absent: not known */
+  fullSweptAt?: number
 }
 
 export interface AuditCursor {

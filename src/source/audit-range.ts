@@ -29,7 +29,7 @@ const OWN_ALONE = 3
 
 export interface RangeOptions extends Omit<
   AuditOptions,
-  'activity' | 'intervalMs' | 'start' | 'sweepMs' | 'once'
+  'activity' | 'intervalMs' | 'start' | 'sweepMs' | 'keepKeysMs' | 'once'
 > {
   /** µs, included */
   readonly fromUs: number
@@ -58,7 +58,13 @@ export class AuditRange implements Source {
     const now = clock.now()
     const place = openPlace(text) ?? freshPlace(fromUs, Math.min(toUs, now * 1000), now)
     const cursor = { ...freshCursor(now), startUs: fromUs, fetches: place.fetches }
-    const dummies = { activity: 'high', intervalMs: undefined, sweepMs: 0, once: true } as const
+    const dummies = {
+      activity: 'high',
+      intervalMs: undefined,
+      sweepMs: 0,
+      keepKeysMs: 0,
+      once: true,
+    } as const
     const options: AuditOptions = { ...this.#options, ...dummies, start: { kind: 'time', atUs: fromUs } }
     const step: RangeStep = { options, cursor, headUs: 0, signal, place }
     const gapsBefore = place.gaps

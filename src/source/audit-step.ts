@@ -19,6 +19,8 @@ export interface AuditOptions extends SourceOptions {
   readonly start: Start
   /** 0: no sweep */
   readonly sweepMs: number
+  /** what is older may be taken for new when it is read again */
+  readonly keepKeysMs: number
   /** found again in the User-Agent of own fetches */
   readonly instance: string
   readonly expectedUserAgent: (userAgent: string) => boolean

@@ -1,6 +1,6 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
-import { MINUTE_MS, SECOND_US } from '../model/time.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_US } from '../model/time.ts'
 import { anchorAt, isBroken } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
@@ -32,19 +32,40 @@ export function sweepStep(step: Step): Steps {
   return walk ? sweepPage(step, walk) : beginSweep(step, startOf(step))
 }
 
-/** The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. */
+/** Keys are dropped while a sweep lasts. */
+const KEYS_MARGIN_MS = HOUR_MS
+
+/**
+ * The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. One that
+ * comes late, after a downtime, goes back as far as it would have in time.
+ */
 function startOf({ options, cursor }: Step): number {
   const now = options.clock.now()
   const { sweep } = cursor
   const full = sweep.fullDueAt <= now || cursor.lateUs === 0
+  const everyMs = Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS)
   const lateMs = cursor.lateUs / 1000
-  if (full) sweep.fullDueAt = now + Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS)
+  delete sweep.fullBeganAt
+  if (full) {
+    sweep.fullDueAt = now + everyMs
+    sweep.fullBeganAt = now
+  }
   // No later than `sweepDueAt` believes: what is further off counts as a clock set back, and would be due at once for ever.
   const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
-  const spanMs = full ? options.sweepMs : Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
   sweep.untilUs = cursor.headUs
-  return Math.max(now * 1000 - spanMs * 1000, cursor.startUs ?? 0)
+  const quickSpanMs = Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
+  const lateByMs = full && sweep.fullSweptAt ? Math.max(0, now - sweep.fullSweptAt - everyMs) : 0
+  const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
+  const spanMs = full ? Math.min(options.sweepMs + lateByMs, knownMs) : quickSpanMs
+  return Math.max((now - spanMs) * 1000, cursor.startUs ?? 0)
+}
+
+/** The sweep is over. Where it was given up, the next full one begins where this one had to. */
+function end(sweep: Sweep, isWhole: boolean): void {
+  if (isWhole && sweep.fullBeganAt !== undefined) sweep.fullSweptAt = sweep.fullBeganAt
+  delete sweep.fullBeganAt
+  sweep.walk = null
 }
 
 async function* beginSweep(step: Step, fromUs: number): Steps {
@@ -64,12 +85,14 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
       yield lastPart(step, found.group)
       return
     }
-    sweep.walk = found.position && found.position.at < sweep.untilUs ? walkFrom(found.position) : null
+    if (found.position && found.position.at < sweep.untilUs) sweep.walk = walkFrom(found.position)
+    // Nothing where there must be something is no answer to go by.
+    else end(sweep, found.position !== undefined || fromUs > sweep.untilUs)
     yield lastPart(step, found.group)
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    // The next sweep begins elsewhere; live reading does not wait for this one.
-    sweep.walk = null
+    // Live reading does not wait for this one.
+    end(sweep, false)
     yield lastPart(step, undefined)
   }
 }
@@ -81,7 +104,8 @@ function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
   const asked = walk.probe ?? probeAfter(fromUs - SECOND_US)
   const again = isBroken(found) ? askedAgain(asked) : undefined
   const probe = again ?? unreadableAt(asked, found.unreadableUs)
-  sweep.walk = probe.atUs < sweep.untilUs ? { ...walk, probe } : null
+  if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
+  else end(sweep, true)
 }
 
 async function* sweepPage(step: Step, walk: Walk): Steps {
@@ -95,7 +119,7 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
       passedHead: false,
       whole: (view) => {
         const over = view.last === null || view.newestUs >= sweep.untilUs || isStuck(walk, view)
-        if (over || view.last === null) sweep.walk = null
+        if (over || view.last === null) end(sweep, view.count > 0)
         else walk.from = view.last
         return {}
       },
@@ -108,7 +132,7 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
   } catch (error) {
     if (!isGone(error)) throw error
     // Purged under our feet: the next sweep finds its own place.
-    sweep.walk = null
+    end(sweep, false)
     yield lastPart(step, undefined)
   }
 }

@@ -1,7 +1,7 @@
 // The sweep: what became visible behind the head is found, from spare budget, and not behind the start (law 6).
 import { expect, it } from 'vitest'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
-import type { Desk } from './desk.ts'
+import type { Desk, DeskOptions } from './desk.ts'
 
 async function wait(desk: Desk, ms: number): Promise<void> {
   while (desk.clock.advance(desk.clock.now() + ms));
@@ -89,6 +89,72 @@ it('after lateness was seen the sweep comes more often, and slows down again whi
   desk.asked()
   await desk.live(START + 21 * DAY)
   expect(searches()).toBeLessThanOrEqual(5)
+})
+
+/** Down for `downMs` at 25 minutes; what is late became visible a little after. Returns its id, and how far back was asked for then. */
+async function afterDowntime(downMs: number, source: DeskOptions['source'] = {}) {
+  const stop = START + 25 * MINUTE
+  const desk = await openDesk({ source: { sweepMs: DAY, ...source } })
+  desk.add(50, START - SECOND)
+  const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 30 * MINUTE }).id
+  await desk.live(stop - 5 * MINUTE)
+  desk.add(30)
+  await desk.live(stop)
+  await wait(desk, downMs)
+  desk.add(3)
+  desk.asked()
+  await desk.live(stop + downMs + 12 * HOUR)
+  const searched = desk
+    .asked()
+    .filter(({ endpoint }) => endpoint === 'search')
+    .map(({ target }) => Number(new URL(target, 'http://x').searchParams.get('time')) * 1000)
+  return { desk, late, oldest: Math.min(...searched) }
+}
+
+it.each([10 * HOUR, 30 * HOUR, 10 * DAY])(
+  'what became visible while nobody ran is found, also after a downtime longer than the sweep (%i ms)',
+  async (downMs) => {
+    const { desk, late } = await afterDowntime(downMs)
+    expect(await desk.ids()).toContain(late)
+    expect(desk.watch.sum('late')).toBe(1)
+  },
+)
+
+it('after a downtime the sweep goes back no further than keys are kept, and the next one only its span', async () => {
+  const { desk, oldest } = await afterDowntime(10 * DAY, { keepKeysMs: 5 * DAY })
+  expect(oldest).toBeGreaterThan(START + 5 * DAY)
+  expect(oldest).toBeLessThan(START + 6 * DAY)
+  desk.asked()
+  await desk.live(desk.clock.now() + 7 * HOUR)
+  const [next] = desk.asked().filter(({ endpoint }) => endpoint === 'search')
+  const time = Number(new URL(next?.target ?? '', 'http://x').searchParams.get('time')) * 1000
+  expect(time).toBeGreaterThan(desk.clock.now() - DAY - 7 * HOUR)
+})
+
+it('a sweep that is given up is no sweep: the next one begins where it had to', async () => {
+  let isBroken = false
+  const wrap: DeskOptions['wrap'] = (send) => (request, signal) =>
+    isBroken && request.url.includes('search')
+      ? Promise.resolve({
+          status: 200,
+          headers: { 'content-type': 'text/html' },
+          body: (async function* () {})(),
+        })
+      : send(request, signal)
+  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  desk.add(50, START - SECOND)
+  const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 30 * MINUTE }).id
+  await desk.live(START + 20 * MINUTE)
+  desk.add(30)
+  await desk.live(START + 25 * MINUTE)
+  isBroken = true
+  for (let hour = 1; hour <= 40; hour++) {
+    desk.add(1)
+    await desk.live(START + hour * HOUR)
+  }
+  isBroken = false
+  await desk.live(START + 48 * HOUR)
+  expect(await desk.ids()).toContain(late)
 })
 
 it('live reading comes before the sweep: a due poll is read first, whatever the sweep has left to do', async () => {

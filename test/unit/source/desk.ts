@@ -129,6 +129,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     intervalMs: 5 * MINUTE,
     start: { kind: 'earliest' },
     sweepMs: 0,
+    keepKeysMs: 35 * DAY,
     once: false,
     instance: INSTANCE,
     expectedUserAgent: () => false,
