@@ -49,7 +49,7 @@ export function drainStep(step: Step): Steps {
 }
 
 function beginDrain({ options, cursor }: Step, head: Position): Drain {
-  const from = options.once ? head : overlapStart(cursor, head)
+  const from = overlapStart(cursor, head)
   return {
     ...walkFrom(from),
     probe: cursor.probe,

@@ -1,6 +1,7 @@
 // Where reading begins: every `start`, in every manner in which a server may answer.
 import { describe, expect, it } from 'vitest'
 import type { Switches } from '../../../src/mock/switches.ts'
+import { AuditSource } from '../../../src/source/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from './desk.ts'
 
 type Manner = Pick<Switches, 'from' | 'search_body' | 'latest_body' | 'none'>
@@ -144,6 +145,21 @@ it('`run --once` ends after one drain with all that was there, and says so only 
   }
   const kept = await desk.ids()
   expect(kept.slice(0, ids.length)).toEqual(ids)
+})
+
+it('`run --once` reads a short overlap as every poll does: an entry that became visible a little late is found', async () => {
+  const desk = await openDesk({ source: { once: true } })
+  desk.add(50, START - SECOND)
+  const late = desk.mock.add({ at: START - 2 * SECOND, visibleAt: START + 5 * SECOND }).id
+  await desk.drain()
+  expect(await desk.ids()).not.toContain(late)
+  while (desk.clock.advance(START + HOUR));
+  desk.add(3)
+  const next = new AuditSource(desk.options)
+  for (let i = 0; i < 20 && !next.plan(desk.cursor).caughtUp; i++) await desk.try(next)
+  const ids = await desk.ids()
+  expect(ids).toContain(late)
+  expect(ids).toHaveLength(54)
 })
 
 it('`run --once` of an empty workspace ends too', async () => {
