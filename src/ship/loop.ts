@@ -114,6 +114,9 @@ function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak:
       attempt: count,
     })
   watch.retry(error.code)
-  watch.state(error.action === 'hold' ? 'held' : 'failing', error)
-  return Math.max(error.retryAfterMs ?? 0, backoffMs(count, error.action === 'hold' ? HELD : RETRY, random))
+  const held = error.action === 'hold'
+  watch.state(held ? 'held' : 'failing', error)
+  // Nobody knows how soon a person mends what is held: no hint about that is believed for long.
+  const hintMs = Math.min(error.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
+  return Math.max(hintMs, backoffMs(count, held ? HELD : RETRY, random))
 }

@@ -185,6 +185,17 @@ it('a receiver’s own hint is obeyed', async () => {
   await stop()
 })
 
+it('what only a person can mend is tried again within a minute, whatever the receiver hints', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  berth.sink.answer = failing('unauthorized', 3_600_000)
+  await quay.append(3)
+  const stop = sail([berth])
+  await pass(quay, START + 61_000)
+  expect(berth.sink.deliveries.length).toBeGreaterThanOrEqual(2)
+  await stop()
+})
+
 it('a fault that nothing cures ends the loop with it, and so does a bug', async () => {
   for (const thrown of [
     failing('disk_failed'),
