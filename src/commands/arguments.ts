@@ -11,7 +11,8 @@ export function wholeNumber(text: string): number {
 
 export function tapLimit(text: string): number {
   const value = wholeNumber(text)
-  if (value < 1 || value > MOST_LINES) throw new InvalidArgumentError(`Want a number from 1 to ${MOST_LINES}.`)
+  if (value < 1 || value > MOST_LINES)
+    throw new InvalidArgumentError(`Want a number from 1 to ${MOST_LINES}.`)
   return value
 }
 
