@@ -111,6 +111,7 @@ function historyReader(
         intervalMs: history.interval,
         start: history.start,
         rereadMs: history.reread,
+        keepKeysMs: access.shared.config.journal.keep_keys,
       })
     },
   )

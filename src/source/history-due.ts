@@ -71,15 +71,32 @@ interface Reread {
 }
 
 /** Which of the trailing days is to be read again first. */
-function nextReread({ rereadMs }: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
+function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
   let first: Reread | undefined
-  const newest = Math.min(cursor.openDay, dayStart(now)) - DAY_MS
-  for (let day = newest; day >= cursor.startAt && day + DAY_MS > now - rereadMs; day -= DAY_MS) {
+  for (const day of daysToReread(options, cursor, now)) {
     if (cursor.todo.some(({ at, to }) => at < day + DAY_MS && to > day)) continue
     const dueAt = rereadDueAt(cursor, day, now)
     if (first === undefined || dueAt < first.dueAt) first = { day, dueAt }
   }
   return first
+}
+
+function* daysToReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Generator<number> {
+  const newest = Math.min(cursor.openDay, dayStart(now)) - DAY_MS
+  const oldest = Math.max(cursor.startAt, dayStart(now - options.rereadMs))
+  for (let day = newest; day >= oldest && day + DAY_MS > now - options.rereadMs; day -= DAY_MS) yield day
+  for (const day of Object.keys(cursor.rereads).map(Number))
+    if (day < oldest && day >= cursor.startAt && isMissed(options, cursor, day, now)) yield day
+}
+
+/** It was due while it was to be read again, but nobody ran, or nothing could be read: it is made up for as long as its keys are kept. */
+function isMissed(
+  { rereadMs, keepKeysMs }: HistoryOptions,
+  cursor: HistoryCursor,
+  day: number,
+  now: number,
+): boolean {
+  return rereadDueAt(cursor, day, now) <= day + DAY_MS + rereadMs && day >= now - keepKeysMs + DAY_MS
 }
 
 function rereadDueAt({ rereads }: HistoryCursor, day: number, now: number): number {
@@ -141,7 +158,7 @@ function troubleWalk({ troubles, boundaryAt }: HistoryCursor, now: number): Walk
 export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, walk }: Task): void {
   const { clock, intervalMs, watch } = options
   const now = clock.now()
-  noteRead(cursor, walk, now, options.rereadMs)
+  noteRead(options, cursor, walk, now)
   if (kind === 'sweep') cursor.sweep = null
   if (kind === 'backfill') cursor.todo = cursor.todo.filter((other) => other !== walk)
   if (kind === 'live') {
@@ -157,12 +174,14 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
   if ((kind === 'live' || kind === 'backfill') && isCaughtUp(cursor)) watch.caughtUp()
 }
 
-/** Keeps when each trailing day was last read whole. */
-function noteRead(cursor: HistoryCursor, { from, to, begunAt }: Walk, now: number, rereadMs: number): void {
-  const oldest = dayStart(now - rereadMs)
-  for (let day = Math.max(dayStart(from), oldest); day + DAY_MS <= Math.min(to, now); day += DAY_MS)
+/** Keeps when each day that is to be read again was last read whole. */
+function noteRead(options: HistoryOptions, cursor: HistoryCursor, walk: Walk, now: number): void {
+  const { from, to, begunAt } = walk
+  for (let day = dayStart(from); day + DAY_MS <= Math.min(to, now); day += DAY_MS)
     if (day >= from) cursor.rereads[String(day)] = [now, Math.max(0, now - begunAt)]
-  cursor.rereads = Object.fromEntries(
-    Object.entries(cursor.rereads).filter(([day]) => Number(day) >= oldest && Number(day) < dayStart(now)),
-  )
+  const oldest = dayStart(now - options.rereadMs)
+  const isToReread = (day: number) =>
+    day < dayStart(now) && (day >= oldest || isMissed(options, cursor, day, now))
+  const days = Object.entries(cursor.rereads).filter(([day]) => isToReread(Number(day)))
+  cursor.rereads = Object.fromEntries(days)
 }

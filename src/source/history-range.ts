@@ -31,7 +31,7 @@ import { advance, isToProve, readInDays } from './history.ts'
 
 export interface HistoryRangeOptions extends Omit<
   HistoryOptions,
-  'intervalMs' | 'start' | 'rereadMs' | 'once'
+  'intervalMs' | 'start' | 'rereadMs' | 'keepKeysMs' | 'once'
 > {
   /** µs: included, excluded; not later than now */
   readonly fromUs: number
@@ -73,7 +73,13 @@ export class HistoryRange implements Source {
     const { clock, origin, watch, versions, use } = this.#options
     const options: HistoryOptions = {
       ...this.#options,
-      ...{ intervalMs: 0, rereadMs: 0, once: true, start: { kind: 'time', atUs: this.#span.fromUs } },
+      ...{
+        intervalMs: 0,
+        rereadMs: 0,
+        keepKeysMs: 0,
+        once: true,
+        start: { kind: 'time', atUs: this.#span.fromUs },
+      },
     }
     const boundaryAt = boundaryOf(options)
     const live = await this.#live()

@@ -22,6 +22,8 @@ export interface HistoryOptions extends SourceOptions {
   readonly start: Start
   /** the trailing span whose days are read again; 0: none */
   readonly rereadMs: number
+  /** what is older is not known when it is read again */
+  readonly keepKeysMs: number
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */

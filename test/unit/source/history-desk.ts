@@ -82,6 +82,7 @@ export class HistoryDesk {
       intervalMs: 15 * 60_000,
       start: { kind: 'span', ms: 7 * DAY },
       rereadMs: 3 * DAY,
+      keepKeysMs: 35 * DAY,
       once: false,
       maxEntryBytes: 16 * 2 ** 20,
       maxDepth: 512,

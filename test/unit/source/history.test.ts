@@ -176,6 +176,24 @@ test('after a long absence the open day comes first, the days between from spare
   expect(await desk.ids()).toHaveLength(8 * 24 + 4)
 })
 
+test.each([
+  ['while its keys are kept', 35 * DAY, 1],
+  ['not once they are gone', 6 * DAY, 0],
+])('a re-read that a pause prevented is made after it, once: %s', async (_, keepKeysMs, times) => {
+  const midnight = TODAY + DAY
+  const desk = await openHistoryDesk({ source: { keepKeysMs, start: { kind: 'span', ms: 2 * DAY } } })
+  const late = { ...historyEvent(midnight - 10 * MINUTE), visibleAt: midnight + 2 * HOUR }
+  desk.server.events = [...eventsFrom(historyEvent, START - HOUR, 10, MINUTE), late]
+  await desk.live(midnight + HOUR)
+  while (desk.clock.advance(midnight + 5 * DAY));
+  desk.asked()
+  await desk.live(midnight + 8 * DAY)
+  const again = desk.asked().filter(({ from }) => from === TODAY - SECOND)
+  expect(again).toHaveLength(times)
+  expect((await desk.ids()).length).toBe(10 + times)
+  expect(Object.keys(desk.state().rereads).every((day) => Number(day) > midnight + 3 * DAY)).toBe(true)
+})
+
 test('a clock that was ahead and is set back loses nothing', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
   let aheadMs = 0
