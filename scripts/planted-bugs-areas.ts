@@ -62,8 +62,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/history-window.ts',
-        find: 'number => (isDay ? 0 : 1)',
-        replace: 'number => (isDay ? 1 : 1)',
+        find: 'const margin = window.isDay ? 0 : 1',
+        replace: 'const margin = 1',
       },
     ],
     tests: [

@@ -61,8 +61,6 @@ export interface Ask {
   readonly accept?: readonly string[]
   /** A 204 is an answer here: there is nothing. */
   readonly orNone?: boolean
-  /** Told the server's clock where it refuses the request as invalid: a time in it may lie ahead of that. */
-  readonly invalid?: (serverAt: number | undefined) => void
   /** Where an answer may take longer than a page's. */
   readonly limits?: BodyLimits
 }
@@ -189,7 +187,6 @@ export class Client {
     const where = `${named(ask)} answered ${status}`
     if (code === 'not_found' && !isJson(reply))
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
-    if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.

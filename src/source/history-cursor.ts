@@ -76,8 +76,6 @@ export interface HistoryCursor {
   dueAt: number
   /** how far the server's clock was behind ours at its last answer, ms */
   serverBehindMs: number
-  /** an end still to come is refused: none is asked for that lies no further behind the clocks than this, ms; absent: not so */
-  endsBehindMs?: number
   /** it is further behind than is believed, and that is told */
   clocksApart?: boolean
   /** the newest own time read so far, µs; dated in the future does not count */

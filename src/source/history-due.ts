@@ -2,7 +2,6 @@
 import { believed } from '../model/clock.ts'
 import type { Lane, Plan } from '../model/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
-import { askableTo } from './history-clock.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
 import { walkOver } from './history-cursor.ts'
 import type { HistoryOptions, Task } from './history-step.ts'
@@ -142,8 +141,7 @@ export function beginLive(cursor: HistoryCursor, now: number): Walk {
     cursor.todo.push(walkOver(cursor.openDay, yesterday, now))
     cursor.openDay = yesterday
   }
-  const to = cursor.endsBehindMs !== undefined ? askableTo(cursor, now) : now
-  return walkOver(cursor.openDay, Math.max(to, cursor.openDay + 1), now)
+  return walkOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
 }
 
 /** The trouble that is due first; a day of it at most, and of one version. */
@@ -164,9 +162,7 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
   if (kind === 'live') {
     cursor.live = null
     // What the server's clock has not reached cannot be read yet.
-    const readTo =
-      cursor.endsBehindMs !== undefined ? askableTo(cursor, walk.begunAt) : walk.to - cursor.serverBehindMs
-    cursor.polledTo = Math.min(walk.to, readTo)
+    cursor.polledTo = walk.to - cursor.serverBehindMs
     cursor.openDay = Math.max(dayStart(cursor.polledTo), Math.min(cursor.startAt, dayStart(now)))
     // From its beginning on: what a pause held up for hours was read up to then only. Re-reads and the past have their turn all the same.
     cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))

@@ -31,9 +31,9 @@ export function freshPlace(
 ): HistoryPlace {
   const from = Math.floor(span.fromUs / 1000)
   const fresh = freshCursor(now, from, boundaryAt)
-  const { unit, unitSure, timeless, endsBehindMs } = live ?? fresh
+  const { unit, unitSure, timeless } = live ?? fresh
   return {
-    ...{ ...fresh, unit, unitSure, timeless, ...(endsBehindMs !== undefined && { endsBehindMs }) },
+    ...{ ...fresh, unit, unitSure, timeless },
     ...{ startUs: span.fromUs, todo: [wholeWalk(span, now)], refused: [] },
   }
 }

@@ -2,13 +2,12 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
-import { ENDS_BEHIND_MS } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { beginAgain } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { Step, Steps } from './history-step.ts'
 import type { Reading, Window } from './history-window.ts'
-import { ask, isAboutWindow, mayEndAhead, readWindow } from './history-window.ts'
+import { ask, isAboutWindow, readWindow } from './history-window.ts'
 
 /** As long as no answer held anything, an empty one is held against the other unit so often. */
 const DOUBT_EVERY_MS = HOUR_MS
@@ -21,46 +20,10 @@ export const isRefused = (error: unknown): error is ConnectorError =>
   error instanceof ConnectorError && error.code === 'bad_request'
 
 /**
- * Reads the window in the unit that is known; where a 400 answers and no unit is proven, in the other one; where that
- * answers again, and the window reaches up to now, with no end that is still to come. Throws ConnectorError `bad_request`
- * when none of it is taken.
+ * Reads the window in the unit that is known; where a 400 answers and no unit is proven, in the other one. Throws
+ * ConnectorError `bad_request` when neither is taken.
  */
 export async function* readInUnits(
-  step: Step,
-  window: Window,
-  lane: Lane,
-  headAt: number | undefined,
-): Steps<Reading> {
-  const { cursor } = step
-  try {
-    return yield* readInEither(step, window, lane, headAt)
-  } catch (error) {
-    if (!isRefused(error) || !mayEndAhead(step, window)) throw error
-    const before = cursor.endsBehindMs
-    for (const behindMs of ENDS_BEHIND_MS.filter((one) => one > (before ?? -1))) {
-      cursor.endsBehindMs = behindMs
-      try {
-        const reading = yield* readInEither(step, window, lane, headAt)
-        // Only an answer proves it.
-        if (!reading.answered) setEndsBehind(cursor, before)
-        return reading
-      } catch (again) {
-        if (isRefused(again)) continue
-        setEndsBehind(cursor, before)
-        throw again
-      }
-    }
-    setEndsBehind(cursor, before)
-    throw error
-  }
-}
-
-function setEndsBehind(cursor: HistoryCursor, ms: number | undefined): void {
-  if (ms === undefined) delete cursor.endsBehindMs
-  else cursor.endsBehindMs = ms
-}
-
-async function* readInEither(
   step: Step,
   window: Window,
   lane: Lane,
@@ -119,24 +82,10 @@ async function showsWindow(
   unit: HistoryCursor['unit'],
   lane: Lane,
 ): Promise<boolean> {
-  const shown = await shownWith(step, window, unit, lane)
+  const shown = await shownOf(step, window, unit, lane)
   if (shown !== 'rows') return shown === 'events'
   const from = dayStart(step.options.clock.now()) + AHEAD_MS
-  const ahead = await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)
-  return ahead === 'nothing' || ahead === 'refused'
-}
-
-/** Where the answer is a 400 and an end still to come may be why, once more with one that has come by any clock. */
-async function shownWith(
-  step: Step,
-  window: Window,
-  unit: HistoryCursor['unit'],
-  lane: Lane,
-): ReturnType<typeof shownOf> {
-  const shown = await shownOf(step, window, unit, lane)
-  if (shown !== 'refused' || !mayEndAhead(step, window)) return shown
-  const cursor = { ...step.cursor, endsBehindMs: Math.max(...ENDS_BEHIND_MS) }
-  return shownOf({ ...step, cursor }, window, unit, lane)
+  return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)) === 'nothing'
 }
 
 /** `rows`: without a time. `unknown`: what came says nothing. */
@@ -145,7 +94,7 @@ async function shownOf(
   window: Window,
   unit: HistoryCursor['unit'],
   lane: Lane,
-): Promise<'events' | 'rows' | 'nothing' | 'refused' | 'unknown'> {
+): Promise<'events' | 'rows' | 'nothing' | 'unknown'> {
   const seen = { answered: false }
   const naming = window.version === 'v1' ? new RowNaming(undefined) : undefined
   const least = (window.from - MINUTE_MS) * 1000
@@ -157,7 +106,7 @@ async function shownOf(
     }
     return naming && naming.leftOut > 0 ? 'rows' : 'nothing'
   } catch (error) {
-    if (isRefused(error)) return 'refused'
+    if (isRefused(error)) return 'nothing'
     if (isAboutWindow(error, seen.answered)) return 'unknown'
     throw error
   }

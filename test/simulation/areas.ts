@@ -77,7 +77,6 @@ function switchesOf(roll: Dice): Partial<Switches> {
   return {
     history_unit: roll.pick(['s', 's', 'ms']),
     history_end_time: roll.pick(['optional', 'required']),
-    history_future_end: roll.pick(['taken', 'refused']),
     history_start: roll.pick(['inclusive', 'exclusive']),
     history_end: roll.pick(['exclusive', 'inclusive']),
     history_status: roll.pick(['200', '201']),

@@ -202,15 +202,6 @@ describe('the ends of a range', () => {
     const refused = await call(mock, path(`start_time=${s}`))
     expect([refused.status, refused.text]).toEqual([400, '{"error":"Missing end_time"}'])
   })
-
-  it('an end still to come is taken, unless the switch refuses it', async () => {
-    const { mock } = world({ limits })
-    const ahead = path(`start_time=${s}&end_time=${s + 2}`)
-    expect((await call(mock, ahead)).status).toBe(200)
-    mock.setSwitches({ history_future_end: 'refused' })
-    expect((await call(mock, ahead)).text).toBe('{"error":"end_time is in the future"}')
-    expect((await call(mock, path(`start_time=${s - 1}&end_time=${s}`))).status).toBe(200)
-  })
 })
 
 describe('what the specification leaves open of the history', () => {

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryFault, HistoryRequest } from '../../fakes/history-server.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from './desk.ts'
@@ -8,7 +8,6 @@ import { eventsFrom, openHistoryDesk } from './history-desk.ts'
 const TODAY = Math.floor(START / DAY) * DAY
 /** A window's own width, without the second more at both ends. */
 const widthOf = ({ from, to }: HistoryRequest) => to - from - 2 * SECOND
-const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
 const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at <= to
 
@@ -197,84 +196,6 @@ test.each(['s', 'ms'] as const)('the unit is found where the other one shows not
   expect(desk.state()).toMatchObject({ unit, unitSure: true })
 })
 
-describe.each([
-  ['in time with ours', 0, true],
-  ['somewhat behind ours', 7_300, true],
-  ['an hour behind ours', HOUR, true],
-  ['ahead of ours', -90_000, true],
-  ['somewhat behind ours and never told', 7_300, false],
-  ['an hour behind ours and never told', HOUR, false],
-])('an API that refuses an end still to come, its clock %s', (_, behindMs, isTold) => {
-  /** The refusals are counted. */
-  async function openStrict(startAt = START, unit: 's' | 'ms' = 's') {
-    let refusals = 0
-    const now = (): number => desk.clock.now() - behindMs
-    const desk = await openHistoryDesk({
-      startAt,
-      unit,
-      source: { rereadMs: 0, start: { kind: 'span', ms: 2 * DAY } },
-      ...(isTold && { dateAt: () => now() }),
-      fault: ({ to }) => (to > now() && ++refusals ? { status: 400 } : undefined),
-    })
-    return { desk, now, refused: () => refusals }
-  }
-
-  test.each(['s', 'ms'] as const)('is asked for none, once that is known (%s)', async (unit) => {
-    const { desk, now, refused } = await openStrict(START, unit)
-    desk.server.events = eventsFrom(historyEvent, now() - 2 * HOUR, 10, 10 * MINUTE)
-    await desk.once()
-    expect(await desk.ids()).toHaveLength(10)
-    const before = refused()
-    expect(before).toBeLessThan(isTold ? 5 : 12)
-    desk.server.events.push(historyEvent(Math.floor(now() / SECOND) * SECOND + 5 * SECOND))
-    desk.open({ rereadMs: 0 })
-    await desk.live(START + HOUR)
-    expect(await desk.ids()).toHaveLength(11)
-    expect(refused()).toBe(before)
-  })
-
-  test.each([0, 700, 2_500, 61_000])(
-    'no second of a day is left out at midnight, %i ms behind it',
-    async (ms) => {
-      const { desk, now, refused } = await openStrict()
-      await desk.live(START + 20 * MINUTE)
-      const before = refused()
-      const midnight = TODAY + DAY
-      desk.server.events = eventsFrom(historyEvent, midnight - 3 * SECOND, 6, SECOND)
-      while (now() < midnight + ms) desk.clock.advance(desk.clock.now() + (midnight + ms - now()))
-      await desk.live(desk.clock.now() + 2 * HOUR)
-      expect(await desk.ids()).toHaveLength(6)
-      expect(refused()).toBe(before)
-    },
-  )
-
-  test('a walk over the past ends at now as well', async () => {
-    const { desk, now } = await openStrict()
-    desk.server.events = eventsFrom(historyEvent, now() - 2 * HOUR, 10, 10 * MINUTE)
-    const range = desk.range().open({ fromUs: (now() - DAY) * 1000, toUs: START * 1000 }, desk.watch, 'keep')
-    const ids = new Set<string>()
-    let place: string | undefined
-    const step = async () => {
-      const parts = range.read(place, new AbortController().signal)
-      for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
-        const { entries, cursor } = next.value
-        for (let i = 0; i < entries.count; i++) ids.add(entries.id(i))
-        place = cursor ?? place
-      }
-    }
-    for (let i = 0; i < 50 && !range.plan(place).caughtUp; i++) await driven(desk.clock, step())
-    expect(ids.size).toBe(10)
-    expect(JSON.parse(place ?? '{}')).toMatchObject({ refused: [], troubles: [] })
-  })
-})
-
-test('an API that refuses whatever it is asked is not taken for one that refuses an end still to come', async () => {
-  const desk = await openHistoryDesk({ fault: () => ({ status: 400 }) })
-  for (let i = 0; i < 5; i++) expect(await desk.try()).toMatchObject({ code: 'bad_request' })
-  expect(desk.state().endsBehindMs).toBe(undefined)
-  expect(desk.state().polledTo).toBe(null)
-})
-
 test('a server that shows events of other times for times that it cannot read is not believed', async () => {
   const desk = await openHistoryDesk({ source: latest })
   const stale = Buffer.from(`{"events":[${historyEvent(START - 50 * DAY).v2}]}`)
@@ -371,6 +292,8 @@ test('nor is what was unreadable, when it is tried again', async () => {
   expect(desk.state().troubles).toEqual([])
   expect(await desk.times()).toContain(at * 1000)
 })
+
+const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 
 test('nor is what was unreadable to a walk over the past', async () => {
   const { desk, at, showNothing } = await withTrouble()
