@@ -14,6 +14,8 @@ import { isTooMuch } from './too-much.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
+/** An outage looks like too much: smaller than this no page is asked for on its account. */
+const LIGHT_TAKE = 100
 /** After so many good narrowed pages the usual `take` is tried again. */
 const GOOD_PAGES = 20
 /** Page ends that are remembered, to see a feed that goes in circles. */
@@ -51,7 +53,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const { walk } = request
   const sample = new BodySample()
   const view = freshView(request.passedHead)
-  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
+  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id.toWellFormed())}&take=${request.take}`
   const asked = { answered: false, horizonUs: horizonUs(step) }
   const looker: Looker = {
     cursor,
@@ -84,9 +86,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     }
   } catch (error) {
     // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
-    // much may be one too, so it counts as far as there is a smaller page to ask for, and never against the last entry alone.
+    // much may be one too, so it counts against a large page alone.
     const isBad = isUnreadable(error) && asked.answered
-    if (!isBad && !(isTooMuch(error, asked.answered) && request.take > ALONE_TAKE)) throw error
+    if (!isBad && !(isTooMuch(error, asked.answered) && request.take > LIGHT_TAKE)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, undefined, { fault: error, ...outcome })
     return
