@@ -24,8 +24,11 @@ export class PageSize {
   failed(error: unknown, perPage: number, beginAgain: (perPage: number) => void): void {
     if (!isTooMuch(error, false) || ++this.#failures < CHANCE_TRIES) return
     this.#failures = 0
+    const smaller = smallerThan(perPage)
+    // All before this one project came: beginning again would read all of it again, without a pause, and end here.
+    if (this.#doubt === 'settled' && smaller === undefined) return
     if (this.#doubt !== 'settled') this.#doubt = 'narrowed'
-    beginAgain(smallerThan(perPage) ?? LARGEST_PAGE)
+    beginAgain(smaller ?? LARGEST_PAGE)
   }
 
   answered(isOver: boolean): void {

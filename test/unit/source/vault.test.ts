@@ -490,6 +490,16 @@ it('an outage of the vault leaves the pages as large as they were', async () => 
   expect(await desk.types()).toHaveLength(250)
 })
 
+it('one project that never comes is asked for alone, and the list is not read again and again for it', async () => {
+  const desk = await withProjects(60)
+  desk.vault.instead = (page, { url }) => {
+    const size = Number(/per_page=(\d+)/.exec(url)?.[1])
+    return (page - 1) * size < 30 && page * size >= 30 ? { status: 500 } : undefined
+  }
+  for (let i = 0; i < 200; i++) await desk.step()
+  expect(new Set(sizesOf(desk).slice(-50))).toEqual(new Set([1]))
+})
+
 it('what fails in every size is asked for in the largest again, and a host that cannot be reached says nothing of a size', async () => {
   const desk = await withProjects(3)
   failOver(desk, 0, { status: 500 })
