@@ -64,7 +64,7 @@ function privately<T>(work: () => T): T {
  * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the blocks below (SSD, snapshots)
  * would keep the old ones anyway. Encryption at rest is the volume's.
  */
-function hold(db: Database, maxFileBytes: number): void {
+function hold(db: Database): void {
   db.pragma('locking_mode = EXCLUSIVE')
   db.pragma(`page_size = ${PAGE_BYTES}`)
   const mode = db.pragma('journal_mode = WAL', { simple: true })
@@ -75,6 +75,10 @@ function hold(db: Database, maxFileBytes: number): void {
   db.pragma(`journal_size_limit = ${WAL_LIMIT_BYTES}`)
   db.pragma('temp_store = MEMORY')
   db.pragma(`cache_size = -${CACHE_KIB}`)
+}
+
+/** Behind a migration: a file at its bound must open all the same, or nobody could make room in it. */
+function bound(db: Database, maxFileBytes: number): void {
   const pageBytes = db.pragma('page_size', { simple: true }) as number
   db.pragma(`max_page_count = ${Math.min(Math.ceil(maxFileBytes / pageBytes), MAX_PAGES)}`)
 }
@@ -108,9 +112,10 @@ export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: File
     return privately(() => {
       refuseNetwork(path, fileSystemType)
       db = new Sqlite(path, { timeout: 0 })
-      hold(db, maxFileBytes)
+      hold(db)
       check(db, path)
       migrate(db, path)
+      bound(db, maxFileBytes)
       db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
       assertHeld(db)
       return db

@@ -358,6 +358,19 @@ describe('no room', () => {
     expect(ballast()).toBeUndefined()
   })
 
+  it('a file of an older version that stands at its bound opens all the same', async () => {
+    const maxFileBytes = 1_000_000
+    const journal = await open({ maxFileBytes })
+    await journal.append(big(1))
+    await journal.close()
+    const older = new Sqlite(path)
+    older.exec('DROP INDEX findings_by_time; PRAGMA user_version = 3')
+    const pages = () => older.pragma('page_count', { simple: true }) as number
+    for (let i = 0; pages() * 8192 < maxFileBytes; i++) older.exec(`CREATE TABLE filler${i} (x)`)
+    older.close()
+    await expect(open({ maxFileBytes })).resolves.toBeDefined()
+  })
+
   it('where quarantine fills the file the error says what makes room, and dropping it does', async () => {
     const journal = await open({ maxFileBytes: 1_000_000 })
     const malformed = (n: number) => {
