@@ -33,17 +33,23 @@ export class Budgets {
     )
   }
 
-  /** Kept in the journal under the first of those that share it; of their limits the least holds. */
+  /** Kept in the journal under the name of each that shares it, whoever of them is left tomorrow; of their limits the least holds. */
   of(workspace: Asking, area: Area): Budget {
     const sharing = this.#sharing.get(workspace.name) ?? [workspace]
-    const note = `budget:${(sharing[0] ?? workspace).name}:${area}`
-    const known = this.#opened.get(note)
+    const notes = sharing.map(({ name }) => `budget:${name}:${area}`)
+    const [first = ''] = notes
+    const known = this.#opened.get(first)
     if (known) return known
     const { journal, clock, random } = this.#options
-    const store = { load: () => journal.note(note), save: (state: string) => journal.putNote(note, state) }
+    const store = {
+      load: () => journal.note(first),
+      save: async (state: string) => {
+        await Promise.all(notes.map((note) => journal.putNote(note, state)))
+      },
+    }
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const budget = new Budget({ limit, clock, random, store })
-    this.#opened.set(note, budget)
+    this.#opened.set(first, budget)
     return budget
   }
 }

@@ -17,8 +17,8 @@ const workspace = (name: string, key: string, more: Partial<{ url: string; audit
 function budgetsOf(...workspaces: ReturnType<typeof workspace>[]) {
   const notes: string[] = []
   const journal = {
-    note: async (name: string) => void notes.push(name),
-    putNote: async () => undefined,
+    note: async () => undefined,
+    putNote: async (name: string) => void notes.push(name),
   }
   const clock = new VirtualClock(0)
   return { notes, budgets: new Budgets(workspaces, { journal, clock, random: () => 0.5 }) }
@@ -43,7 +43,7 @@ test('another key or another host has budgets of its own', () => {
   expect(new Set(all.map((each) => budgets.of(each, 'audit'))).size).toBe(3)
 })
 
-test('a shared budget is kept under the first name, and a key that is rotated later parts nobody', async () => {
+test('a shared budget is kept under each name, and a key that is rotated later parts nobody', async () => {
   const keys = ['k', 'fresh']
   const one = workspace('one', 'k')
   const two = workspace('two', 'k')
@@ -52,7 +52,7 @@ test('a shared budget is kept under the first name, and a key that is rotated la
   two.api_key.refresh()
   const leave = await budgets.of(two, 'audit').enter('live', new AbortController().signal)
   leave()
-  expect(notes).toEqual(['budget:one:audit'])
+  expect(new Set(notes)).toEqual(new Set(['budget:one:audit', 'budget:two:audit']))
   expect(budgets.of(one, 'audit')).toBe(budgets.of(two, 'audit'))
 })
 
