@@ -17,8 +17,9 @@ const LF = Buffer.from('\n')
 /** Until so many lines were shown, until nobody reads them, or until the signal. */
 export async function tap(world: World, { config: given, sink, limit }: TapOptions): Promise<number> {
   const file = configFile(world, given)
-  const { config, faults, client } = await reachDaemon(file, world)
-  const { sinks } = faults ? await client.status() : config
+  const { config, client } = await reachDaemon(file, world)
+  // What the daemon runs with may not be what the file says by now.
+  const { sinks } = client ? await client.status() : config
   if (!isKnown(world, 'sink', sink, sinks)) return exitCodes.usage
   if (!client) {
     world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
