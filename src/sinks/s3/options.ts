@@ -155,7 +155,7 @@ export const options = z
     path: ['web_identity_token_file'],
     when: always,
   })
-  .refine((given) => !given.tls || asked(given).some((url) => url.startsWith('https:')), {
+  .refine((given) => !given.tls || asked(given).some((url) => /^https:/i.test(url)), {
     error: 'has an effect with https:// only: change the endpoint, or leave it out',
     path: ['tls'],
   })
