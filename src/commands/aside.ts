@@ -71,7 +71,7 @@ async function openAside(world: World, given: string | undefined): Promise<OpenA
   const connect = () => connectControl(place.journal.path)
   return {
     ...{ aside: client, retry: client.retry, running: true, connect, close: () => Promise.resolve() },
-    there: () => client.status(),
+    there: () => (faults ? client.status() : Promise.resolve(config)),
     get sinks() {
       if (faults) throw faults
       return config.sinks
