@@ -31,10 +31,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/append.ts',
-        find: '  const appended = landExplained(core, part, land)',
+        find: '  const appended = explaining(core, most, () => transactions.writeNew(land))',
         replace: `  if (part.cursor !== undefined)
     transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source))
-  const appended = landExplained(core, part, land)`,
+  const appended = explaining(core, most, () => transactions.writeNew(land))`,
       },
     ],
     tests: [

@@ -8,7 +8,7 @@ import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally } from './counts.ts'
-import { explained } from './filled.ts'
+import { explaining } from './filled.ts'
 import { prepareNotes, writeNotes } from './notes.ts'
 import type { Address, Put } from './shelf.ts'
 
@@ -124,14 +124,6 @@ export function sourceOf({ origins, transactions }: Core, { origin }: Pick<Appen
   )
 }
 
-function landExplained(core: Core, part: Append, land: () => Appended): Appended {
-  try {
-    return core.transactions.writeNew(land)
-  } catch (error) {
-    throw explained(error, core, mostBytes(part))
-  }
-}
-
 /** What a part may take of the file, with its keys and counts. */
 function mostBytes({ entries, quarantined }: Append): number {
   return quarantined.reduce((sum, { bytes }) => sum + bytes.length, 2 * entries.bytes.length + SMALL_BYTES)
@@ -169,7 +161,8 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       findings: writeFindings(statements, source, part, news, now),
     }
   }
-  const appended = landExplained(core, part, land)
+  const most = () => mostBytes(part)
+  const appended = explaining(core, most, () => transactions.writeNew(land))
   quarantine.applyKept(kept)
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
   shelf.hold(puts)

@@ -6,8 +6,16 @@ import { diskFull } from './faults.ts'
 /** From this part of the file on, what was set aside is what fills it. */
 const SET_ASIDE_SHARE = 0.25
 
-/** Where what was set aside fills the file, no delivery will ever make room: the error of a write that may take up to `mostBytes` says so. */
-export function explained(
+/** Does `land`, a write that may take up to `mostBytes`. Where what was set aside fills the file, no delivery will ever make room: its error says so. */
+export function explaining<T>(core: Core, mostBytes: () => number, land: () => T): T {
+  try {
+    return land()
+  } catch (error) {
+    throw explained(error, core, mostBytes())
+  }
+}
+
+function explained(
   error: unknown,
   { path, ledger, quarantine, transactions }: Core,
   mostBytes: number,

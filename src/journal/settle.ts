@@ -3,22 +3,13 @@ import { TRANSACTION_BYTES } from '../model/entries.ts'
 import type { Settlement } from '../model/journal.ts'
 import type { Amount } from '../model/set-aside.ts'
 import type { Core } from './core.ts'
-import { explained } from './filled.ts'
+import { explaining } from './filled.ts'
 import { type LetterStatements, park } from './letters.ts'
 import { type NoteStatements, writeNotes } from './notes.ts'
-import type { Progress } from './positions.ts'
 
 export interface SettleStatements {
   readonly letters: LetterStatements
   readonly notes: NoteStatements
-}
-
-function landed(core: Core, land: () => Progress): Progress {
-  try {
-    return core.transactions.write(land)
-  } catch (error) {
-    throw explained(error, core, TRANSACTION_BYTES)
-  }
 }
 
 export function settle(
@@ -27,7 +18,7 @@ export function settle(
   sink: string,
   { first, through, parked, tally, next, notes }: Settlement,
 ): void {
-  const { deliveries, ledger, shelf } = core
+  const { deliveries, ledger, shelf, transactions } = core
   if (parked.some(({ seq }) => seq < first || seq > through))
     throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
   let copied: Amount = { count: 0, bytes: 0 }
@@ -44,7 +35,11 @@ export function settle(
     if (notes) writeNotes(noteStatements, { put: notes })
     return settled
   }
-  const progress = landed(core, land)
+  const progress = explaining(
+    core,
+    () => TRANSACTION_BYTES,
+    () => transactions.write(land),
+  )
   ledger.applySettled(sink, progress, copied)
   shelf.release(ledger.settledTo)
 }
