@@ -1,4 +1,4 @@
-// The newest entry there is, as a witness for the end of the log. One that fails by itself is no witness, and stops nobody.
+// The newest entry there is, as a witness for the end of the log. One that fails by itself is no witness, and stops no reading that is under way.
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'

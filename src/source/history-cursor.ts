@@ -95,7 +95,7 @@ export function stepTo(walk: Walk, at: number): void {
 }
 
 /** What is read once only is asked for once more before it is believed that there is nothing. */
-export function isToProveEmpty(walk: Pick<Walk, 'at' | 'emptyAt'>): boolean {
+export function isToProveEmpty(walk: Walk): boolean {
   if (walk.emptyAt === walk.at) return false
   walk.emptyAt = walk.at
   return true
