@@ -1,4 +1,5 @@
 // One workspace of the mock: its entries (a prepared backlog, then the ledger), its people's traffic and its keys.
+import { DAY_MS, HOUR_MS } from '../model/time.ts'
 import { Asked } from './asked.ts'
 import { Backlog } from './backlog.ts'
 import { Entry } from './entry.ts'
@@ -19,8 +20,7 @@ import type { Traffic, TrafficOptions } from './traffic.ts'
 import { uuidStream } from './uuids.ts'
 import { Vault } from './vault-life.ts'
 
-const HOUR_MS = 3_600_000
-const WEEK_MS = 7 * 24 * HOUR_MS
+const WEEK_MS = 7 * DAY_MS
 /** Of traffic that is made before the first answer: some seconds, and some 150 MB. */
 const PAST_ENTRIES = 250_000
 
@@ -105,9 +105,9 @@ export class Workspace {
     this.keys = (options.keys ?? [{ key: `${options.name}-key` }]).map((key) => keyOf(key, this.domain))
     const seed = (this.seed = streamSeed(deps.seed, options.name))
     this.#ids = uuidStream(seed, 'own')
-    const { backlog = 0, exotic = 0.05 } = options.traffic ?? {}
-    const { entriesPerHour = backlog > 0 ? 0 : 120 } = options.traffic ?? {}
-    const { since = deps.now - (backlog > 0 ? WEEK_MS : pastMs(entriesPerHour)) } = options.traffic ?? {}
+    const { backlog = 0, exotic = 0.05, ...traffic } = options.traffic ?? {}
+    const entriesPerHour = traffic.entriesPerHour ?? (backlog > 0 ? 0 : 120)
+    const since = traffic.since ?? deps.now - (backlog > 0 ? WEEK_MS : pastMs(entriesPerHour))
     const common = { seed, domain: this.domain, exotic }
     if (backlog > 0)
       this.#backlog = new Backlog({ ...common, count: backlog, sinceMs: since, untilMs: deps.now })
