@@ -42,7 +42,13 @@ export class Budgets {
     if (known) return known
     const { journal, clock, random } = this.#options
     const store = {
-      load: () => journal.note(first),
+      load: async () => {
+        for (const note of notes) {
+          const state = await journal.note(note)
+          if (state !== undefined) return state
+        }
+        return undefined
+      },
       save: async (state: string) => {
         await Promise.all(notes.map((note) => journal.putNote(note, state)))
       },

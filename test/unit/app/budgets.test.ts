@@ -56,6 +56,20 @@ test('a shared budget is kept under each name, and a key that is rotated later p
   expect(budgets.of(one, 'audit')).toBe(budgets.of(two, 'audit'))
 })
 
+test('one that comes to stand before another in the configuration takes over what that one has used', async () => {
+  const state = JSON.stringify({ savedAt: 0, answered: [], ahead: 7, blockedMs: 0, allowed: 60 })
+  const journal = {
+    note: async (name: string) => (name === 'budget:two:audit' ? state : undefined),
+    putNote: async () => undefined,
+  }
+  const one = workspace('one', 'k')
+  const options = { journal, clock: new VirtualClock(0), random: () => 0.5 }
+  const budget = new Budgets([one, workspace('two', 'k')], options).of(one, 'audit')
+  const leave = await budget.enter('live', new AbortController().signal)
+  leave()
+  expect(budget.used.places).toBe(8)
+})
+
 let house: ReturnType<typeof openHouse> | undefined
 afterEach(() => house?.remove())
 
