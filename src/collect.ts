@@ -7,6 +7,7 @@ import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
 import { Streak } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
+import { giveWay } from './giving-way.ts'
 import type { KeptReads } from './kept-reads.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
@@ -58,6 +59,7 @@ export async function collectOnce(
         : append(collector, part, notes))
       kept = true
       cursor = part.cursor ?? cursor
+      await giveWay(collector, signal)
       next = await parts.next(appended)
     }
   } finally {

@@ -1,8 +1,7 @@
 // Which entries were never seen before: the dedup keys. Ids compare byte for byte, nothing about them is normalised.
 import type { Database, Statement } from 'better-sqlite3'
-import type { Entries } from '../model/entries.ts'
+import { type Entries, ID_END, ID_START } from '../model/entries.ts'
 import type { SourceName } from '../model/source.ts'
-import { idBytes } from './chunk.ts'
 import { digest, KEY_BYTES, writeKey } from './key.ts'
 
 /** Where the same id may come again with other content: each content that differs from the last one is a new version. Elsewhere the first is kept. */
@@ -197,8 +196,13 @@ export class Keys {
       if (!Number.isSafeInteger(at))
         throw new Error(`Entry ${index} of a part has no time in whole microseconds`)
       times[i] = at
-      const id = idBytes(entries, index)
-      writeKey(id, 0, id.length, this.#ids, i * KEY_BYTES)
+      writeKey(
+        entries.bytes,
+        entries.column(index, ID_START),
+        entries.column(index, ID_END),
+        this.#ids,
+        i * KEY_BYTES,
+      )
     }
     return { ids: this.#ids.subarray(0, count * KEY_BYTES), times: JSON.stringify(times) }
   }

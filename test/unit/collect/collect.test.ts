@@ -11,9 +11,11 @@ import { silentWatch } from '../../../src/model/watch.ts'
 import { partOf } from '../../../src/source/part.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { never, openQuay, START } from '../ship/quay.ts'
 import type { Quay } from '../ship/quay.ts'
+import { driven } from '../source/desk.ts'
 
 const MINUTE = 60_000
 const origin = { workspace: 'acme', source: 'audit' } as const
@@ -86,6 +88,17 @@ it('a page of several parts lands part by part, and the cursor with the last', a
   expect(await collectOnce(collector, undefined, never)).toBe('six')
   expect(await quay.journal.cursor(origin)).toBe('six')
   expect([watch.sum('added'), watch.successes, source.closed]).toEqual([6, 1, 1])
+})
+
+it('behind each part that it kept, reading gives way to deliveries that are close behind', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
+  const { collector } = collectorOf(quay, source)
+  const journal = withMethods(quay.journal, {
+    stats: () => ({ ...quay.journal.stats(), bytes: 6 * 1024 * 1024 }),
+  })
+  await driven(quay.clock, collectOnce({ ...collector, journal }, undefined, never))
+  expect(quay.clock.now() - START).toBe(50)
 })
 
 it('a reading that moves no cursor leaves the one it began with', async () => {
