@@ -22,8 +22,9 @@ const builtInsByCall: Plugin = {
 export default {
   input: { main: 'src/main.ts', health: 'src/health.ts' },
   platform: 'node',
-  // What is native, and what is large and loaded only where it is asked for, stays a package of its own.
-  external: ['better-sqlite3', /^@aws-sdk\//, /^@opentelemetry\//],
+  // What is native, and what is large and loaded only where it is asked for, stays a package of its own. OpenTelemetry's API is
+  // neither: the metrics' library loads it at every start. What stays outside and what is built in meet by `Symbol.for`.
+  external: ['better-sqlite3', /^@aws-sdk\//, /^@opentelemetry\/(?!api$)/],
   plugins: [builtInsByCall],
   output: { dir: 'dist', cleanDir: true, sourcemap: true, chunkFileNames: '[name].js' },
 } satisfies RolldownOptions

@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
@@ -39,6 +41,25 @@ test('no built-in is imported by the program as built: reading all that Node exp
   const files = readdirSync(dist).filter((name) => name.endsWith('.js'))
   const importing = files.filter((name) => /^import .*"node:/m.test(readFileSync(join(dist, name), 'utf8')))
   expect({ files: files.length > 5, importing }).toEqual({ files: true, importing: [] })
+})
+
+const telling = `
+import { registerHooks } from 'node:module'
+const loaded = new Set()
+registerHooks({
+  load(url, context, next) {
+    const name = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1]
+    if (name !== undefined) loaded.add(name)
+    return next(url, context)
+  },
+})
+process.on('exit', () => process.stderr.write(JSON.stringify([...loaded])))
+`
+
+test('of packages that the build left outside, a start loads the journal’s driver alone', async () => {
+  const preload = `--import=data:text/javascript,${encodeURIComponent(telling)}`
+  const { stderr } = await promisify(execFile)(process.execPath, [preload, built.main, '--version'])
+  expect(JSON.parse(stderr)).toEqual(['better-sqlite3'])
 })
 
 function lineCount(stage: Stage): number {
