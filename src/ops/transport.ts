@@ -1,12 +1,11 @@
 // The network behind model/http.ts: undici with kept connections; follows no redirect, repeats nothing, unpacks nothing.
 import { Readable } from 'node:stream'
-import type { Dispatcher } from 'undici'
+import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { addressOf, hostPort, type TlsOptions } from '../model/socket.ts'
 import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
 import type { Asked } from './transport-errors.ts'
-import { Agent, EnvHttpProxyAgent } from './undici.ts'
 
 /** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
 interface ProxySettings {
