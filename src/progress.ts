@@ -13,18 +13,19 @@ export function progressOf(
   { workspaces, sinks, journal }: Pick<StatusReport, 'workspaces' | 'sinks' | 'journal'>,
 ): Progress {
   const reading = readers.filter((reader) => !reader.finished)
-  // What is delivered may still have to be testified, once nothing more comes.
-  const unfinished = shippings.filter(({ shipper }) => reading.length === 0 && shipper.unfinished === true)
-  const names = new Set(unfinished.map(({ sink }) => sink.name))
-  const owing = sinks.filter((sink) => sink.owed_entries > 0 || names.has(sink.name))
-  if (reading.length === 0 && owing.length === 0) return 'done'
   const stateOf = ({ source: { origin } }: Reader) =>
     workspaces
       .find(({ name }) => name === origin.workspace)
       ?.sources.find(({ name }) => name === origin.source)?.state
+  const isHeld = (reader: Reader) => stateOf(reader) === 'held'
+  // What is delivered may still have to be testified, once nothing more comes.
+  const unfinished = shippings.filter(({ shipper }) => reading.every(isHeld) && shipper.unfinished === true)
+  const names = new Set(unfinished.map(({ sink }) => sink.name))
+  const owing = sinks.filter((sink) => sink.owed_entries > 0 || names.has(sink.name))
+  if (reading.length === 0 && owing.length === 0) return 'done'
   // Reading that waits for room moves when a sink does.
   const blocked = (reader: Reader) =>
-    stateOf(reader) === 'held' || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
+    isHeld(reader) || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
   const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'held')
   return stuck ? 'stuck' : 'working'
 }

@@ -16,7 +16,7 @@ export interface StoredStretch {
 export interface EvidenceState {
   /** Nothing else is to be done now: what failed is tried again at once; otherwise entries go first for a while. */
   readonly idle: boolean
-  /** Nothing more will come: what was stored is testified before its time is up. */
+  /** Nothing more will come, or nothing before a person mends it: what was stored is testified before its time is up. */
   readonly over: boolean
 }
 

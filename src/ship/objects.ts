@@ -6,8 +6,8 @@ import { type Sending, sendingOf, type Waiting, writeAnew } from './sending.ts'
 import { PIECE, Plan } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
-import type { Batch } from '../model/journal.ts'
-import type { Evidence } from '../model/evidence.ts'
+import type { Batch, Note } from '../model/journal.ts'
+import type { Evidence, StoredStretch } from '../model/evidence.ts'
 import type { ObjectSink } from '../model/sink.ts'
 
 export interface ObjectShipperOptions extends DeliveryOptions {
@@ -20,7 +20,7 @@ export class ObjectShipper implements Stepper {
   readonly #evidence: Evidence | undefined
   #plan = new Plan()
   #resumed = false
-  /** nothing more will come, and all that was stored is testified */
+  /** all that was stored is testified, as far as nothing more comes */
   #testified = false
   #sending: Sending | undefined
 
@@ -42,16 +42,24 @@ export class ObjectShipper implements Stepper {
     if (this.#plan.first === undefined) await this.#evidence?.step({ idle: false, over: false }, signal)
     const result = await this.#gather(signal)
     if (result === 'sent') return result
-    const over = result === Infinity && this.#options.over()
     if (!this.#evidence) return result
+    const isEmpty = result === Infinity
+    const ends = isEmpty && this.#options.over()
+    const over = isEmpty && waitsInVain(this.#options)
     const evidenceMs = await this.#evidence.step({ idle: true, over }, signal)
-    this.#testified = over
-    return over ? Infinity : Math.min(result, evidenceMs, this.#options.lookAgainMs)
+    this.#testified ||= over
+    return ends ? Infinity : Math.min(result, evidenceMs, this.#options.lookAgainMs)
   }
 
   /** A single run ends when what it stored is testified too. */
   get unfinished(): boolean {
     return this.#evidence !== undefined && !this.#testified
+  }
+
+  /** What lands with the settlement; it is to be testified from then on. */
+  #noted(stretch: StoredStretch): readonly Note[] | undefined {
+    this.#testified = false
+    return this.#evidence?.stored(stretch)
   }
 
   async #resume(): Promise<Sending | undefined> {
@@ -113,7 +121,7 @@ export class ObjectShipper implements Stepper {
     const { first = 0, last = 0 } = this.#plan
     const tally = this.#plan.filtered.sums
     const filtered = filteredOf(tally)
-    const notes = this.#evidence?.stored({ first, last, parked: 0, objects: [] })
+    const notes = this.#noted({ first, last, parked: 0, objects: [] })
     await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
     this.#plan = new Plan()
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
@@ -154,7 +162,7 @@ export class ObjectShipper implements Stepper {
     const { first, last } = intent
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
     const filtered = filteredOf(tally.sums)
-    const notes = this.#evidence?.stored({ first, last, parked: 0, objects: stored })
+    const notes = this.#noted({ first, last, parked: 0, objects: stored })
     await journal.settle(sink.name, { first, through: last, parked: [], tally: tally.sums, notes })
     this.#sending = undefined
     watch.settled({ accepted, deadLettered: 0, filtered })

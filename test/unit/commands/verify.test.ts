@@ -263,59 +263,71 @@ sinks:
 })
 
 describe('a single run', () => {
-  it('ends when what it stored is listed and proved, also where that takes a second try', async () => {
-    const fake = new FakeS3({ bucket: 'acme-audit' })
-    const server = await openS3Server(fake)
-    const options = {
-      seed: 1,
-      workspaces: [{ name: 'acme', keys: [{ key: 'k' }] }],
-      traffic: { backlog: 300 },
-    }
-    const api = await listenMock(openMock({ clock: systemClock, ...options }), { port: 0, host: '127.0.0.1' })
-    try {
-      let puts = 0
-      fake.faultOfAll = ({ method, url }) =>
-        method === 'PUT' && url.includes('/manifest/') && ++puts === 1
-          ? { kind: 'code', status: 500, code: 'InternalError' }
-          : undefined
-      const keyFile = join(folder, 'run-key.pem')
-      const pair = keyPair()
-      writeFileSync(keyFile, pair.privatePem)
-      writeFileSync(join(folder, 'run-public.pem'), pair.publicPem)
-      const config = join(folder, 'run.yaml')
-      writeFileSync(
-        config,
-        `journal: { path: ${folder}/run/a.db }
+  const held = `, { name: beta, base_url: "$API", api_key: another, audit: {} }`
+  it.each([
+    ['', '', 1, 0],
+    [' or a third, beside a source that is held', held, 2, 1],
+  ])(
+    'ends when what it stored is listed and proved, also where that takes a second try%s',
+    async (_, more, failing, code) => {
+      const fake = new FakeS3({ bucket: 'acme-audit' })
+      const server = await openS3Server(fake)
+      const options = {
+        seed: 1,
+        workspaces: [{ name: 'acme', keys: [{ key: 'k' }] }],
+        traffic: { backlog: 300 },
+      }
+      const api = await listenMock(openMock({ clock: systemClock, ...options }), {
+        port: 0,
+        host: '127.0.0.1',
+      })
+      try {
+        let puts = 0
+        fake.faultOfAll = ({ method, url }) =>
+          method === 'PUT' && url.includes('/manifest/') && ++puts <= failing
+            ? { kind: 'code', status: 500, code: 'InternalError' }
+            : undefined
+        const keyFile = join(folder, 'run-key.pem')
+        const pair = keyPair()
+        writeFileSync(keyFile, pair.privatePem)
+        writeFileSync(join(folder, 'run-public.pem'), pair.publicPem)
+        const config = join(folder, 'run.yaml')
+        writeFileSync(
+          config,
+          `journal: { path: ${folder}/run-${code}/a.db }
 log: { level: error }
-workspaces: [{ name: acme, base_url: "${api.url}", api_key: k, audit: {} }]
+workspaces: [{ name: acme, base_url: "${api.url}", api_key: k, audit: {} }${more.replace('$API', api.url)}]
 sinks:
   - { name: archive, type: s3, bucket: acme-audit, region: us-east-1, endpoint: "${server.url}", force_path_style: true,
       access_key_id: id, secret_access_key: secret, evidence: { signing_key_file: ${keyFile} } }
 `,
-      )
-      const { world, heard } = openWorld()
-      expect(await runProgram(['run', '--once', '--config', config], world)).toBe(0)
-      const ran = heard()
-      expect(ran.stdout).toBe('')
-      const [, count = ''] = /all read and delivered: (\d+) new entries/.exec(ran.stderr) ?? []
-      const proof = [
-        'verify',
-        '--config',
-        config,
-        '--sink',
-        'archive',
-        '--public-key',
-        join(folder, 'run-public.pem'),
-      ]
-      expect(await runProgram(proof, world)).toBe(0)
-      const proved = heard().stdout
-      expect(proved).toContain(`with ${count} entries`)
-      expect(proved).not.toContain('newer than')
-    } finally {
-      await api.close()
-      await server.close()
-    }
-  })
+        )
+        const { world, heard } = openWorld()
+        expect(await runProgram(['run', '--once', '--config', config], world)).toBe(code)
+        const ran = heard()
+        expect(ran.stdout).toBe('')
+        expect(ran.stderr).toContain(code === 0 ? 'all read and delivered' : 'only held parts remain')
+        const count = fake.lines.length
+        expect(count).toBeGreaterThanOrEqual(300)
+        const proof = [
+          'verify',
+          '--config',
+          config,
+          '--sink',
+          'archive',
+          '--public-key',
+          join(folder, 'run-public.pem'),
+        ]
+        expect(await runProgram(proof, world)).toBe(0)
+        const proved = heard().stdout
+        expect(proved).toContain(`with ${count} entries`)
+        expect(proved).not.toContain('newer than')
+      } finally {
+        await api.close()
+        await server.close()
+      }
+    },
+  )
 })
 
 const openssl = String(spawnSync('bash', ['-c', 'openssl version']).stdout).startsWith('OpenSSL 3')

@@ -36,6 +36,7 @@ interface Pier {
   sink: ObjectSink
   room: Room
   step(): Promise<number | 'sent'>
+  unfinished(): boolean
   /** Steps until there is nothing to do right now; what fails is tried again. */
   settle(): Promise<number>
   /** The process dies and the next begins. */
@@ -62,6 +63,7 @@ function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evi
     watch,
     room: new Room(32 * 2 ** 20),
     step: () => shipper.step(never),
+    unfinished: () => shipper.unfinished,
     settle: async () => {
       for (let i = 0; i < 10_000; i++) {
         const result = await pier.step().catch((error: unknown) => {
@@ -660,6 +662,26 @@ describe('evidence', () => {
     await quay.append(3)
     expect(await pier.settle()).toBe(Infinity)
     expect(notary.asked.at(-1)).toEqual({ idle: true, over: true })
+  })
+
+  it('where only held sources are left to read it is asked for the last time, after each stretch that comes all the same, and the loop goes on', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    let held = false
+    const options = { nothingDue: () => held, lookAgainMs: 250 }
+    const pier = openPier(quay, { evidence: notary, options })
+    await quay.append(3)
+    expect(await pier.settle()).toBe(250)
+    expect(pier.unfinished()).toBe(true)
+    held = true
+    expect(await pier.settle()).toBe(250)
+    expect(notary.asked.at(-1)).toEqual({ idle: true, over: true })
+    expect(pier.unfinished()).toBe(false)
+    await quay.append(3)
+    while (notary.told.length < 2) await pier.step()
+    expect(pier.unfinished()).toBe(true)
+    await pier.settle()
+    expect(pier.unfinished()).toBe(false)
   })
 })
 
