@@ -10,13 +10,19 @@ const LOOK_MS = 100
 /** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
 const STUCK_MS = 2_000
 
+export interface Once {
+  readonly code: number
+  /** for a person or a job's log, to be told when nothing else will be */
+  readonly line: string
+}
+
 /** Rejects with what stopped the daemon, once everything is closed. */
 export async function runOnce(
   config: Config,
   outside: Outside,
-  world: World,
+  world: Pick<World, 'signal'>,
   timeoutMs: number,
-): Promise<number> {
+): Promise<Once> {
   const app = await openApp(config, outside, { once: true })
   // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
   const ending = new AbortController()
@@ -26,7 +32,7 @@ export async function runOnce(
       running.then(() => 'done' as const),
       watchOnce(app, outside, AbortSignal.any([world.signal, ending.signal]), timeoutMs),
     ])
-    return tellOnce(app, ended, world)
+    return onceOf(app, ended)
   } finally {
     ending.abort()
     await app.stop()
@@ -55,8 +61,8 @@ async function watchOnce(
   }
 }
 
-/** One line for a person or a job's log, and the documented exit code. */
-function tellOnce(app: App, ended: Ending, world: World): number {
+/** What came of it, and the documented exit code. */
+function onceOf(app: App, ended: Ending): Once {
   const { workspaces, sinks, journal, sentence } = app.board.status()
   const read = workspaces
     .flatMap(({ sources }) => sources)
@@ -66,10 +72,8 @@ function tellOnce(app: App, ended: Ending, world: World): number {
   const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
   const told = `${letters} dead letters, ${journal.quarantined} quarantined, ${journal.gaps} possible gaps`
   if (ended === 'done' && owed === 0) {
-    world.stderr(
-      `auditferry: all read and delivered: ${read} new entries, ${delivered} deliveries; ${told}\n`,
-    )
-    return exitCodes.done
+    const line = `auditferry: all read and delivered: ${read} new entries, ${delivered} deliveries; ${told}\n`
+    return { code: exitCodes.done, line }
   }
   const why = {
     done: 'entries are still owed',
@@ -77,9 +81,7 @@ function tellOnce(app: App, ended: Ending, world: World): number {
     timeout: 'the timeout came first',
     signal: 'stopped',
   }
-  world.stderr(
-    `auditferry: not done, ${why[ended]}: ${sentence}; ${owed} entries owed, ${told}; nothing is lost, the next run goes on\n`,
-  )
+  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${owed} entries owed, ${told}; nothing is lost, the next run goes on\n`
   // Whoever sends a signal knows that it is not done.
-  return ended === 'signal' ? exitCodes.done : exitCodes.failed
+  return { code: ended === 'signal' ? exitCodes.done : exitCodes.failed, line }
 }

@@ -39,8 +39,13 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
   const outside = outsideOf(config)
   const timeoutMs = options.timeout === undefined ? Infinity : durationMs(options.timeout)
+  let lastLine = ''
   try {
-    if (options.once === true) return await runOnce(config, outside, world, timeoutMs)
+    if (options.once === true) {
+      const { code, line } = await runOnce(config, outside, world, timeoutMs)
+      lastLine = line
+      return code
+    }
     const nextSetup = reloading({
       file,
       clock,
@@ -55,5 +60,7 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     return exitCodes.done
   } finally {
     await tracing?.close()
+    // Behind the log, where a job looks for it.
+    if (lastLine !== '') world.stderr(lastLine)
   }
 }

@@ -81,6 +81,22 @@ server: { listen: 127.0.0.1:0 }
   expect(said.text).not.toContain('planted')
 })
 
+test('the line that says how a single run ended is the last one, behind its log', async () => {
+  writeFileSync(
+    join(folder, 'a.yaml'),
+    `journal: { path: a.db }
+workspaces: [{ name: acme, base_url: "http://127.0.0.1:9", api_key: planted-key, audit: {} }]
+sinks: [{ name: archive, type: file, path: out.ndjson }]
+`,
+  )
+  const { child, said } = start(['run', '--once', '--timeout', '1s', '--config', 'a.yaml'])
+  expect(await once(child, 'close')).toEqual([1, null])
+  const lines = said.text.trim().split('\n')
+  expect(lines.at(-1)).toMatch(/^auditferry: not done, the timeout came first: /)
+  expect(lines.filter((line) => !line.startsWith('{'))).toHaveLength(1)
+  expect(said.text).toContain('"msg":"Stopped: ')
+})
+
 test('SIGTERM in the very first moments ends it with 0', async () => {
   const { child } = start(['demo', '--data', folder, '--listen', '127.0.0.1:0'])
   await new Promise((resolve) => setTimeout(resolve, 350))
