@@ -13,7 +13,7 @@ import { journalSettings } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
 import { reachDaemon } from './known-config.ts'
-import type { Named } from './named.ts'
+import type { There } from './named.ts'
 import type { World } from './world.ts'
 
 export interface ShowOptions {
@@ -32,7 +32,7 @@ export interface OpenAside {
   /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
   readonly sinks: readonly SinkConfig[]
   /** What there is to name on the command line; where the configuration is at fault, of the one that the daemon goes on with. */
-  readonly there: () => Promise<Record<'sinks' | 'workspaces', readonly Named[]>>
+  readonly there: () => Promise<There>
   /** The daemon, as it answers now; undefined: none does. */
   readonly connect: () => Promise<ControlClient | undefined>
   close(): Promise<void>

@@ -61,7 +61,6 @@ async function look(
 ): Promise<number> {
   const { config, client } = await reachDaemon(file, world)
   if (!client) return withoutDaemon(world, file, 'a backfill')
-  if (status) return tellAll(world, backfillsFollowed, client)
   const wanted = again.find((name) => name === source)
   if (source !== undefined && wanted === undefined) {
     world.stderr(
@@ -69,10 +68,12 @@ async function look(
     )
     return exitCodes.usage
   }
+  const there = async () => config ?? (await client.status())
+  if (status) return tellAll(world, backfillsFollowed, client, { workspace, source }, there)
   const choice = { ...(workspace !== undefined && { workspace }), ...(wanted && { source: wanted }) }
   const count = await client.cancelBackfill(choice)
   // One that is under way is ended also where its workspace has left the configuration.
-  if (count === 0 && config && !isKnown(world, 'workspace', workspace, config.workspaces))
+  if (count === 0 && !isKnown(world, 'workspace', workspace, (await there()).workspaces))
     return exitCodes.usage
   return tellCancelled(world, backfillsFollowed, count)
 }

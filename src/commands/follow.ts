@@ -8,6 +8,7 @@ import type { Origin } from '../model/source.ts'
 import type { ControlClient } from '../ops/control-client.ts'
 import { countText, waitsForText } from '../ops/words.ts'
 import { plain } from './columns.ts'
+import { areKnown, type There, type Whose } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
 /** A part of the past that is read again. */
@@ -152,20 +153,35 @@ function lost({ stderr }: World, following: { readonly what: string }): number {
   return exitCodes.failed
 }
 
-/** `--status` */
+/** `--status`: a name that left the configuration is known as long as one of them bears it. */
 export async function tellAll<One extends Followed>(
-  { stdout }: World,
+  world: World,
   following: Following<One>,
   client: ControlClient,
+  whose: Whose,
+  there: () => Promise<There>,
 ): Promise<number> {
-  const all = await following.heard(client)
-  if (all.length === 0)
-    stdout(
-      `No ${following.title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
+  const heard = await following.heard(client)
+  const meant = heard.filter((one) => isOf(one, whose))
+  if (meant.length === 0) {
+    const known = await there()
+    const names = {
+      workspaces: [...known.workspaces, ...heard.map(({ origin }) => ({ name: origin.workspace }))],
+      sinks: [...known.sinks, ...heard.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
+    }
+    if (!areKnown(world, whose, names)) return exitCodes.usage
+    world.stdout(
+      `No ${heard.length > 0 ? 'such ' : ''}${following.title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
     )
-  for (const one of all) stdout(lineText(following, one))
+  }
+  for (const one of meant) world.stdout(lineText(following, one))
   return exitCodes.done
 }
+
+const isOf = ({ origin, sink }: Followed, whose: Whose): boolean =>
+  origin.workspace === (whose.workspace ?? origin.workspace) &&
+  origin.source === (whose.source ?? origin.source) &&
+  sink === (whose.sink ?? sink)
 
 /** `--cancel` */
 export function tellCancelled<One extends Followed>(

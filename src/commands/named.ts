@@ -28,3 +28,18 @@ export function isKnown(
   if (fault !== undefined) stderr(`error: ${fault}\n`)
   return fault === undefined
 }
+
+/** Whose; what is absent means all. */
+export interface Whose {
+  readonly workspace?: string | undefined
+  readonly source?: string | undefined
+  readonly sink?: string | undefined
+}
+
+/** What there is to name on the command line. */
+export type There = Record<'sinks' | 'workspaces', readonly Named[]>
+
+/** False, and said, where one of the names is none of them. */
+export function areKnown(world: World, { workspace, sink }: Whose, there: There): boolean {
+  return isKnown(world, 'workspace', workspace, there.workspaces) && isKnown(world, 'sink', sink, there.sinks)
+}

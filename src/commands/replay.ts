@@ -61,15 +61,22 @@ export async function replay(
   return exitCodes.usage
 }
 
-function look(world: World, options: ReplayOptions): Promise<number> {
+async function look(world: World, options: ReplayOptions): Promise<number> {
+  const { workspace, source, sink, cancel } = options
+  if (cancel === true && (workspace ?? source) !== undefined) {
+    world.stderr(
+      'error: --cancel ends what goes to --sink, or all: it takes no --workspace and no --source\n',
+    )
+    return exitCodes.usage
+  }
   return withAside(world, options.config, async (opened) => {
     const client = await opened.connect()
     if (!client) return needsDaemon(world, options)
-    if (options.cancel !== true) return tellAll(world, replaysFollowed, client)
-    const count = await client.cancelReplays(options.sink)
+    if (cancel !== true)
+      return tellAll(world, replaysFollowed, client, { workspace, source, sink }, opened.there)
+    const count = await client.cancelReplays(sink)
     // One that is under way is ended also where its sink has left the configuration.
-    if (count === 0 && !isKnown(world, 'sink', options.sink, (await opened.there()).sinks))
-      return exitCodes.usage
+    if (count === 0 && !isKnown(world, 'sink', sink, (await opened.there()).sinks)) return exitCodes.usage
     return tellCancelled(world, replaysFollowed, count)
   })
 }

@@ -191,6 +191,15 @@ test('one whose source is switched off is told as waiting for it, and can be end
     /^left history.usage: .*; waiting for its source, which is not in the configuration of the daemon any more/,
   )
   const named = { workspace: 'left', source: 'history.usage' } as const
+  expect(await backfill(stand.world, options({ status: true, ...named }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^left history.usage: /)
+  expect(await backfill(stand.world, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^No such backfill is under way/)
+  expect(await backfill(stand.world, options({ status: true, workspace: 'other' }), clock)).toBe(2)
+  expect(stand.heard()).toEqual({
+    stdout: '',
+    stderr: 'error: there is no workspace other; there are acme, left\n',
+  })
   expect(await backfill(stand.world, options({ cancel: true, ...named }), clock)).toBe(0)
   expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
   expect(choices).toEqual([named])
@@ -223,6 +232,8 @@ test.each([
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
   [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
   [{ workspace: 'other', cancel: true }, 'there is no workspace other; there are acme'],
+  [{ workspace: 'other', status: true }, 'there is no workspace other; there are acme'],
+  [{ source: 'vault.projects', status: true }, '--source vault.projects has no past'],
   [{ source: 'history.usage' }, '--source history.usage is not switched on'],
 ])('wrong usage is said: %j', async (more, message) => {
   stand = await openPastStand()

@@ -352,6 +352,21 @@ test('--status and --cancel speak to the daemon, and name no span', async () => 
   const { stdout } = stand.heard()
   expect(stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
   expect(stdout).toContain('; waiting for its turn: another one that reads the same source comes first')
+  for (const whose of [{ sink: 'siem' }, { workspace: 'acme', source: 'audit' }] as const) {
+    expect(await replay(stand.world, { ...bare, status: true, ...whose }, clock)).toBe(0)
+    expect(stand.heard().stdout).toMatch(/^acme audit to siem/)
+  }
+  expect(await replay(stand.world, { ...bare, status: true, sink: 'archive' }, clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^No such replay from the API is under way/)
+  for (const [whose, why] of [
+    [{ sink: 'other' }, 'there is no sink other; there are siem, archive'],
+    [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
+  ] as const) {
+    expect(await replay(stand.world, { ...bare, status: true, ...whose }, clock)).toBe(2)
+    expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${why}\n` })
+  }
+  expect(await replay(stand.world, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
+  expect(stand.heard().stderr).toContain('it takes no --workspace and no --source')
   expect(await replay(stand.world, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
   expect(stand.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
   expect(await replay(stand.world, { ...bare, cancel: true }, clock)).toBe(0)
