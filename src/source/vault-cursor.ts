@@ -67,7 +67,7 @@ export interface VaultCursor {
   readonly v: 1
   /** records told so far: no two have the same number */
   told: number
-  /** passes begun */
+  /** passes begun, those that began again twice: an odd one goes forwards, an even one backwards */
   passes: number
   pass: Pass | null
   last: Ended | null

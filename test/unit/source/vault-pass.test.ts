@@ -1,9 +1,10 @@
 // A pass by itself: when it is over, when it is too old to go on, and what its counts prove.
 import { expect, test } from 'vitest'
-import type { VaultCursor } from '../../../src/source/vault-cursor.ts'
+import { pathOf } from '../../../src/source/vault-ask.ts'
+import type { Pass, VaultCursor } from '../../../src/source/vault-cursor.ts'
 import { openVaultCursor } from '../../../src/source/vault-cursor.ts'
 import type { VaultPage } from '../../../src/source/vault-page.ts'
-import { beginPass, judge, notePage, passUnderWay } from '../../../src/source/vault-pass.ts'
+import { beginPass, endPass, judge, notePage, passUnderWay } from '../../../src/source/vault-pass.ts'
 import { HOUR, START } from './desk.ts'
 
 const fresh = (): VaultCursor => openVaultCursor(undefined, START, 'acme')
@@ -51,3 +52,13 @@ test.each([
     expect(judge(cursor, pass)).toMatchObject({ doubt, gone: doubt === 'none' ? [{ id: 'gone' }] : [] })
   },
 )
+
+test('a pass that begins again goes the way of the one in whose place it stands: two that ended one after the other go opposite ways', () => {
+  const cursor = fresh()
+  const orderOf = (pass: Pass) => /sort_order=(\w+)/.exec(pathOf(pass))?.[1]
+  const first = beginPass(cursor, START)
+  expect(orderOf(beginPass(cursor, START, 50))).toBe(orderOf(first))
+  endPass(cursor, cursor.pass ?? first, 0, START, 1)
+  const orders = [beginPass(cursor, START), beginPass(cursor, START, 50), beginPass(cursor, START, 25)]
+  expect(orders.map(orderOf)).toEqual(['desc', 'desc', 'desc'])
+})
