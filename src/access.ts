@@ -108,7 +108,11 @@ export class Access {
   }
 
   budgets(): readonly BudgetStatus[] {
-    return [...this.#budgets].map(([area, { used }]) => ({ area, used: used.places, limit: used.allowed }))
+    const others = this.shared.budgets.sharedWith(this.workspace.name)
+    const shared = others.length === 0 ? {} : { shared_with: others }
+    return [...this.#budgets].map(([area, { used }]) => ({
+      ...{ area, used: used.places, limit: used.allowed, ...shared },
+    }))
   }
 
   async close(): Promise<void> {

@@ -33,6 +33,12 @@ export class Budgets {
     )
   }
 
+  /** The names of the others that share the budgets of this one. */
+  sharedWith(workspace: string): readonly string[] {
+    const sharing = this.#sharing.get(workspace) ?? []
+    return sharing.map(({ name }) => name).filter((name) => name !== workspace)
+  }
+
   /** Kept in the journal under the name of each that shares it, whoever of them is left tomorrow; of their limits the least holds. */
   of(workspace: Asking, area: Area): Budget {
     const sharing = this.#sharing.get(workspace.name) ?? [workspace]

@@ -41,6 +41,8 @@ export interface BudgetStatus {
   readonly area: string
   readonly used: number
   readonly limit: number
+  /** the other workspaces that have this budget too, by one key on one host: `used` is of all together; absent: nobody */
+  readonly shared_with?: readonly string[]
 }
 
 export interface WorkspaceStatus {

@@ -51,8 +51,9 @@ function backlog({ progress, lag_seconds, name }: SourceStatus) {
 
 function budgetHtml(budget: BudgetStatus | undefined): string {
   if (!budget) return soft('none')
-  const { used, limit } = budget
-  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}`
+  const { used, limit, shared_with: others = [] } = budget
+  const shared = others.length === 0 ? '' : ` ${soft(`together with ${others.map(escapeHtml).join(', ')}`)}`
+  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}${shared}`
 }
 
 const sourceColumns = [

@@ -85,6 +85,8 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
     await until(() => clock.now() - startAt > 30_000, 'half a minute')
     expect(mock.requests.length).toBeGreaterThan(5)
     expect(mock.requests.length).toBeLessThanOrEqual(10)
+    const [acme, beta] = app.board.status().workspaces.map(({ budget }) => budget?.[0]?.shared_with)
+    expect([acme, beta]).toEqual([['beta'], ['acme']])
   } finally {
     await app.stop()
   }

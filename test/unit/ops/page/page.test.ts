@@ -107,6 +107,13 @@ describe('the status page', () => {
     expect(page.match(/9 of 10/g)).toHaveLength(1)
   })
 
+  it('says of a budget that is shared with whom', () => {
+    const budget = [{ area: 'audit', used: 7, limit: 60, shared_with: ['beta', 'gamma'] }]
+    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
+    expect(page).toMatch(/7 of 60 <[^>]+>together with beta, gamma</)
+    expect(renderPage(calm)).not.toContain('together with')
+  })
+
   it('of many workspaces only those in trouble are open', () => {
     const workspaces = Array.from({ length: 100 }, (_, i) => ({
       name: `w${i}`,
