@@ -9,7 +9,7 @@ import type { Step, Steps } from './history-step.ts'
 import type { Reading, Window } from './history-window.ts'
 import { ask, isAboutWindow, readWindow } from './history-window.ts'
 
-/** As long as no answer held anything, an empty one is held against the other unit so often. */
+/** As long as no answer held anything, an empty one is held against the other unit so often; in a single run, to which there is no later, each is. */
 const DOUBT_EVERY_MS = HOUR_MS
 /** No row can lie so far ahead of today. */
 const AHEAD_MS = 7 * DAY_MS
@@ -59,7 +59,7 @@ function noted(cursor: HistoryCursor, reading: Reading): Reading {
 export async function turnsUnit(step: Step, window: Window, lane: Lane): Promise<boolean> {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (cursor.unitSure || cursor.unitDoubtAt > now) return false
+  if (cursor.unitSure || (cursor.unitDoubtAt > now && !options.once)) return false
   cursor.unitDoubtAt = now + DOUBT_EVERY_MS
   const unit = otherThan(cursor.unit)
   if (!(await showsWindow(step, window, unit, lane))) return false

@@ -158,8 +158,8 @@ async function* readTask(step: Step, task: Task): Steps {
   const { pending } = reading
   if (reading.error) yield* failed(step, task, window, reading)
   else if (reading.leftOut > 0) yield readInDays(step, pending)
-  else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
   else if (reading.elements === 0 && isToProve(step, task)) yield lastPart(step, undefined)
+  else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
   else {
     if (kind === 'trouble') overcome(step, task, window)
     else advance(step, task, window, reading)

@@ -30,6 +30,19 @@ test('a single run of a server that counts in milliseconds reads a past with not
   expect((await desk.times()).length).toBe(20)
 })
 
+test.each(['earliest', 'span'] as const)(
+  'a single run of a server that counts in milliseconds reads a past that begins with nothing (%s)',
+  async (kind) => {
+    const start = kind === 'span' ? { kind, ms: 90 * DAY } : { kind }
+    const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty', source: { once: true, start } })
+    desk.server.events = eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR)
+    await desk.once()
+    expect((await desk.times()).length).toBe(20)
+    // Nothing of the past is asked for much more often than to prove it empty, in one unit and in the other.
+    expect(desk.asked().length).toBeLessThan(100)
+  },
+)
+
 test('a 400 on the open day holds: it is no trouble of the past, passes nothing, and the day is read when it is taken again', async () => {
   const state = { refuses: false }
   const desk = await openHistoryDesk({
