@@ -17,7 +17,7 @@ import { MAX_TAKE } from './tiers.ts'
 const FADING = 0.98
 /** After so many pages a drain counts as long. */
 const LOOK_AHEAD_PAGES = 3
-/** So many entries dated in the future may be somebody's mistake, however small this server's pages are. */
+/** Fewer entries dated in the future may be somebody's mistake, however small a page is that holds nothing else. */
 const MOST_AHEAD = 10
 /** A page that does not advance is asked for so often before the drain gives up until the next poll. */
 const STUCK_PAGES = 3
@@ -137,8 +137,8 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   const full = view.count >= Math.min(take, cursor.largestPage)
   if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
-    const ahead = view.count - (view.last ? 1 : 0)
-    if (ahead >= Math.min(take, MOST_AHEAD) && full) {
+    const ahead = view.count - view.malformed - (view.last ? 1 : 0)
+    if (ahead >= MOST_AHEAD && full) {
       view.last = view.lastOfAll
       view.passedHead = true
     } else {

@@ -1,7 +1,7 @@
 // Entries dated in the future by mistake: they are shipped, and keep nothing else from being read (laws 6 and 7).
 import { expect, test } from 'vitest'
 import { HOUR, MINUTE, START, endpoints, openDesk } from './desk.ts'
-import type { Desk } from './desk.ts'
+import type { Desk, DeskOptions } from './desk.ts'
 
 const AHEAD = START + 5 * HOUR
 
@@ -50,6 +50,52 @@ test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, cou
     expect(desk.state().headUs).toBeLessThanOrEqual(desk.clock.now() * 1000)
   },
 )
+
+/** What comes of `from` is cut in its middle while `isOn`. */
+const cutWhile =
+  (isOn: () => boolean): NonNullable<DeskOptions['wrap']> =>
+  (send) =>
+  async (request, signal) => {
+    const reply = await send(request, signal)
+    if (!isOn() || !request.url.includes('from=')) return reply
+    return { ...reply, body: cutPage() }
+  }
+
+async function* cutPage() {
+  yield Buffer.from('[{"id":')
+}
+
+test.each(manners.flatMap((manner) => [1, 2].map((count) => ({ ...manner, count }))))(
+  'pages that an outage made small let $count entries dated in the future lead no more than large ones (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs, count }) => {
+    const outage = { on: false }
+    const desk = await openDesk({ source: { sweepMs }, switches, wrap: cutWhile(() => outage.on) })
+    desk.add(1)
+    await desk.live(START + MINUTE)
+    for (let i = 0; i < count; i++) desk.mock.add({ at: AHEAD + i, visibleAt: 0 })
+    for (let tries = 1; tries <= 11; tries++) {
+      outage.on = true
+      while (desk.clock.advance(desk.clock.now() + 6 * MINUTE));
+      for (let i = 0; i < tries; i++) await desk.try()
+      outage.on = false
+      await desk.live(desk.clock.now() + 6 * MINUTE)
+    }
+    expect(await unreadOf(desk)).toBe(0)
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test('malformed elements beside an entry dated in the future are no proof that our clock is slow', async () => {
+  const desk = await openDesk()
+  desk.add(1)
+  await desk.live(START + MINUTE)
+  for (let i = 0; i < 12; i++)
+    desk.mock.add({ at: START + MINUTE + i, visibleAt: 0, defect: 'no_id', data: { i } })
+  desk.mock.add({ at: AHEAD, visibleAt: 0 })
+  await desk.live(START + 20 * MINUTE)
+  expect(desk.state().head?.at).toBe(START * 1000)
+  expect(await unreadOf(desk)).toBe(0)
+})
 
 test.each(manners)(
   'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $sweepMs, `Date` $date)',
