@@ -19,7 +19,7 @@ export interface Walk {
   from: Position
   /** `take` after narrowing around a bad page; null: the usual */
   narrowTake: number | null
-  /** how often the page at `from` was bad in a row */
+  /** how often the page at `from` was bad in a row, or what is found by time in its place */
   badTries: number
   /** good pages since the last narrowing */
   goodPages: number

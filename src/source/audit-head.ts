@@ -108,6 +108,8 @@ function drawStopLine(step: Step, drain: Drain, serverAt: number | undefined, se
 async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Steps {
   const { cursor, options } = step
   const head = cursor.head as Position
+  // Those of this place: the next one has its own.
+  drain.badTries = 0
   if (drain.from.id !== head.id) {
     cursor.trail = []
     drain.from = head

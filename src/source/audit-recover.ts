@@ -39,7 +39,8 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
   cursor.trail = []
   cursor.lost ??= head
-  if (isBroken(found) && ++drain.badTries < BAD_TRIES) {
+  if (!isBroken(found)) drain.badTries = 0
+  else if (++drain.badTries < BAD_TRIES) {
     yield lastPart(step, undefined, { fault: brokenEntry() })
     return
   }

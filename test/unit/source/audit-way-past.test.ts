@@ -69,6 +69,39 @@ test.each([1, 2])(
   },
 )
 
+test.each([
+  { name: 'pages that broke off before it', pages: 2, searches: ['broken', 'broken'] },
+  {
+    name: 'answers that broke off before one that shows nothing',
+    searches: ['broken', 'broken', 'none', 'broken'],
+  },
+])(
+  'a place that is found again by time is asked for three times in a row before it is passed: $name do not count',
+  async ({ pages = 0, searches }) => {
+    const left = { pages: 0, searches: [] as string[] }
+    const none: HttpReply = { ...brokenOff(), status: 404 }
+    const wrap = (send: Transport): Transport => {
+      return (request, signal) => {
+        if (request.url.includes('from=') && left.pages-- > 0) return Promise.resolve(brokenOff())
+        const next = request.url.includes('/search?') ? left.searches.shift() : undefined
+        return next ? Promise.resolve(next === 'none' ? none : brokenOff()) : send(request, signal)
+      }
+    }
+    const desk = await openDesk({ wrap })
+    const known = desk.add(5)
+    await desk.live(START + MINUTE)
+    desk.mock.purge(known)
+    Object.assign(left, { pages, searches: [...searches] })
+    // In the very second of the entry that is gone.
+    const fresh = [1, 2].map((i) => desk.mock.add({ at: START + i, visibleAt: 0 }).id)
+    fresh.push(desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id)
+    await desk.live(START + 20 * MINUTE)
+    expect(left.searches).toEqual([])
+    expect(await desk.ids()).toEqual([...known, ...fresh])
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
 test.each(strikes)(
   'the past: `search` that breaks off $most times, from request $first on, widens no gap behind an unreadable entry',
   async ({ first, most }) => {
