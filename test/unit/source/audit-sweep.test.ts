@@ -260,28 +260,6 @@ it('a sweep that is led back from everywhere is given up after a bounded number 
   expect(desk.asked().length).toBeLessThan(300)
 })
 
-it('the very first sweep that is given up is no sweep either', async () => {
-  const state = { isOn: true }
-  const wrap: DeskOptions['wrap'] = (send) => (request, signal) =>
-    state.isOn && request.url.includes('search')
-      ? Promise.resolve({
-          status: 200,
-          headers: { 'content-type': 'text/html' },
-          body: (async function* () {})(),
-        })
-      : send(request, signal)
-  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
-  desk.add(50, START - SECOND)
-  const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 30 * MINUTE }).id
-  await desk.live(START + 20 * MINUTE)
-  desk.add(30)
-  await desk.live(START + 25 * MINUTE)
-  await liveHours(desk, 40)
-  state.isOn = false
-  await liveHours(desk, 8)
-  expect(await desk.ids()).toContain(late)
-})
-
 it('live reading comes before the sweep: a due poll is read first, whatever the sweep has left to do', async () => {
   const desk = await openDesk({ source: { sweepMs: DAY } })
   desk.add(5_000, START - SECOND)
