@@ -61,8 +61,6 @@ export interface Sweep {
   fullBeganAt?: number
   /** when the last full one began that came to its end, epoch ms; absent: not known */
   fullSweptAt?: number
-  /** how often the one under way went on by time from where no page leads on: it is not whole; absent: not at all */
-  passes?: number
 }
 
 export interface AuditCursor {

@@ -4,7 +4,6 @@ import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
 import type { Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
-import { isAheadAlone } from './audit-page.ts'
 import type { PageView } from './audit-page.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
 import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
@@ -153,7 +152,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     passMalformed(step, drain, view.count >= take)
     return { gaps }
   }
-  if (isStuck(drain, view, take)) return { gaps, ...raiseAlarm(step, drain) }
+  if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
   drain.doubt = 'none'
   drain.pages++
   drain.passedHead ||= view.passedHead
@@ -183,6 +182,11 @@ function passMalformed(step: Step, drain: Drain, full: boolean): void {
 function isEmpty(drain: Drain, view: PageView, head: Position | null): boolean {
   if (view.count === 0) return true
   return view.passedHead && view.beyond === 0 && drain.from.id === head?.id && !isAheadAlone(drain, view)
+}
+
+/** Nothing but what is dated in the future, beside `from` itself where that is included. */
+function isAheadAlone({ from }: Drain, { last, lastOfAll }: PageView): boolean {
+  return lastOfAll !== null && lastOfAll.id !== from.id && (last === null || last.id === from.id)
 }
 
 /**

@@ -1,7 +1,7 @@
 // One page of the audit log: what the reader needs to know of its groups of entries to decide where to go next.
 import type { Entries } from '../model/entries.ts'
 import type { Finding } from '../model/source.ts'
-import type { AuditCursor, Position, Walk } from './audit-cursor.ts'
+import type { AuditCursor, Position } from './audit-cursor.ts'
 import type { Kind } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
 
@@ -100,11 +100,6 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
     if (head === null || view.last.at > head.at) view.passedHead = true
   }
   return findings
-}
-
-/** Nothing but what is dated in the future, beside `from` itself where that is included. */
-export function isAheadAlone({ from }: Walk, { last, lastOfAll }: PageView): boolean {
-  return lastOfAll !== null && lastOfAll.id !== from.id && (last === null || last.id === from.id)
 }
 
 function positionAt(entries: Entries, index: number): Position {

@@ -142,7 +142,7 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
     return {}
   }
   place.overshot = overshoots
-  if (isStuck(walk, view, take)) {
+  if (isStuck(walk, view)) {
     const fault = new ConnectorError('bad_reply', 'A page does not advance: it ends where an earlier one did')
     if (walk.stuckPages >= STUCK_PAGES) passFrom(place, walk)
     return { fault }

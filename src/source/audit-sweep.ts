@@ -5,8 +5,6 @@ import { anchorAt, isBroken } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
-import { isAheadAlone } from './audit-page.ts'
-import type { PageView } from './audit-page.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { isGone, isUnreadable, lastPart } from './audit-step.ts'
@@ -63,11 +61,10 @@ function startOf({ options, cursor }: Step): number {
   return Math.max((now - spanMs) * 1000, cursor.startUs ?? 0)
 }
 
-/** The sweep is over. Where it was given up, or left something out, the next full one begins where this one had to. */
+/** The sweep is over. Where it was given up, the next full one begins where this one had to. */
 function end(sweep: Sweep, isWhole: boolean): void {
-  if (isWhole && !sweep.passes && sweep.fullBeganAt !== undefined) sweep.fullSweptAt = sweep.fullBeganAt
+  if (isWhole && sweep.fullBeganAt !== undefined) sweep.fullSweptAt = sweep.fullBeganAt
   delete sweep.fullBeganAt
-  delete sweep.passes
   sweep.walk = null
 }
 
@@ -112,16 +109,18 @@ function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
 }
 
 async function* sweepPage(step: Step, walk: Walk): Steps {
-  const take = walk.narrowTake ?? MAX_TAKE
+  const { sweep } = step.cursor
   try {
     yield* readPage(step, {
       walk,
       lane: 'sweep',
-      take,
+      take: walk.narrowTake ?? MAX_TAKE,
       stopUs: () => null,
       passedHead: false,
       whole: (view) => {
-        turnPage(step, walk, view, take)
+        const over = view.last === null || view.newestUs >= sweep.untilUs || isStuck(walk, view)
+        if (over || view.last === null) end(sweep, view.count > 0)
+        else walk.from = view.last
         return {}
       },
       // The head has quarantined it, or will: here it is only passed.
@@ -132,41 +131,8 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
     })
   } catch (error) {
     if (!isGone(error)) throw error
-    // Purged under our feet.
-    goOnByTime(step, walk, walk.from.at)
+    // Purged under our feet: the next sweep finds its own place.
+    end(sweep, false)
     yield lastPart(step, undefined)
-  }
-}
-
-function turnPage(step: Step, walk: Walk, view: PageView, take: number): void {
-  const { sweep } = step.cursor
-  if (view.newestUs >= sweep.untilUs || isAheadAlone(walk, view)) end(sweep, true)
-  // Malformed elements alone, beside `from` itself where that is included, name no place; the head has quarantined them.
-  else if (
-    view.malformed > 0 &&
-    view.malformed >= view.count - 1 &&
-    (view.last?.id ?? walk.from.id) === walk.from.id
-  )
-    walk.probe = probeAfter(walk.from.at)
-  else if (view.last === null || isStuck(walk, view, take)) goOnByTime(step, walk, view.newestUs)
-  else walk.from = view.last
-}
-
-/** In one sweep, so that a server that contradicts itself cannot eat the budget. */
-const MOST_PASSES = 8
-
-/** No page leads on from here, though the end is not in sight: on behind what was read, or not at all. The next sweep tries again. */
-function goOnByTime({ cursor: { sweep }, options }: Step, walk: Walk, newestUs: number): void {
-  const passes = (sweep.passes ?? 0) + 1
-  const probe = probeAfter(Math.max(walk.from.at, newestUs))
-  // The quick ones between come often.
-  if (passes === 1 && sweep.fullBeganAt !== undefined)
-    options.log.warn(
-      'A page of the sweep leads nowhere: what it may have left out is looked for by the next one',
-    )
-  if (passes > MOST_PASSES || probe.atUs > sweep.untilUs) end(sweep, false)
-  else {
-    sweep.passes = passes
-    walk.probe = probe
   }
 }

@@ -128,10 +128,9 @@ function isHopeless({ walk, take }: PageRequest): boolean {
 }
 
 /** True when the feed goes in circles: the page ends where one of the last ones did. The caller raises the alarm. */
-export function isStuck(walk: Walk, view: PageView, take: number): boolean {
+export function isStuck(walk: Walk, view: PageView): boolean {
   const last = view.last
-  // Where `from` includes its own entry, a page of one is that: the next is asked for as two.
-  if (!last || (take === 1 && last.id === walk.from.id)) return false
+  if (!last) return false
   const circling = walk.ends.includes(last.id) || (last.id === walk.from.id && view.count > 1)
   walk.stuckPages = circling ? walk.stuckPages + 1 : 0
   if (!circling) walk.ends = [...walk.ends, last.id].slice(-ENDS_LENGTH)
