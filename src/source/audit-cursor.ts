@@ -59,7 +59,7 @@ export interface Sweep {
   quickDueAt: number
   /** when the full one under way began, epoch ms; absent: none is */
   fullBeganAt?: number
-  /** when the last full one began that came to its end, epoch ms; absent: not known */
+  /** when the last full one began that came to its end, epoch ms; where none has, as if one had before the first; absent: none was due */
   fullSweptAt?: number
 }
 

@@ -48,6 +48,7 @@ function startOf({ options, cursor }: Step): number {
   delete sweep.fullBeganAt
   if (full) {
     sweep.fullDueAt = now + everyMs
+    sweep.fullSweptAt ??= now - everyMs
     sweep.fullBeganAt = now
   }
   // No later than `sweepDueAt` believes: what is further off counts as a clock set back, and would be due at once for ever.
@@ -55,7 +56,7 @@ function startOf({ options, cursor }: Step): number {
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   sweep.untilUs = cursor.headUs
   const quickSpanMs = Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
-  const lateByMs = full && sweep.fullSweptAt ? Math.max(0, now - sweep.fullSweptAt - everyMs) : 0
+  const lateByMs = full ? Math.max(0, now - (sweep.fullSweptAt ?? now) - everyMs) : 0
   const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
   const spanMs = full ? Math.min(options.sweepMs + lateByMs, knownMs) : quickSpanMs
   return Math.max((now - spanMs) * 1000, cursor.startUs ?? 0)

@@ -131,8 +131,11 @@ it('after a downtime the sweep goes back no further than keys are kept, and the 
   expect(time).toBeGreaterThan(desk.clock.now() - DAY - 7 * HOUR)
 })
 
-it('a sweep that is given up is no sweep: the next one begins where it had to', async () => {
-  let isBroken = false
+it.each([
+  ['a sweep', false],
+  ['the very first sweep', true],
+])('%s that is given up is no sweep: the next one begins where it had to', async (_, fromTheStart) => {
+  let isBroken = fromTheStart
   const wrap: DeskOptions['wrap'] = (send) => (request, signal) =>
     isBroken && request.url.includes('search')
       ? Promise.resolve({
