@@ -2,6 +2,7 @@
 import type { WorkspaceConfig } from './config/schema.ts'
 import type { Clock, Random } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
+import { lastSaved } from './source/budget-stored.ts'
 import { Budget } from './source/budget.ts'
 
 /** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
@@ -48,13 +49,7 @@ export class Budgets {
     if (known) return known
     const { journal, clock, random } = this.#options
     const store = {
-      load: async () => {
-        for (const note of notes) {
-          const state = await journal.note(note)
-          if (state !== undefined) return state
-        }
-        return undefined
-      },
+      load: async () => lastSaved(await Promise.all(notes.map((note) => journal.note(note)))),
       save: async (state: string) => {
         await Promise.all(notes.map((note) => journal.putNote(note, state)))
       },

@@ -56,10 +56,16 @@ test('a shared budget is kept under each name, and a key that is rotated later p
   expect(budgets.of(one, 'audit')).toBe(budgets.of(two, 'audit'))
 })
 
-test('one that comes to stand before another in the configuration takes over what that one has used', async () => {
+test.each([
+  ['never was there', undefined],
+  [
+    'was away for a while',
+    JSON.stringify({ savedAt: -60_000, answered: [], ahead: 1, blockedMs: 0, allowed: 60 }),
+  ],
+])('one that %s takes over what those have used that it shares a budget with', async (_, own) => {
   const state = JSON.stringify({ savedAt: 0, answered: [], ahead: 7, blockedMs: 0, allowed: 60 })
   const journal = {
-    note: async (name: string) => (name === 'budget:two:audit' ? state : undefined),
+    note: async (name: string) => (name === 'budget:two:audit' ? state : own),
     putNote: async () => undefined,
   }
   const one = workspace('one', 'k')
