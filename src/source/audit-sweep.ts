@@ -42,7 +42,8 @@ const KEYS_MARGIN_MS = HOUR_MS
 function startOf({ options, cursor }: Step): number {
   const now = options.clock.now()
   const { sweep } = cursor
-  const full = sweep.fullDueAt <= now || cursor.lateUs === 0
+  // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
+  const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now || cursor.lateUs === 0
   const everyMs = Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS)
   const lateMs = cursor.lateUs / 1000
   delete sweep.fullBeganAt
@@ -51,7 +52,7 @@ function startOf({ options, cursor }: Step): number {
     sweep.fullSweptAt ??= now - everyMs
     sweep.fullBeganAt = now
   }
-  // No later than `sweepDueAt` believes: what is further off counts as a clock set back, and would be due at once for ever.
+  // No later than it believes either.
   const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   sweep.untilUs = cursor.headUs

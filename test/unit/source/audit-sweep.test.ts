@@ -160,6 +160,19 @@ it.each([
   expect(await desk.ids()).toContain(late)
 })
 
+it('a clock that was ahead and is set back has no sweep follow the other at once', async () => {
+  const desk = await openDesk({ source: { sweepMs: DAY } })
+  desk.add(20, START - SECOND)
+  await desk.live(START + HOUR)
+  const ahead = desk.state()
+  ahead.sweep.fullDueAt = desk.clock.now() + 9 * HOUR
+  ahead.lateUs = HOUR * 1000
+  desk.cursor = JSON.stringify(ahead)
+  for (let step = 0; step < 20 && desk.source.plan(desk.cursor).dueAt <= desk.clock.now(); step++)
+    await desk.step()
+  expect(desk.source.plan(desk.cursor).dueAt).toBeGreaterThan(desk.clock.now())
+})
+
 it('live reading comes before the sweep: a due poll is read first, whatever the sweep has left to do', async () => {
   const desk = await openDesk({ source: { sweepMs: DAY } })
   desk.add(5_000, START - SECOND)
