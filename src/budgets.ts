@@ -9,7 +9,7 @@ import { Budget } from './source/budget.ts'
 export type Area = keyof WorkspaceConfig['rate_limits']
 
 export interface BudgetsOptions {
-  readonly journal: Pick<Journal, 'note' | 'putNote'>
+  readonly journal: Pick<Journal, 'note' | 'changeNotes'>
   readonly clock: Clock
   readonly random: Random
 }
@@ -50,9 +50,8 @@ export class Budgets {
     const { journal, clock, random } = this.#options
     const store = {
       load: async () => lastSaved(await Promise.all(notes.map((note) => journal.note(note)))),
-      save: async (state: string) => {
-        await Promise.all(notes.map((note) => journal.putNote(note, state)))
-      },
+      save: (state: string) =>
+        journal.changeNotes({ drop: [], put: notes.map((name) => ({ name, value: state })) }),
     }
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const budget = new Budget({ limit, clock, random, store })

@@ -1,6 +1,7 @@
 // Whose requests count together: the limit is the key's, whatever the workspaces are called (law 5).
 import { afterEach, expect, test } from 'vitest'
 import { Budgets } from '../../../src/budgets.ts'
+import type { NoteChange } from '../../../src/model/journal.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { openHouse, until } from './house.ts'
@@ -18,7 +19,7 @@ function budgetsOf(...workspaces: ReturnType<typeof workspace>[]) {
   const notes: string[] = []
   const journal = {
     note: async () => undefined,
-    putNote: async (name: string) => void notes.push(name),
+    changeNotes: async ({ put }: NoteChange) => void notes.push(...put.map(({ name }) => name)),
   }
   const clock = new VirtualClock(0)
   return { notes, budgets: new Budgets(workspaces, { journal, clock, random: () => 0.5 }) }
@@ -66,7 +67,7 @@ test.each([
   const state = JSON.stringify({ savedAt: 0, answered: [], ahead: 7, blockedMs: 0, allowed: 60 })
   const journal = {
     note: async (name: string) => (name === 'budget:two:audit' ? state : own),
-    putNote: async () => undefined,
+    changeNotes: async () => undefined,
   }
   const one = workspace('one', 'k')
   const options = { journal, clock: new VirtualClock(0), random: () => 0.5 }
