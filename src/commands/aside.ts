@@ -31,14 +31,14 @@ export interface OpenAside {
   readonly running: boolean
   /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
   readonly sinks: readonly SinkConfig[]
-  /** What there is to name on the command line; where the configuration is at fault, of the one that the daemon goes on with. */
+  /** What there is to name on the command line, as the daemon or its file has it. */
   readonly there: () => Promise<There>
   /** The daemon, as it answers now; undefined: none does. */
   readonly connect: () => Promise<ControlClient | undefined>
   close(): Promise<void>
 }
 
-async function openHere(config: Config): Promise<OpenAside> {
+async function openHere(config: Config, there: OpenAside['there']): Promise<OpenAside> {
   const { path } = config.journal
   if (!existsSync(path))
     throw new ConnectorError(
@@ -59,19 +59,17 @@ async function openHere(config: Config): Promise<OpenAside> {
   })
   const connect = () => Promise.resolve(undefined)
   const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
-  const there = () => Promise.resolve(config)
   const { sinks } = config
   return { aside: opened, retry, running: false, sinks, there, connect, close: () => opened.close() }
 }
 
 async function openAside(world: World, given: string | undefined): Promise<OpenAside> {
   const file = configFile(world, given)
-  const { place, config, faults, client } = await reachDaemon(file, world)
-  if (!client) return openHere(config)
+  const { place, config, faults, client, there } = await reachDaemon(file, world)
+  if (!client) return openHere(config, there)
   const connect = () => connectControl(place.journal.path)
   return {
-    ...{ aside: client, retry: client.retry, running: true, connect, close: () => Promise.resolve() },
-    there: () => (faults ? client.status() : Promise.resolve(config)),
+    ...{ aside: client, retry: client.retry, running: true, there, connect, close: () => Promise.resolve() },
     get sinks() {
       if (faults) throw faults
       return config.sinks

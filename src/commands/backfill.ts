@@ -59,7 +59,7 @@ async function look(
   file: string,
   { status, workspace, source }: BackfillCommandOptions,
 ): Promise<number> {
-  const { config, client } = await reachDaemon(file, world)
+  const { client, there } = await reachDaemon(file, world)
   if (!client) return withoutDaemon(world, file, 'a backfill')
   const wanted = again.find((name) => name === source)
   if (source !== undefined && wanted === undefined) {
@@ -68,7 +68,6 @@ async function look(
     )
     return exitCodes.usage
   }
-  const there = async () => config ?? (await client.status())
   if (status) return tellAll(world, backfillsFollowed, client, { workspace, source }, there)
   const choice = { ...(workspace !== undefined && { workspace }), ...(wanted && { source: wanted }) }
   const count = await client.cancelBackfill(choice)

@@ -7,6 +7,7 @@ import { resolveText, type References } from '../config/references.ts'
 import { configSchema, type Config } from '../config/schema.ts'
 import { connectControl, type ControlClient } from '../ops/control-client.ts'
 import { references } from './config-file.ts'
+import type { There } from './named.ts'
 import type { World } from './world.ts'
 
 /** Stands for what is there for the daemon only: a service's credential, its environment. */
@@ -68,9 +69,13 @@ export function configOrPlace(file: string, world: World): Known {
 }
 
 /** `client`: the way to the daemon; undefined where none runs. */
-type Reached =
+type Reached = (
   | (Known & { readonly client: ControlClient })
   | (Extract<Known, { readonly config: Config }> & { readonly client: undefined })
+) & {
+  /** What there is to name on the command line; where the file is at fault, of what its daemon goes on with. */
+  readonly there: () => Promise<There>
+}
 
 /** The daemon of a file, which may be at fault meanwhile: that is said. Throws ConfigFaults where nobody is there to go by. */
 export async function reachDaemon(file: string, world: World): Promise<Reached> {
@@ -78,10 +83,10 @@ export async function reachDaemon(file: string, world: World): Promise<Reached> 
   const client = await connectControl(known.place.journal.path)
   if (client) {
     if (known.faults) tellFaulty(file, world)
-    return { ...known, client }
+    return { ...known, client, there: async () => known.config ?? (await client.status()) }
   }
   if (known.faults) throw known.faults
-  return { ...known, client }
+  return { ...known, client, there: () => Promise.resolve(known.config) }
 }
 
 /** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
