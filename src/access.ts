@@ -109,9 +109,11 @@ export class Access {
 
   budgets(): readonly BudgetStatus[] {
     const others = this.shared.budgets.sharedWith(this.workspace.name)
-    const shared = others.length === 0 ? {} : { shared_with: others }
     return [...this.#budgets].map(([area, { used }]) => ({
-      ...{ area, used: used.places, limit: used.allowed, ...shared },
+      area,
+      used: used.places,
+      limit: used.allowed,
+      ...(others.length > 0 && { shared_with: others }),
     }))
   }
 

@@ -10,7 +10,7 @@ import { configFile, references } from './config-file.ts'
 import { runDaemon } from './daemon.ts'
 import { realOutside } from './outside.ts'
 import { reloading } from './reload.ts'
-import { runOnce } from './run-once.ts'
+import { runOnce, type Once } from './run-once.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
@@ -39,12 +39,11 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
   const outside = outsideOf(config)
   const timeoutMs = options.timeout === undefined ? Infinity : durationMs(options.timeout)
-  let lastLine = ''
+  let once: Once | undefined
   try {
     if (options.once === true) {
-      const { code, line } = await runOnce(config, outside, world, timeoutMs)
-      lastLine = line
-      return code
+      once = await runOnce(config, outside, world, timeoutMs)
+      return once.code
     }
     const nextSetup = reloading({
       file,
@@ -61,6 +60,6 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   } finally {
     await tracing?.close()
     // Behind the log, where a job looks for it.
-    if (lastLine !== '') world.stderr(lastLine)
+    if (once) world.stderr(once.line)
   }
 }

@@ -52,12 +52,12 @@ function startOf({ options, cursor }: Step): number {
     sweep.fullSweptAt ??= now - everyMs
     sweep.fullBeganAt = now
   }
-  // No later than it believes either.
+  // No later than `sweepDueAt` believes it either.
   const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   sweep.untilUs = cursor.headUs
   const quickSpanMs = Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
-  const lateByMs = full ? Math.max(0, now - (sweep.fullSweptAt ?? now) - everyMs) : 0
+  const lateByMs = full && sweep.fullSweptAt ? Math.max(0, now - sweep.fullSweptAt - everyMs) : 0
   const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
   const spanMs = full ? Math.min(options.sweepMs + lateByMs, knownMs) : quickSpanMs
   return Math.max((now - spanMs) * 1000, cursor.startUs ?? 0)
