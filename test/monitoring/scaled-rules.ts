@@ -23,11 +23,16 @@ function shorter(duration: string): string {
   return `${Math.round(seconds)}s`
 }
 
+/** The pauses of a daemon are no shorter for it: whose key is refused asks once a minute, and within ten seconds maybe not at all. */
+const refused = /code=~"401\|403"\}\[\d+m\]/
+const parts = new RegExp(`${refused.source}|"[^"]*"|\\[(\\d+[smhd])\\]|\\b\\d+(?:\\.\\d+)?\\b`, 'g')
+
 /** Text in quotes stays; a number from 60 on is seconds, as the head of rules.yaml says. */
 function shorterIn(expr: string): string {
-  return expr.replaceAll(/"[^"]*"|\[(\d+[smhd])\]|\b\d+(?:\.\d+)?\b/g, (found, range: string | undefined) => {
+  return expr.replaceAll(parts, (found, range: string | undefined) => {
     if (range !== undefined) return `[${shorter(range)}]`
-    return found.startsWith('"') || Number(found) < 60 ? found : String(Number(found) / SCALE)
+    const seconds = Number(found)
+    return seconds >= 60 ? String(seconds / SCALE) : found
   })
 }
 
