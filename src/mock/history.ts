@@ -40,6 +40,8 @@ function rangeOf({ query, switches, now }: Call): SecondRange | Reply {
   const end = noEnd ? Math.max(start, Math.floor(((now + 1000) / 1000) * perSecond)) : instantOf(to)
   if (end === undefined) return failure(400, 'Invalid end_time')
   if (end < start) return failure(400, 'end_time is before start_time')
+  if (!noEnd && switches.history_future_end === 'refused' && end > (now / 1000) * perSecond)
+    return failure(400, 'end_time is in the future')
   if (end - start > MOST_DAYS * DAY_S * perSecond) return failure(400, 'Range exceeds 30 days')
   return {
     first:

@@ -12,6 +12,11 @@ export const historySwitches = {
     default: 'optional',
     says: 'may `end_time` be left out (it is now, then)',
   },
+  history_future_end: {
+    values: ['taken', 'refused'],
+    default: 'taken',
+    says: 'may `end_time` lie in the future, or is that a 400',
+  },
   history_start: {
     values: ['inclusive', 'exclusive'],
     default: 'inclusive',

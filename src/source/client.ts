@@ -61,6 +61,8 @@ export interface Ask {
   readonly accept?: readonly string[]
   /** A 204 is an answer here: there is nothing. */
   readonly orNone?: boolean
+  /** Told the server's clock where it calls the request invalid: a time in it may be still to come there. */
+  readonly invalid?: (serverAt: number | undefined) => void
   /** Where an answer may take longer than a page's. */
   readonly limits?: BodyLimits
 }
@@ -187,6 +189,7 @@ export class Client {
     const where = `${named(ask)} answered ${status}`
     if (code === 'not_found' && !isJson(reply))
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
+    if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.

@@ -2,6 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
+import { passedAt } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { beginAgain } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
@@ -82,9 +83,11 @@ async function showsWindow(
   unit: HistoryCursor['unit'],
   lane: Lane,
 ): Promise<boolean> {
-  const shown = await shownOf(step, window, unit, lane)
+  const now = step.options.clock.now()
+  const to = Math.max(window.from + 1, Math.min(window.to, passedAt(step.cursor, now)))
+  const shown = await shownOf(step, { ...window, to }, unit, lane)
   if (shown !== 'rows') return shown === 'events'
-  const from = dayStart(step.options.clock.now()) + AHEAD_MS
+  const from = dayStart(now) + AHEAD_MS
   return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)) === 'nothing'
 }
 

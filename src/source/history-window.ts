@@ -6,6 +6,7 @@ import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
 import type { BodyLimits } from './body.ts'
+import { noteClocks, noteServer } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
@@ -19,7 +20,6 @@ const LONGEST_MS = 10 * MINUTE_MS
 /** An answer up to this, and so quick, lets the next window be wider than a day. */
 const LIGHT_BYTES = 1024 * 1024
 const LIGHT_MS = 10_000
-const CLOCKS_APART_MS = 30 * DAY_MS
 /** Entries dated further in the future than this are shipped, but do not lead. */
 const FUTURE_MS = 600_000
 
@@ -144,33 +144,20 @@ export function ask(
   naming: RowNaming | undefined,
   answered: () => void,
 ): AsyncGenerator<Group> {
-  const { client, kind } = options
+  const { client, clock, kind } = options
   // Either end may be inclusive or not: a second more on both sides, and dedup. Not around a day whose ordinals count.
   const margin = window.isDay ? 0 : 1
   const start = Math.max(0, Math.floor(window.from / SECOND_MS) - margin)
   const end = Math.ceil(window.to / SECOND_MS) + margin
   const zeros = unit === 'ms' ? '000' : ''
   const path = `/api/${window.version}/history/${kind}?start_time=${start}${zeros}&end_time=${end}${zeros}`
-  const request = { method: 'GET' as const, path, orNone: true, limits: limitsOf(window) }
+  const invalid = (serverAt: number | undefined) => noteServer(cursor, serverAt, clock.now())
+  const request = { method: 'GET' as const, path, orNone: true, limits: limitsOf(window), invalid }
   return client.send(request, lane, signal, (answer) => {
     answered()
-    const behindMs = answer.serverAt === undefined ? 0 : answer.sentAt - answer.serverAt - SECOND_MS
-    // Further off than this it is the server's clock that is wrong, or a cache that answers.
-    cursor.serverBehindMs = behindMs > 0 && behindMs < CLOCKS_APART_MS ? behindMs : 0
-    noteClocks(options, cursor, behindMs)
+    noteClocks(options.log, cursor, noteServer(cursor, answer.serverAt, answer.sentAt))
     return readWholeElements(answer, splitterOptions(window.version, options, naming))
   })
-}
-
-/** Where it is ours that is ahead, days are read that have not come, and that is seen nowhere else. */
-function noteClocks({ log }: Step['options'], cursor: HistoryCursor, behindMs: number): void {
-  const apart = behindMs >= CLOCKS_APART_MS
-  if (apart && cursor.clocksApart !== true)
-    log.warn(
-      'The clock of this machine is more than 30 days ahead of the API server’s and is believed all the same: where it is wrong, nothing of the history is found until it is set right',
-      { daysAhead: Math.round(behindMs / DAY_MS) },
-    )
-  cursor.clocksApart = apart
 }
 
 function limitsOf({ divisible }: Window): BodyLimits {

@@ -1,6 +1,7 @@
 // The usage or query history as a source: which window it reads next, and what its answer means for what is read after it.
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
+import { passedAt } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { freshCursor, isToProveEmpty, openCursor, startAnew, stepTo } from './history-cursor.ts'
 import { beginLive, endWalk, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
@@ -151,8 +152,14 @@ async function* readTask(step: Step, task: Task): Steps {
   try {
     reading = yield* readInUnits(step, window, lane, headAt)
   } catch (error) {
-    if (!isPast || !isRefused(error)) throw error
-    yield* refused(step, task, window, error)
+    if (!isRefused(error)) throw error
+    if (isPast) {
+      yield* refused(step, task, window, error)
+      return
+    }
+    const sooner = endedByNow(step, task)
+    if (!sooner) throw error
+    yield* readTask(step, sooner)
     return
   }
   const { pending } = reading
@@ -165,6 +172,14 @@ async function* readTask(step: Step, task: Task): Steps {
     else advance(step, task, window, reading)
     yield lastPart(step, pending, { headAt })
   }
+}
+
+/** Live reading up to what has passed by the server's clock too, which may refuse an end still to come; undefined where it ends there already. */
+function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
+  const to = passedAt(cursor, options.clock.now())
+  if (task.kind !== 'live' || task.walk.to <= to) return undefined
+  cursor.live = { ...task.walk, to }
+  return { ...task, walk: cursor.live }
 }
 
 /** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */

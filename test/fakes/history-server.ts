@@ -43,6 +43,8 @@ export interface HistoryServerOptions {
   otherUnit?: 'refused' | 'empty'
   startInclusive?: boolean
   endInclusive?: boolean
+  /** an end that is still to come by the server's clock is a 400 */
+  endsInPast?: boolean
   versions?: readonly ('v1' | 'v2')[]
   chunkBytes?: number
   dateAt?: () => number
@@ -69,10 +71,12 @@ export class HistoryServer {
     if (fault?.error) throw new ConnectorError(fault.error, 'as scripted')
     if (fault?.status !== undefined) return this.#reply(fault.status, '{"error":"as scripted"}', fault)
     if (!request) return this.#reply(400, '{"error":"Missing start_time"}')
-    const { versions = ['v1', 'v2'], otherUnit = 'refused', unit = 's' } = this.options
+    const { versions = ['v1', 'v2'], otherUnit = 'refused', unit = 's', endsInPast } = this.options
     if (!versions.includes(request.version)) return this.#reply(404, '{"error":"Not found"}')
     const isThisUnit = this.#unitOf(new URL(url)) === unit
     if (!isThisUnit && otherUnit === 'refused') return this.#reply(400, '{"error":"Invalid start_time"}')
+    if (endsInPast && isThisUnit && request.to > this.#now())
+      return this.#reply(400, '{"error":"end_time is in the future"}')
     if (isThisUnit && request.to - request.from > MONTH_MS) {
       this.refused.push(url)
       return this.#reply(400, '{"error":"Range too long"}')

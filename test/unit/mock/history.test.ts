@@ -155,6 +155,14 @@ describe('the ends of a range', () => {
     expect(shown.map(({ entryId }) => entryId)).toEqual(seen.map((n) => ids[n]))
   })
 
+  it('may have to end by now', async () => {
+    const { clock, mock } = world({ limits, switches: { history_future_end: 'refused' } })
+    clock.set(START + DAY)
+    const end = s + DAY / 1000
+    expect((await call(mock, path(`start_time=${s}&end_time=${end}`))).status).toBe(200)
+    expect((await call(mock, path(`start_time=${s}&end_time=${end + 1}`))).status).toBe(400)
+  })
+
   it('may be in milliseconds', async () => {
     const { clock, mock } = world({ limits, switches: { history_unit: 'ms' } })
     clock.set(START + DAY)
