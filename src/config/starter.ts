@@ -1,4 +1,4 @@
-// A configuration to begin with: every key with its meaning, what must be filled in filled in by example, the rest behind # with its default.
+// A configuration to begin with: keys with their meaning, what must be filled in filled in by example, the rest behind # with its default.
 import { stringify } from 'yaml'
 import { configJsonSchema } from './schema.ts'
 
@@ -33,6 +33,7 @@ const examples: Readonly<Record<string, unknown>> = {
   'sinks.s3.bucket': 'example-audit-archive',
   'sinks.s3.region': 'eu-central-1',
   'server.listen': '127.0.0.1:9464',
+  'log.level': 'info',
 }
 
 /** Of a key whose place in the example another one takes. */
@@ -125,5 +126,6 @@ export function starterText(types: readonly string[]): string {
     ...section('workspaces', item(mapping(properties['workspaces']?.items ?? {}, 'workspaces'))),
     ...section('sinks', sinks.flat()),
     ...section('server', mapping(properties['server'] ?? {}, 'server')),
+    ...section('log', mapping(properties['log'] ?? {}, 'log')),
   ].join('\n')
 }

@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { parse } from 'yaml'
 import { examineConfig } from '../../../src/config/load.ts'
 import { starterText } from '../../../src/config/starter.ts'
 import { readTextFile } from '../../../src/config/files.ts'
+import { configJsonSchema } from '../../../src/config/schema.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 
 let folder: string
@@ -26,6 +28,11 @@ test.each([...types.map((type) => [type]), types])('%s: nothing but the secrets 
   expect(faults).toEqual([])
   expect(loaded?.config.sinks.map(({ type }) => type)).toEqual(wanted)
   expect(loaded?.config.workspaces[0]?.audit).toBeDefined()
+})
+
+test('every section of the configuration stands in it', () => {
+  const { properties = {} } = configJsonSchema() as { properties?: object }
+  expect(Object.keys(parse(starterText(['file'])) as object).sort()).toEqual(Object.keys(properties).sort())
 })
 
 test('a key behind # has the value that it tells: on or off makes no difference', () => {
