@@ -148,7 +148,10 @@ test('guarantees.md names tests that are there', () => {
     for (const piece of title.split('…').map((each) => each.trim())) expect(titles).toContain(piece)
 })
 
-test.each(documents)('%s: its links lead somewhere', (document) => {
+/** Configurations in these are parts. */
+const sources = inFolder('docs/sources')
+
+test.each([...documents, ...sources])('%s: its links lead somewhere', (document) => {
   for (const [, target = ''] of read(document).matchAll(/\]\(([^)#\s]+)[^)]*\)/g))
     if (!/^[a-z]+:/.test(target)) expect(existsSync(join(dirname(document), target)), target).toBe(true)
 })
