@@ -25,6 +25,7 @@ import type { Mode, Outside } from './outside.ts'
 import { comingOnce, progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { openReading } from './reading.ts'
+import type { Reading } from './reading.ts'
 import { statusOf as replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
 import { Running } from './running.ts'
@@ -97,18 +98,19 @@ export async function openApp(
   const toReread = { ranges, journal, clock, random: outside.random }
   const backfills = new Backfills(toReread)
   const sinks = config.sinks.map(({ name }) => name)
-  const readTo = async (origin: Origin) => {
-    const { source } = readers.find((reader) => isSameOrigin(reader.source.origin, origin)) ?? {}
-    // Right after a start its loop may not have told yet where the process before it was.
-    if (board.reading(origin)?.readTo() === undefined) source?.plan(await journal.cursor(origin))
-    return board.reading(origin)?.readTo()
-  }
+  const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
   const replays = new ApiReplays({ ...toReread, sinks, readTo })
   const coming = mode.once ? comingOnce(readers, board) : { over: () => false }
   const shippings = config.sinks.map((sink) => openShipping(parts, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
   return {
-    ...{ config, board, metrics, journal, taps: parts.taps, past: backfills, replays },
+    config,
+    board,
+    metrics,
+    journal,
+    taps: parts.taps,
+    past: backfills,
+    replays,
     run: () => running.run(),
     progress: () => progressOf(readers, shippings, board.status()),
     alive: () => isAlive(journal, clock),
@@ -122,6 +124,24 @@ async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
   } catch {
     return false
   }
+}
+
+interface LiveReading extends Pick<Reading, 'readers'> {
+  readonly board: Board
+  readonly journal: Journal
+}
+
+/** How far live reading of this source is, µs; undefined: it has read nothing yet. */
+async function readToOf(
+  origin: Origin,
+  { readers, board, journal }: LiveReading,
+): Promise<number | undefined> {
+  const told = () => board.reading(origin)?.readTo()
+  if (told() !== undefined) return told()
+  // Right after a start its loop may not have told yet where the process before it was.
+  const reader = readers.find(({ source }) => isSameOrigin(source.origin, origin))
+  reader?.source.plan(await journal.cursor(origin))
+  return told()
 }
 
 /** Told apart from others that read the same workspace: stays the same as long as the journal lives. */
