@@ -64,7 +64,8 @@ export class Ledger {
     const entries = row === undefined ? (this.#statements.keptFor.get(name) ?? 0) : 0
     if (entries > 0)
       log.info('A sink that the journal has not met begins with the oldest entry that is still kept', {
-        ...{ sink: name, entries },
+        sink: name,
+        entries,
       })
     if (lost) log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
     const position = Math.max(row?.position ?? 0, begin)

@@ -91,9 +91,20 @@ export function park(
   const source = core.origins.find(run.origin)
   if (source === undefined) throw new Error('A parked origin is unknown to the journal')
   const { changes } = insert.run(
-    ...[sink, seq, source, idBytes(entries, index), timeBytes(entries, index)],
-    ...[entries.at(index), entries.type(index), entries.version(index), code, reason, core.clock.now()],
-    ...[raw.length, raw, run.replay ? 1 : 0],
+    sink,
+    seq,
+    source,
+    idBytes(entries, index),
+    timeBytes(entries, index),
+    entries.at(index),
+    entries.type(index),
+    entries.version(index),
+    code,
+    reason,
+    core.clock.now(),
+    raw.length,
+    raw,
+    run.replay ? 1 : 0,
   )
   if (changes === 0) return undefined
   core.deliveries.letter({ sink, source, at: entries.at(index), replay: run.replay }, 1)

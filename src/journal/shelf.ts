@@ -77,8 +77,18 @@ export class Shelf {
     const { types, times, columns, slab } = pieces
     const crc = checksum(label(first, last, address), pieces)
     this.#insert.run(
-      ...[first, last, source, payload, appendedAt, crc, onlySink ?? null, replay ? 1 : 0],
-      ...[types, times, columns, slab],
+      first,
+      last,
+      source,
+      payload,
+      appendedAt,
+      crc,
+      onlySink ?? null,
+      replay ? 1 : 0,
+      types,
+      times,
+      columns,
+      slab,
     )
     return { payload, first, last, address, entries }
   }

@@ -49,7 +49,13 @@ export interface Appended {
 
 /** Of a part that is not taken in. */
 export const nothingAppended: Appended = {
-  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
+  added: 0,
+  late: 0,
+  known: 0,
+  filtered: 0,
+  quarantined: 0,
+  findings: 0,
+  latestBehindUs: 0,
 }
 
 /** A stretch of one chunk: entries of one origin with consecutive sequence numbers. */

@@ -43,8 +43,16 @@ export interface SourceWatch {
 const nobody = () => undefined
 /** Nobody watches. */
 export const silentWatch: SourceWatch = {
-  ...{ state: nobody, request: nobody, waited: nobody, appended: nobody, success: nobody },
-  ...{ caughtUp: nobody, head: nobody, cursor: nobody, gap: nobody, ownFetch: nobody },
+  state: nobody,
+  request: nobody,
+  waited: nobody,
+  appended: nobody,
+  success: nobody,
+  caughtUp: nobody,
+  head: nobody,
+  cursor: nobody,
+  gap: nobody,
+  ownFetch: nobody,
   recalled: nobody,
 }
 
