@@ -55,9 +55,24 @@ const wayBack = { deadTries: 0, sentUs: null, rewinds: 0, rewoundUs: -1, oversho
 
 export function freshPlace(fromUs: number, untilUs: number, now: number): RangePlace {
   return {
-    ...{ v: 1, untilUs, untilTold: false, walk: null, anchorUs: fromUs, probe: null, tries: 0, newestUs: 0 },
-    ...{ ...wayBack, dead: null, deadPassed: false, checking: false, doubted: false, tail: [], gaps: 0 },
-    ...{ begunAtUs: now * 1000, done: fromUs >= untilUs, fetches: freshFetches(now) },
+    v: 1,
+    untilUs,
+    untilTold: false,
+    walk: null,
+    anchorUs: fromUs,
+    probe: null,
+    tries: 0,
+    newestUs: 0,
+    ...wayBack,
+    dead: null,
+    deadPassed: false,
+    checking: false,
+    doubted: false,
+    tail: [],
+    gaps: 0,
+    begunAtUs: now * 1000,
+    done: fromUs >= untilUs,
+    fetches: freshFetches(now),
   }
 }
 

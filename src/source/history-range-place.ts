@@ -33,8 +33,13 @@ export function freshPlace(
   const fresh = freshCursor(now, from, boundaryAt)
   const { unit, unitSure, timeless } = live ?? fresh
   return {
-    ...{ ...fresh, unit, unitSure, timeless },
-    ...{ startUs: span.fromUs, todo: [wholeWalk(span, now)], refused: [] },
+    ...fresh,
+    unit,
+    unitSure,
+    timeless,
+    startUs: span.fromUs,
+    todo: [wholeWalk(span, now)],
+    refused: [],
   }
 }
 
@@ -88,7 +93,9 @@ export function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<St
 export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
   if (!place) return []
   const told = (why: Unread['why']) => (one: Readonly<Stretch>) => ({
-    ...{ fromUs: one.from * 1000, toUs: one.to * 1000, why },
+    fromUs: one.from * 1000,
+    toUs: one.to * 1000,
+    why,
   })
   const all = [...place.refused.map(told('refused')), ...place.troubles.map(told('unreadable'))]
   return all.toSorted((a, b) => a.fromUs - b.fromUs)

@@ -73,13 +73,11 @@ export class HistoryRange implements Source {
     const { clock, origin, watch, versions, use } = this.#options
     const options: HistoryOptions = {
       ...this.#options,
-      ...{
-        intervalMs: 0,
-        rereadMs: 0,
-        keepKeysMs: 0,
-        once: true,
-        start: { kind: 'time', atUs: this.#span.fromUs },
-      },
+      intervalMs: 0,
+      rereadMs: 0,
+      keepKeysMs: 0,
+      once: true,
+      start: { kind: 'time', atUs: this.#span.fromUs },
     }
     const boundaryAt = boundaryOf(options)
     const live = await this.#live()

@@ -81,7 +81,14 @@ export function noteUnreadable(cursor: VaultCursor, id: string): Known {
 }
 
 const stub = (id: string): Known => ({
-  ...{ id, name: '', flag: null, content: '', marks: '', sharing: '', seen: 0, shares: [] },
+  id,
+  name: '',
+  flag: null,
+  content: '',
+  marks: '',
+  sharing: '',
+  seen: 0,
+  shares: [],
 })
 
 export class Comparison {

@@ -96,8 +96,17 @@ type Stored = Omit<VaultCursor, 'projects' | 'principals'> & {
 
 function freshVaultCursor(now: number): VaultCursor {
   return {
-    ...{ v: 1, told: 0, passes: 0, pass: null, last: null, dueAt: now, early: 0 },
-    ...{ fields: [], principals: [], levels: [], projects: new Map() },
+    v: 1,
+    told: 0,
+    passes: 0,
+    pass: null,
+    last: null,
+    dueAt: now,
+    early: 0,
+    fields: [],
+    principals: [],
+    levels: [],
+    projects: new Map(),
   }
 }
 

@@ -18,8 +18,18 @@ export function beginPass(cursor: VaultCursor, now: number, perPage: number = LA
   // One that begins again goes the way of the one before it: only those that end have to go opposite ways.
   cursor.passes += cursor.pass ? 2 : 1
   cursor.pass = {
-    ...{ n: cursor.passes, perPage, startedUs: 0, page: 1, seen: 0, repeats: 0, nameless: 0 },
-    ...{ total: null, lastPage: null, barren: 0, barrenRepeats: 0, at: now },
+    n: cursor.passes,
+    perPage,
+    startedUs: 0,
+    page: 1,
+    seen: 0,
+    repeats: 0,
+    nameless: 0,
+    total: null,
+    lastPage: null,
+    barren: 0,
+    barrenRepeats: 0,
+    at: now,
   }
   return cursor.pass
 }
