@@ -7,9 +7,20 @@ const FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)
 
 /** What somebody has to put right, with what to do. */
 const wrong: Readonly<Record<string, string>> = {
-  ...{ EACCES: PLACE, EPERM: PLACE, ENOENT: PLACE, ENOTDIR: PLACE, EISDIR: PLACE, EROFS: PLACE },
-  ...{ ELOOP: PLACE, ENAMETOOLONG: PLACE, EEXIST: PLACE, EXDEV: PLACE, EBUSY: PLACE, ENXIO: PLACE },
-  ...{ EMFILE: FILES, ENFILE: FILES },
+  EACCES: PLACE,
+  EPERM: PLACE,
+  ENOENT: PLACE,
+  ENOTDIR: PLACE,
+  EISDIR: PLACE,
+  EROFS: PLACE,
+  ELOOP: PLACE,
+  ENAMETOOLONG: PLACE,
+  EEXIST: PLACE,
+  EXDEV: PLACE,
+  EBUSY: PLACE,
+  ENXIO: PLACE,
+  EMFILE: FILES,
+  ENFILE: FILES,
 }
 
 const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)

@@ -53,8 +53,12 @@ export function openRecentErrors(): RecentErrors {
     },
     status: () =>
       errors.toReversed().map(({ part, code, message, times, firstAt, lastAt }) => ({
-        ...{ part, code, message, times },
-        ...{ first_at: new Date(firstAt).toISOString(), last_at: new Date(lastAt).toISOString() },
+        part,
+        code,
+        message,
+        times,
+        first_at: new Date(firstAt).toISOString(),
+        last_at: new Date(lastAt).toISOString(),
       })),
   }
 }

@@ -45,7 +45,9 @@ export class Taps {
         `Sink ${name} may not be looked into: its lines are content; set tap: true at it while you look, the daemon takes that without a restart`,
       )
     const looker: Looker = {
-      ...{ limit: Math.min(limit, MOST_LINES), lines: [], bytes: 0 },
+      limit: Math.min(limit, MOST_LINES),
+      lines: [],
+      bytes: 0,
       full: new AbortController(),
     }
     lookers.add(looker)

@@ -35,7 +35,10 @@ function dispatcherFor(settings: TransportSettings, material: TlsMaterial | unde
   const serverName = settings.tls?.server_name
   const timeout = settings.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
   const connect = {
-    ...{ minVersion: 'TLSv1.2' as const, rejectUnauthorized: true, allowH2: false, timeout },
+    minVersion: 'TLSv1.2' as const,
+    rejectUnauthorized: true,
+    allowH2: false,
+    timeout,
     ...(material && { secureContext: material.secureContext }),
     ...(serverName === undefined ? {} : { servername: serverName }),
   }

@@ -64,7 +64,8 @@ function tracedBatches(sink: Sink, delivering: Delivering): Sink {
         beginTry(delivering, name, stretchOf(lines), facts),
         () => sink.deliver(delivery, signal),
         ({ settled, refused, later }) => ({
-          ...{ settled, refused: refused.length },
+          settled,
+          refused: refused.length,
           outcome: later ? 'pending' : 'ok',
         }),
       )

@@ -88,8 +88,11 @@ export async function verifyEvidence(
 }
 
 const touchedOf = (object: ManifestObject): Touched => ({
-  ...{ entries: object.entries, first: object.first_sequence, last: object.last_sequence },
-  ...{ from: object.first_time, until: object.last_time },
+  entries: object.entries,
+  first: object.first_sequence,
+  last: object.last_sequence,
+  from: object.first_time,
+  until: object.last_time,
 })
 
 async function checkObjects(

@@ -55,7 +55,13 @@ class S3Sink implements ObjectSink {
     const { bucket, prefix } = this.#options
     const store = manifestStore(this.#store, this.#options, clock)
     return openEvidence({
-      ...{ sink: this.name, bucket, prefix, intervalMs: interval, keyFile, clock, log },
+      sink: this.name,
+      bucket,
+      prefix,
+      intervalMs: interval,
+      keyFile,
+      clock,
+      log,
       store: {
         put: async (key, body, signal) => {
           await this.#prove(signal)
@@ -96,7 +102,11 @@ class S3Sink implements ObjectSink {
     const key = objectKey(prefix, content, linesSha256, compression)
     const stored = {
       ...content,
-      ...{ key, linesBytes, linesSha256, bodySha256: body.sha256, bodyBytes: body.bytes },
+      key,
+      linesBytes,
+      linesSha256,
+      bodySha256: body.sha256,
+      bodyBytes: body.bytes,
     }
     return {
       put: async (signal) => {
