@@ -23,8 +23,12 @@ const order = z.object({
   /** µs */
   atUs: z.number().exactOptional(),
   counts: z.object({
-    ...{ read: count, new: count, known: count },
-    ...{ filtered: count, quarantined: count, gaps: count },
+    read: count,
+    new: count,
+    known: count,
+    filtered: count,
+    quarantined: count,
+    gaps: count,
   }),
   /** once it has ended */
   unread: z

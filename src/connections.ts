@@ -88,7 +88,9 @@ function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number):
         ]
       : []),
     ...kinds.map((kind) => ({
-      ...{ what: `history API (${kind}, ${version})`, area: 'history' as const, hint },
+      what: `history API (${kind}, ${version})`,
+      area: 'history' as const,
+      hint,
       path: `/api/${version}/history/${kind}?${span}`,
     })),
     ...(vault?.projects

@@ -19,7 +19,10 @@ export interface PastWalk<Order> extends Walking {
 }
 
 export const walkOf = <Order>(order: Order): PastWalk<Order> => ({
-  ...{ order, cancelled: new AbortController(), error: undefined, waitsFor: 'turn' },
+  order,
+  cancelled: new AbortController(),
+  error: undefined,
+  waitsFor: 'turn',
 })
 
 interface Ending {

@@ -54,17 +54,15 @@ export function openProbe<Reader extends Looked>(
   const intervalMs = workspace.canary.interval
   const expected = stagesOf(sources, sinks)
   const canary = new Canary({
-    ...{
-      workspace: name,
-      intervalMs,
-      boundMs: 3 * readMs + sendMs + SLACK_MS,
-      sources,
-      sinks,
-      journal,
-      watch,
-      clock,
-      random,
-    },
+    workspace: name,
+    intervalMs,
+    boundMs: 3 * readMs + sendMs + SLACK_MS,
+    sources,
+    sinks,
+    journal,
+    watch,
+    clock,
+    random,
     canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: outside.log.with(origin),
     ask: asking(shared, new Assistant({ client: clientOf('assistant', watch) })),

@@ -78,7 +78,11 @@ function auditRange(access: Access, reader: Reader): RangeReader {
   const common = { ...rangeCommon(access, reader), instance: access.shared.instance }
   const { origin, log } = common
   return {
-    ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
+    origin,
+    log,
+    watch: reader.watch,
+    wanted: reader.wanted,
+    reads: reader.reads,
     open: ({ fromUs, toUs }, watch) => {
       const client = access.client('audit', watch, access.shared.pastRoom)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
@@ -129,7 +133,11 @@ function historyRange(
   const note = `versions:${origin.workspace}:${origin.source}`
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
   return {
-    ...{ origin, log, watch: reader.watch, wanted: reader.wanted, reads: reader.reads },
+    origin,
+    log,
+    watch: reader.watch,
+    wanted: reader.wanted,
+    reads: reader.reads,
     open: ({ fromUs, toUs: endUs }, watch, use) => {
       const client = access.client(origin.source, watch, access.shared.pastRoom)
       const toUs = Math.min(endUs, outside.clock.now() * 1000)

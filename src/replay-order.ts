@@ -23,7 +23,12 @@ const order = z.object({
   /** µs */
   atUs: z.number().exactOptional(),
   counts: z.object({
-    ...{ read: count, sent: count, filtered: count, unknown: count, malformed: count, gaps: count },
+    read: count,
+    sent: count,
+    filtered: count,
+    unknown: count,
+    malformed: count,
+    gaps: count,
   }),
   /** an answer of this span broke off: what it told may come again in other windows */
   voided: z.literal(true).exactOptional(),

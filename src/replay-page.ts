@@ -25,7 +25,9 @@ export interface Running extends PastWalk<Order> {
 
 export const begun = (order: Order): Running => ({
   ...walkOf(order),
-  ...{ sent: new Set<string>(), pageNotes: [], isLoaded: false },
+  sent: new Set<string>(),
+  pageNotes: [],
+  isLoaded: false,
 })
 
 const MARK_LENGTH = 16

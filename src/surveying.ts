@@ -63,7 +63,8 @@ export class Surveys {
     if (known?.asked !== asked && waitMs > 0)
       return {
         ...untouched(range, query),
-        ...{ waitMs: Math.min(waitMs, WAIT_MS), waitsFor: waitsFor('idle', range) },
+        waitMs: Math.min(waitMs, WAIT_MS),
+        waitsFor: waitsFor('idle', range),
       }
     const step = known?.asked === asked ? known : this.#begin(range, source, query, how)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {

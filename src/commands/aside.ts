@@ -69,7 +69,12 @@ async function openAside(world: World, given: string | undefined): Promise<OpenA
   if (!client) return openHere(config, there)
   const connect = () => connectControl(place.journal.path)
   return {
-    ...{ aside: client, retry: client.retry, running: true, there, connect, close: () => Promise.resolve() },
+    aside: client,
+    retry: client.retry,
+    running: true,
+    there,
+    connect,
+    close: () => Promise.resolve(),
     get sinks() {
       if (faults) throw faults
       return config.sinks

@@ -89,7 +89,11 @@ function withoutIds({ findings, ...rest }: StatusReport) {
   return {
     ...rest,
     findings: findings.map(({ workspace, source, kind, entry_at, found_at }) => ({
-      ...{ workspace, source, kind, entry_at, found_at },
+      workspace,
+      source,
+      kind,
+      entry_at,
+      found_at,
     })),
   }
 }

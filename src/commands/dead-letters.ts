@@ -171,9 +171,17 @@ export async function dropLetters(world: World, options: LetterOptions): Promise
 function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
   const { origin, entryId, parkedAt, ...rest } = letter
   const facts = JSON.stringify({
-    ...{ id: rest.id, sink: rest.sink, workspace: origin.workspace, source: origin.source },
-    ...{ entry_id: entryId, time: rest.time, type: rest.type, code: rest.code, reason: rest.reason },
-    ...{ parked_at: new Date(parkedAt).toISOString(), bytes: rest.bytes },
+    id: rest.id,
+    sink: rest.sink,
+    workspace: origin.workspace,
+    source: origin.source,
+    entry_id: entryId,
+    time: rest.time,
+    type: rest.type,
+    code: rest.code,
+    reason: rest.reason,
+    parked_at: new Date(parkedAt).toISOString(),
+    bytes: rest.bytes,
   })
   return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
 }

@@ -105,9 +105,15 @@ export async function dropQuarantine(world: World, options: QuarantineOptions): 
 /** Malformed bytes may be anything: they go out in base64. */
 function exported({ id, origin, ...rest }: QuarantineRecord, raw: Uint8Array): Uint8Array {
   const line = {
-    ...{ id, workspace: origin.workspace, source: origin.source, reason: rest.reason },
-    ...{ total_bytes: rest.totalBytes, sha256: rest.sha256, kept_at: new Date(rest.keptAt).toISOString() },
-    ...{ kept_bytes: rest.keptBytes, base64: Buffer.from(raw).toString('base64') },
+    id,
+    workspace: origin.workspace,
+    source: origin.source,
+    reason: rest.reason,
+    total_bytes: rest.totalBytes,
+    sha256: rest.sha256,
+    kept_at: new Date(rest.keptAt).toISOString(),
+    kept_bytes: rest.keptBytes,
+    base64: Buffer.from(raw).toString('base64'),
   }
   return Buffer.from(`${JSON.stringify(line)}\n`)
 }

@@ -89,11 +89,17 @@ export function reportOf(findings: Findings): ReconcileReport {
   const judged = [...read, ...sinks].filter(({ result }) => result !== 'moving')
   const isWhole = walked.every(({ gaps }) => gaps === 0)
   return {
-    ...{ version: findings.version, instance: instance ?? null, journal: findings.journal },
-    ...{ from: iso(days.fromDay * DAY_MS), to: iso(days.toDay * DAY_MS), made_at: iso(nowMs) },
+    version: findings.version,
+    instance: instance ?? null,
+    journal: findings.journal,
+    from: iso(days.fromDay * DAY_MS),
+    to: iso(days.toDay * DAY_MS),
+    made_at: iso(nowMs),
     daemon_running: findings.running,
     sources: walked.map((one) => sourceOf(findings, one)),
-    ...{ read, sinks, keys_since: iso(keysSinceMs) },
+    read,
+    sinks,
+    keys_since: iso(keysSinceMs),
     // A report on nothing but today proves nothing.
     balanced: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
   }
@@ -103,7 +109,11 @@ function sourceOf({ hosts, againFromMs }: Findings, { origin, user, gaps, unread
   const { workspace, source } = origin
   const againMs = source === 'audit' ? undefined : againFromMs.get(workspace)
   return {
-    ...{ workspace, source, host: hosts.get(workspace) ?? null, user: user ?? null, gaps },
+    workspace,
+    source,
+    host: hosts.get(workspace) ?? null,
+    user: user ?? null,
+    gaps,
     unread: unread.map(({ fromUs, toUs, why }) => ({ from: isoFromUs(fromUs), to: isoFromUs(toUs), why })),
     read_again_from: againMs === undefined ? null : dayText(againMs),
     unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
@@ -131,7 +141,11 @@ function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyD
   const even = counts.changed > 0 ? 'changed' : here > kept ? 'surplus' : 'even'
   const result = isMissing ? 'missing' : even
   return {
-    ...{ workspace: origin.workspace, source: origin.source, day: dayText(day * DAY_MS), ...counts, kept },
+    workspace: origin.workspace,
+    source: origin.source,
+    day: dayText(day * DAY_MS),
+    ...counts,
+    kept,
     no_longer_shown: Math.max(0, kept - here),
     proven_by: byKeys ? 'keys' : 'counts',
     result: isMoving(day, nowMs) ? 'moving' : result,
@@ -144,7 +158,10 @@ function sinkRows({ balance, nowMs }: Findings): SinkRow[] {
   return balance.rows.map(({ origin, day, ...row }) => {
     const result = row.missing > 0 ? 'missing' : row.missing < 0 ? 'surplus' : 'even'
     return {
-      ...{ workspace: origin.workspace, source: origin.source, ...row, day: dayText(day * DAY_MS) },
+      workspace: origin.workspace,
+      source: origin.source,
+      ...row,
+      day: dayText(day * DAY_MS),
       result: isMoving(day, nowMs) ? 'moving' : result,
     }
   })

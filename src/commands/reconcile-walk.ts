@@ -133,7 +133,12 @@ function summed(a: SurveyDay, b: SurveyDay | undefined): SurveyDay {
   if (!b) return a
   const each = (name: keyof SurveyDay) => a[name] + b[name]
   return {
-    ...{ day: a.day, fetched: each('fetched'), known: each('known'), changed: each('changed') },
-    ...{ filtered: each('filtered'), malformed: each('malformed'), unknown: each('unknown') },
+    day: a.day,
+    fetched: each('fetched'),
+    known: each('known'),
+    changed: each('changed'),
+    filtered: each('filtered'),
+    malformed: each('malformed'),
+    unknown: each('unknown'),
   }
 }

@@ -72,14 +72,16 @@ export async function reconcile(
     const sinks = known.sinks.map(({ name }) => name)
     const balance = await evenBalance(opened.books, days, sinks, origins, clock)
     const report = reportOf({
-      ...{ version: world.version, instance: opened.instance, journal: known.journal.path, balance, walked },
-      ...{
-        running: opened.running,
-        hosts: hostsOf(known),
-        againFromMs: againFrom(known, clock.now()),
-        days,
-        nowMs: clock.now(),
-      },
+      version: world.version,
+      instance: opened.instance,
+      journal: known.journal.path,
+      balance,
+      walked,
+      running: opened.running,
+      hosts: hostsOf(known),
+      againFromMs: againFrom(known, clock.now()),
+      days,
+      nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.keep_keys,
     })
     world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
@@ -121,7 +123,10 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   const client = await connectControl(path)
   if (client)
     return {
-      ...{ past: client, books: client, running: true, instance: await client.instance() },
+      past: client,
+      books: client,
+      running: true,
+      instance: await client.instance(),
       close: () => Promise.resolve(),
     }
   if (!existsSync(path))
@@ -133,7 +138,10 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
   const app = await openApp(quiet, realOutside(quiet, world), { once: true })
   return {
-    ...{ past: app.past, books: app.journal, running: false, instance: await app.journal.note('instance') },
+    past: app.past,
+    books: app.journal,
+    running: false,
+    instance: await app.journal.note('instance'),
     close: () => app.stop(),
   }
 }

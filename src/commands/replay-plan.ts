@@ -65,7 +65,10 @@ export async function planOf(
   const days = kept
     .filter((row) => row.kept > 0 && isMeant(asked, row.origin))
     .map(({ origin, day, kept: count }) => ({
-      ...{ origin, day, kept: count, still: still.get(keyOf(origin, day)) ?? 0 },
+      origin,
+      day,
+      kept: count,
+      still: still.get(keyOf(origin, day)) ?? 0,
     }))
   if (only !== 'api' && days.every(isWhole)) return { ...nothingPlanned, days: days.map(fromJournal) }
   const origins = (await readable()).filter((origin) => isMeant(asked, origin))

@@ -23,7 +23,11 @@ export interface Done {
 }
 
 export const nothingDone = (): Done => ({
-  ...{ entries: 0, bytes: 0, days: [], keptSince: undefined, stopped: false },
+  entries: 0,
+  bytes: 0,
+  days: [],
+  keptSince: undefined,
+  stopped: false,
 })
 
 type Query = Omit<ReplayQuery, 'after' | 'until'>
@@ -36,7 +40,10 @@ export function queryOf(
 ): Query {
   const sources = sink.sources.filter((name) => (source ?? name) === name)
   return {
-    ...{ ...span, ...how, sink: sink.name, sources },
+    ...span,
+    ...how,
+    sink: sink.name,
+    sources,
     ...(workspace === undefined ? {} : { workspace }),
     ...(leave.length === 0 ? {} : { leave }),
   }

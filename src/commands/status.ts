@@ -122,8 +122,14 @@ export function statusText(report: StatusReport, colours = false): string {
 
 const [RED, YELLOW, GREEN] = [31, 33, 32]
 const colourOf: Readonly<Record<string, number>> = {
-  ...{ failing: RED, held: RED, paused: YELLOW, waiting: YELLOW, starting: YELLOW },
-  ...{ reading: GREEN, idle: GREEN, sending: GREEN },
+  failing: RED,
+  held: RED,
+  paused: YELLOW,
+  waiting: YELLOW,
+  starting: YELLOW,
+  reading: GREEN,
+  idle: GREEN,
+  sending: GREEN,
 }
 
 /** The state is said in words; colour only helps the eye to find it. */
