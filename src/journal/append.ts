@@ -4,6 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { type Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../model/entries.ts'
 import type { Append, Appended, Seq } from '../model/journal.ts'
 import type { Amount } from '../model/set-aside.ts'
+import type { Origin } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
@@ -79,6 +80,12 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
   return puts
 }
 
+/** They are owed from now on, and at hand for who takes them at once. */
+export function applyPut({ ledger, shelf }: Core, puts: readonly Put[]): void {
+  for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
+  shelf.hold(puts)
+}
+
 /** `news`: what is told of, if found; a known entry was when it was new. */
 function writeFindings(
   { finding }: AppendStatements,
@@ -113,15 +120,12 @@ export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
   )
 }
 
-/** The id of the part's source; one that was never met gets its row first, in a transaction of its own. */
-export function sourceOf({ origins, transactions }: Core, { origin }: Pick<Append, 'origin'>): number {
-  return (
-    origins.find(origin) ??
-    origins.remember(
-      transactions.writeNew(() => origins.insert(origin)),
-      origin,
-    )
-  )
+/** The id of a source; one that was never met gets its row first, in a transaction of its own. */
+export function sourceOf({ origins, transactions }: Core, origin: Origin): number {
+  const known = origins.find(origin)
+  if (known !== undefined) return known
+  const id = transactions.writeNew(() => origins.insert(origin))
+  return origins.remember(id, origin)
 }
 
 /** What a part may take of the file, with its keys and counts. */
@@ -132,8 +136,8 @@ function mostBytes({ entries, quarantined }: Append): number {
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
   const { entries, origin } = part
-  const { ledger, quarantine, shelf, transactions } = core
-  const source = sourceOf(core, part)
+  const { ledger, quarantine, transactions } = core
+  const source = sourceOf(core, origin)
   const asked = sift(part)
   let puts: readonly Put[] = []
   let kept: Amount = { count: 0, bytes: 0 }
@@ -164,7 +168,6 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   const most = () => mostBytes(part)
   const appended = explaining(core, most, () => transactions.writeNew(land))
   quarantine.applyKept(kept)
-  for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
-  shelf.hold(puts)
+  applyPut(core, puts)
   return { ...appended, last: ledger.lastSeq }
 }

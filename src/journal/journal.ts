@@ -1,7 +1,18 @@
 // The journal's door: what the other rooms of the journal do, under the contract's names. Synchronous inside, promises outside. `open.ts` opens it.
 import type { Database } from 'better-sqlite3'
 import type { DayRange } from '../model/balance.ts'
-import type { Batch, Intent, Journal, NoteChange, Seq, Settlement } from '../model/journal.ts'
+import type { Entries } from '../model/entries.ts'
+import type {
+  Append,
+  Batch,
+  Intent,
+  Journal,
+  NoteChange,
+  Seq,
+  Settlement,
+  Stretch,
+  TakeLimits,
+} from '../model/journal.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
 import type { DeadLetterQuery, QuarantineQuery } from '../model/set-aside.ts'
 import type { Origin } from '../model/source.ts'
@@ -55,14 +66,14 @@ export class SqliteJournal implements Journal {
       : (transactions.read(() => this.#statements.cursor.get(id)) ?? undefined)
   }
 
-  async append(part: Parameters<Journal['append']>[0]) {
+  async append(part: Append) {
     const appended = append(this.#core, this.#statements.append, part)
     this.#totals.add(part, appended)
     if (appended.added + appended.late > 0) this.#arrivals.wake()
     return appended
   }
 
-  async known(...[origin, entries]: Parameters<Journal['known']>) {
+  async known(origin: Origin, entries: Entries) {
     const { keys, origins, transactions } = this.#core
     const id = origins.find(origin)
     return id === undefined
@@ -70,13 +81,13 @@ export class SqliteJournal implements Journal {
       : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
-  async take(...[sink, limits, after, busy]: Parameters<Journal['take']>) {
+  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]) {
     const { ledger, shelf, transactions } = this.#core
     const { first, last } = ledger.next(sink, after, busy)
     return transactions.read(() => shelf.slice(first, last, limits))
   }
 
-  async range(first: number, last: number): Promise<Batch> {
+  async range(first: Seq, last: Seq): Promise<Batch> {
     const { path, shelf, transactions } = this.#core
     const batch = transactions.read(() =>
       shelf.slice(first, last, { maxEntries: Infinity, maxBytes: Infinity }),

@@ -7,7 +7,7 @@ import type { Batch, Run, Seq, Stretch } from '../model/journal.ts'
 import type { Replayed, ReplayQuery, Resend } from '../model/replay.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_US, epochDay } from '../model/time.ts'
-import { putChunks, refuseWhenFull, sourceOf } from './append.ts'
+import { applyPut, putChunks, refuseWhenFull, sourceOf } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
 import type { Core } from './core.ts'
 import type { Progress } from './positions.ts'
@@ -145,7 +145,7 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]):
 
 /** What was read again, and how far the reading is, in one transaction (law 1). */
 export function resend(core: Core, notes: NoteStatements, again: Resend): void {
-  const { keys, ledger, shelf, transactions } = core
+  const { keys, ledger, transactions } = core
   const { entries, origin, runAt, sink } = again
   settledOf(core, sink)
   if (entries.count === 0) {
@@ -153,7 +153,7 @@ export function resend(core: Core, notes: NoteStatements, again: Resend): void {
     return
   }
   refuseWhenFull(core)
-  const source = sourceOf(core, again)
+  const source = sourceOf(core, origin)
   const puts = transactions.writeNew(() => {
     const packed = pack(entries, undefined, keys.versions(source, origin.source, entries))
     const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
@@ -161,6 +161,5 @@ export function resend(core: Core, notes: NoteStatements, again: Resend): void {
     writeNotes(notes, again.notes)
     return put
   })
-  for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
-  shelf.hold(puts)
+  applyPut(core, puts)
 }
