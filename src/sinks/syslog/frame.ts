@@ -5,13 +5,12 @@ import { ByteWriter } from '../../model/writer.ts'
 import { pieceEnds } from './cut.ts'
 import { type HeaderOptions, headerOf } from './header.ts'
 import { severityOf } from './severity.ts'
-import { type Compact, writeSmaller } from './smaller.ts'
+import { writeSmaller } from './smaller.ts'
 import { neutralise } from './text.ts'
 
 export interface FrameOptions extends HeaderOptions {
   readonly maxMessageBytes: number
   readonly oversize: 'split' | 'compact' | 'dead_letter'
-  readonly compact: Compact
 }
 
 /** A piece of text smaller than this is no use to anybody: the header has left no room. */
@@ -30,7 +29,7 @@ function writeMessage(head: ByteWriter, text: Uint8Array, out: ByteWriter): void
 }
 
 export function syslogFrame(options: FrameOptions): Frame {
-  const { maxMessageBytes, oversize, compact } = options
+  const { maxMessageBytes, oversize } = options
   const header = headerOf(options)
   const head = new ByteWriter(1024)
   let text = new ByteWriter(USUAL_BYTES)
@@ -68,7 +67,7 @@ export function syslogFrame(options: FrameOptions): Frame {
   }
 
   const shrink = (run: Run, index: number, format: Format, room: number): boolean => {
-    if (writeSmaller(run, index, format, room, compact, text)) return true
+    if (writeSmaller(run, index, format, room, text)) return true
     formatInto(run, index, format)
     return false
   }

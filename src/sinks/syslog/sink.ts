@@ -1,6 +1,5 @@
 // Syslog as a sink: one entry, one message (or numbered parts of one), over UDP, TCP, TLS or RELP.
 import { ConnectorError } from '../../model/errors.ts'
-import { compactEntry } from '../../model/json-members.ts'
 import type {
   Assurance,
   CheckResult,
@@ -31,7 +30,6 @@ function frameOf(given: SyslogOptions, deps: SinkDeps): Frame {
     enterpriseId: given.enterprise_id,
     maxMessageBytes: given.max_message_bytes,
     oversize: given.oversize,
-    compact: compactEntry,
     hostOf: (workspace) => deps.hostOf(workspace),
   })
 }

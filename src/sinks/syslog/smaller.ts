@@ -2,11 +2,10 @@
 import { COLUMNS, Entries, ID_END, ID_START, RAW_END, RAW_START } from '../../model/entries.ts'
 import { TIME_END, TIME_START } from '../../model/entries.ts'
 import type { Run } from '../../model/journal.ts'
+import { compactEntry } from '../../model/json-members.ts'
 import type { Format } from '../../model/sink.ts'
 import type { ByteWriter } from '../../model/writer.ts'
 import { neutralise } from './text.ts'
-
-export type Compact = (raw: Uint8Array, maxBytes: number) => Uint8Array | undefined
 
 /** A format may write a dropped byte twice, or not at all: the right size is found by trying. */
 const MOST_TRIES = 8
@@ -32,7 +31,6 @@ export function writeSmaller(
   index: number,
   format: Format,
   maxBytes: number,
-  compact: Compact,
   out: ByteWriter,
 ): boolean {
   const raw = run.entries.raw(index)
@@ -40,7 +38,7 @@ export function writeSmaller(
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     // First in proportion, which leaves out no more than needed; from there on by what is still too much.
     size = tries === 0 ? Math.floor((size * maxBytes) / out.length) : size - (out.length - maxBytes)
-    const body = size > 0 ? compact(raw, size) : undefined
+    const body = size > 0 ? compactEntry(raw, size) : undefined
     if (!body) return false
     size = body.length
     out.clear()

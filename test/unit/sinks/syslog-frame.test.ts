@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { compactEntry } from '../../../src/model/json-members.ts'
 import type { Run } from '../../../src/model/journal.ts'
 import type { Format } from '../../../src/model/sink.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'
@@ -17,7 +16,6 @@ const plain: FrameOptions = {
   enterpriseId: 32473,
   maxMessageBytes: 8192,
   oversize: 'split',
-  compact: compactEntry,
   hostOf: () => 'api.example.com',
 }
 const id = '018f3a4e-0000-4000-8000-000000000001'
