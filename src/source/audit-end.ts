@@ -23,6 +23,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
   // Of malformed elements alone no other witness is asked: what `latest` cannot deny may stand behind them.
   const isUndenied = found.failure !== undefined && empty === 0
+  let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'
   else if (empty === 0 || (position && cursor.latestUs <= cursor.headUs)) rest(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
@@ -30,10 +31,9 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
     return
   } else {
     drain.doubt = 'unproven'
-    yield lastPart(step, undefined, found.unreadable ? { fault: unreadable() } : {})
-    return
+    if (found.unreadable) fault = unreadable()
   }
-  yield lastPart(step, undefined)
+  yield lastPart(step, undefined, { fault })
 }
 
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
@@ -43,22 +43,20 @@ async function* askSearch(step: Step, drain: Drain): Steps {
   // Behind its reach the earliest entry would answer, which tells nothing of what follows the head.
   const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
   const found = await anchorAt(step, searchUs, 'live')
+  let fault: ConnectorError | undefined
   if (isLater(step, found)) leaveEmptyPage(step, drain)
-  else if (found.unreadable && found.unreadableUs === undefined) {
-    giveUp(step, drain)
-    yield lastPart(step, undefined, { fault: unreadable() })
-    return
-  } else if (searchUs > fromUs) {
-    giveUp(step, drain)
-    const message =
-      'The last entry read lies behind what `search` reaches, and `latest` does not prove it the end of the log'
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
-    return
-  } else {
+  else if (found.unreadable && found.unreadableUs === undefined) fault = unreadable()
+  else if (searchUs > fromUs)
+    fault = new ConnectorError(
+      'bad_reply',
+      'The last entry read lies behind what `search` reaches, and `latest` does not prove it the end of the log',
+    )
+  else {
     cursor.latestUs = cursor.headUs
     rest(step, drain)
   }
-  yield lastPart(step, undefined)
+  if (fault) giveUp(step, drain)
+  yield lastPart(step, undefined, { fault })
 }
 
 /** There is more behind the cursor than its page shows: the cursor is dead (law 6). */
@@ -74,12 +72,14 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
   const { cursor, options } = step
   const { position, failure } = found
   const isContradicted = position !== undefined && position.at >= fromUs
-  if (isContradicted || failure) drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
-  if ((isContradicted || failure) && (drain.emptyAnswers ?? 0) <= EMPTY_ANSWERS) {
-    const speaker = failure ? 'and `latest` fails' : 'although `latest` tells of one'
-    const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
-    yield lastPart(step, undefined, { fault })
-    return
+  if (isContradicted || failure) {
+    drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
+    if (drain.emptyAnswers <= EMPTY_ANSWERS) {
+      const speaker = failure ? 'and `latest` fails' : 'although `latest` tells of one'
+      const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
+      yield lastPart(step, undefined, { fault })
+      return
+    }
   }
   let gaps = 0
   if (isContradicted) {
