@@ -3,6 +3,7 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
+import { untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
 import { openControl } from '../ops/control.ts'
@@ -92,7 +93,7 @@ async function untilNext(
   // Told to stop, it rejects, and nobody listens any more.
   next.catch(() => undefined)
   try {
-    return await Promise.race([running, aborted(signal), next])
+    return await Promise.race([running, untilAborted(signal), next])
   } finally {
     over.abort()
   }
@@ -184,11 +185,4 @@ class Front {
     await this.#http?.close()
     await this.#control?.close()
   }
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined)
-    else signal.addEventListener('abort', () => resolve(undefined), { once: true })
-  })
 }

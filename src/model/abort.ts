@@ -42,7 +42,15 @@ export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> 
   })
 }
 
-/** The same for many pieces of work, one after the other, with one listener for all. `close` leaves none behind. */
+/** Resolves when `signal` aborts. Leaves a listener behind: for signals that end with the work. */
+export function untilAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined)
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  })
+}
+
+/** As `orAborted`, for many pieces of work, one after the other, with one listener for all. `close` leaves none behind. */
 export class Guard {
   readonly #signal: AbortSignal
   #reject: ((reason: Error) => void) | undefined

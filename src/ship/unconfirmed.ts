@@ -1,5 +1,5 @@
 // Batches that the receiver has taken and not confirmed yet: each keeps its intent and is asked for, until it is settled or goes out again.
-import { Tether } from '../model/abort.ts'
+import { Tether, untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
 import type { Later, Outcome, Sink } from '../model/sink.ts'
@@ -123,13 +123,9 @@ export class Unconfirmed {
   /** `others` are told to end with the signal they get. */
   async #wait(signal: AbortSignal, others: (until: AbortSignal) => readonly Promise<void>[]): Promise<void> {
     const tether = new Tether(signal)
-    const aborted = new Promise<void>((resolve) => {
-      if (signal.aborted) resolve()
-      tether.signal.addEventListener('abort', () => resolve(), { once: true })
-    })
     try {
       await Promise.race([
-        aborted,
+        untilAborted(tether.signal),
         ...this.#waiting.map(({ judgement }) => judgement),
         ...others(tether.signal),
       ])
