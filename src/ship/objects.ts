@@ -2,7 +2,7 @@
 import { type Framing, framingOf, roomBytes } from './lines.ts'
 import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './loop.ts'
 import { filteredOf } from './settling.ts'
-import { type Sending, sendingOf, type Waiting, writeAnew } from './sending.ts'
+import { type SendingObjects, sendingOf, type WaitingObject, writeAnew } from './sending.ts'
 import { PIECE, Plan } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
@@ -22,7 +22,7 @@ export class ObjectShipper implements Stepper {
   #resumed = false
   /** all that was stored is testified, as far as nothing more comes */
   #testified = false
-  #sending: Sending | undefined
+  #sending: SendingObjects | undefined
 
   constructor(options: ObjectShipperOptions) {
     this.#options = options
@@ -41,8 +41,7 @@ export class ObjectShipper implements Stepper {
     if (this.#sending) return this.#send(this.#sending, signal)
     if (this.#plan.first === undefined) await this.#evidence?.step({ idle: false, over: false }, signal)
     const result = await this.#gather(signal)
-    if (result === 'sent') return result
-    if (!this.#evidence) return result
+    if (result === 'sent' || !this.#evidence) return result
     const isEmpty = result === Infinity
     const ends = isEmpty && this.#options.over()
     const over = isEmpty && waitsInVain(this.#options)
@@ -62,7 +61,7 @@ export class ObjectShipper implements Stepper {
     return this.#evidence?.stored(stretch)
   }
 
-  async #resume(): Promise<Sending | undefined> {
+  async #resume(): Promise<SendingObjects | undefined> {
     if (this.#resumed) return undefined
     const { journal, sink, shape, log } = this.#options
     const [intent] = await journal.intents(sink.name)
@@ -128,7 +127,7 @@ export class ObjectShipper implements Stepper {
     return 'sent'
   }
 
-  async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
+  async #send(sending: SendingObjects, signal: AbortSignal): Promise<StepResult> {
     this.#options.watch.state('sending')
     const [next] = sending.waiting
     if (next) await this.#put(sending, next, signal)
@@ -137,7 +136,11 @@ export class ObjectShipper implements Stepper {
     return 'sent'
   }
 
-  async #put(sending: Sending, { group, ready, contents }: Waiting, signal: AbortSignal): Promise<void> {
+  async #put(
+    sending: SendingObjects,
+    { group, ready, contents }: WaitingObject,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { watch, clock } = this.#options
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
@@ -157,7 +160,7 @@ export class ObjectShipper implements Stepper {
     await ready.discard()
   }
 
-  async #settle({ intent, stored, contents, tally }: Sending): Promise<void> {
+  async #settle({ intent, stored, contents, tally }: SendingObjects): Promise<void> {
     const { journal, sink, watch, clock } = this.#options
     const { first, last } = intent
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)

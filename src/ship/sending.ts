@@ -4,18 +4,18 @@ import type { Intent } from '../model/journal.ts'
 import type { ObjectGroup, ReadyObject, StoredObject } from '../model/object.ts'
 import { Tally } from './tally.ts'
 
-export interface Waiting {
+export interface WaitingObject {
   readonly group: ObjectGroup
   readonly ready: ReadyObject
   readonly contents: Contents
 }
 
 /** The closed stretch: its intent is in the journal. */
-export interface Sending {
+export interface SendingObjects {
   readonly intent: Intent
   readonly groups: Groups
   /** on the disk, to be put; what fails stays */
-  readonly waiting: Waiting[]
+  readonly waiting: WaitingObject[]
   readonly done: Set<ObjectGroup>
   readonly stored: StoredObject[]
   readonly contents: Contents[]
@@ -25,13 +25,13 @@ export interface Sending {
   complete: boolean
 }
 
-export function sendingOf(intent: Intent): Sending {
+export function sendingOf(intent: Intent): SendingObjects {
   const lists = { waiting: [], stored: [], contents: [] }
   return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
 }
 
 /** What waits is given up: the journal still has it, and it comes under the same names. */
-export async function writeAnew(sending: Sending): Promise<void> {
+export async function writeAnew(sending: SendingObjects): Promise<void> {
   sending.complete = false
   await Promise.all(sending.waiting.splice(0).map(({ ready }) => ready.discard()))
 }

@@ -3,21 +3,22 @@ import type { DayTally } from '../model/balance.ts'
 import type { Batch, Parked, Run, Seq } from '../model/journal.ts'
 import { epochDay } from '../model/time.ts'
 
-type Outcome = 'accepted' | 'filtered' | 'replayed'
+type Fate = 'accepted' | 'filtered' | 'replayed'
+type Sum = { -readonly [Key in keyof DayTally]: DayTally[Key] }
 
 /** Sums up; the last source and day are at hand, since entries nearly always come in the order of their days. */
 export class Tally {
-  readonly #sums = new Map<string, { -readonly [Key in keyof DayTally]: DayTally[Key] }>()
-  #last: { -readonly [Key in keyof DayTally]: DayTally[Key] } | undefined
+  readonly #sums = new Map<string, Sum>()
+  #last: Sum | undefined
 
-  add({ origin }: Pick<Run, 'origin'>, day: number, outcome: Outcome, count = 1): void {
+  add({ origin }: Pick<Run, 'origin'>, day: number, fate: Fate, count = 1): void {
     if (this.#last?.day !== day || this.#last.origin !== origin) {
       const key = `${origin.workspace} ${origin.source} ${day}`
       const fresh = { origin, day, accepted: 0, filtered: 0, replayed: 0 }
       this.#last = this.#sums.get(key) ?? fresh
       this.#sums.set(key, this.#last)
     }
-    this.#last[outcome] += count
+    this.#last[fate] += count
   }
 
   get sums(): readonly DayTally[] {
@@ -31,7 +32,7 @@ export const dayOf = (run: Run, index: number): number => epochDay(run.entries.t
 /** True for what counts at this sink: what is another sink's alone was never this one's. */
 export const isOwn = ({ onlySink }: Run, sink: string): boolean => onlySink === undefined || onlySink === sink
 
-export interface Part {
+interface Counted {
   /** ascending, of the lines that were made of the batch */
   readonly seqs: Float64Array
   readonly first: Seq
@@ -44,7 +45,7 @@ export interface Part {
 export function tallyOf(
   sink: string,
   batch: Batch,
-  { seqs, first, through, parked }: Part,
+  { seqs, first, through, parked }: Counted,
 ): readonly DayTally[] {
   const tally = new Tally()
   const letters = new Set(parked.map(({ seq }) => seq))

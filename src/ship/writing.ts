@@ -6,7 +6,7 @@ import type { ObjectGroup, OpenObject } from '../model/object.ts'
 import type { ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { type Framing, roomBytes } from './lines.ts'
-import type { Sending, Waiting } from './sending.ts'
+import type { SendingObjects, WaitingObject } from './sending.ts'
 import { Contents, PIECE } from './stretch.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
@@ -32,7 +32,7 @@ interface Writing {
 export async function writeLot(
   options: WritingOptions,
   framing: Framing,
-  sending: Sending,
+  sending: SendingObjects,
   signal: AbortSignal,
 ): Promise<void> {
   const { intent } = sending
@@ -71,11 +71,11 @@ class Lot {
   more = false
   readonly #options: WritingOptions
   readonly #framing: Framing
-  readonly #sending: Sending
+  readonly #sending: SendingObjects
   readonly #signal: AbortSignal
   readonly #open = new Map<ObjectGroup, Writing>()
 
-  constructor(options: WritingOptions, framing: Framing, sending: Sending, signal: AbortSignal) {
+  constructor(options: WritingOptions, framing: Framing, sending: SendingObjects, signal: AbortSignal) {
     this.#options = options
     this.#framing = framing
     this.#sending = sending
@@ -88,8 +88,8 @@ class Lot {
     for (const writing of this.#open.values()) await flush(writing)
   }
 
-  async end(): Promise<readonly Waiting[]> {
-    const waiting: Waiting[] = []
+  async end(): Promise<readonly WaitingObject[]> {
+    const waiting: WaitingObject[] = []
     for (const [group, { object, contents }] of this.#open)
       waiting.push({ group, contents, ready: await object.end(contents.whole) })
     return waiting
