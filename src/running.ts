@@ -57,15 +57,16 @@ export class Running {
       await collect(reader, signal)
       reader.finished = true
     })
-    const probing = readings.map(({ canary }) => canary?.run(signal))
+    const beside = readings.flatMap(({ canary }) => (canary ? [canary.run(signal)] : []))
     // Begun on somebody's word: a single run reads what is there for everybody, and leaves them where they are.
-    if (!mode.once) probing.push(backfills.run(signal), replays.run(signal))
+    if (!mode.once) beside.push(backfills.run(signal), replays.run(signal))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     const guarding = this.#guard(signal)
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
     const pruning = this.#prune(signal)
-    const work = Promise.all([...reading, ...shipping, ...probing]).then(() => undefined)
-    this.#ended = Promise.allSettled([...reading, ...shipping, ...probing])
+    const loops = [...reading, ...shipping, ...beside]
+    const work = Promise.all(loops).then(() => undefined)
+    this.#ended = Promise.allSettled(loops)
     try {
       await Promise.race([work, pruning.then(() => work), guarding.then(() => work)])
     } catch (error) {
