@@ -26,16 +26,16 @@ export interface ReloadOptions {
 /** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
 export function reloading(options: ReloadOptions): NextSetup {
   const asking = new Asking(options)
-  // Of the next one before it opens: a key that changes in between is asked about once too often, and never missed.
-  let taken: string | undefined
+  // Taken before the next one opens: a key that changes in between is asked about once too often, and never missed.
+  let nextKeys: string | undefined
   return async (current, signal) => {
-    const keys = taken ?? hashKeysDigest(current.config, readTextFile)
+    const keys = nextKeys ?? hashKeysDigest(current.config, readTextFile)
     let fault: string | undefined
     for (;;) {
       await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
       const next = await reloaded(options, current, keys, fault)
-      if (next !== undefined && typeof next !== 'string') {
-        taken = hashKeysDigest(next.config, readTextFile)
+      if (typeof next === 'object') {
+        nextKeys = hashKeysDigest(next.config, readTextFile)
         return next
       }
       fault = next
