@@ -1,5 +1,6 @@
 // The library's requests over our own transport: our rules for TLS and proxies, one request at a time, each bounded in time and its reply in bytes.
 import { Readable } from 'node:stream'
+import { orAborted } from '../../model/abort.ts'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../model/http.ts'
@@ -101,14 +102,8 @@ class Deadline {
 
   /** Whoever stands behind `work` may be deaf to the signal; this one is not. */
   async holds<T>(work: Promise<T>): Promise<T> {
-    work.catch(() => undefined)
-    const stopped = new Promise<never>((_, reject) => {
-      const tell = () => reject(this.error())
-      if (this.signal.aborted) tell()
-      else this.signal.addEventListener('abort', tell, { once: true })
-    })
     try {
-      return await Promise.race([stopped, work])
+      return await orAborted(work, this.signal)
     } catch (error) {
       throw this.signal.aborted ? this.error() : error
     }
