@@ -93,14 +93,17 @@ const objectShape = (
   { shapes }: Policy,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface Watched {
-  readonly certificateEnds?: SinkDeps['certificateEnds']
-  readonly ear?: Ear
+interface Watcher {
+  readonly certificateEnds: NonNullable<SinkDeps['certificateEnds']>
+  readonly ear: Ear
 }
 
-const deaf: Ear = {
-  asked: () => ({ moved: () => undefined, over: () => undefined }),
-  heard: () => undefined,
+const nobody: Watcher = {
+  certificateEnds: () => undefined,
+  ear: {
+    asked: () => ({ moved: () => undefined, over: () => undefined }),
+    heard: () => undefined,
+  },
 }
 
 const spoolRoot = ({ journal }: Config): string => join(dirname(journal.path), 'spool')
@@ -124,7 +127,7 @@ export function openSink(
   config: SinkConfig,
   outside: Outside,
   log: Log,
-  { certificateEnds, ear = deaf }: Watched = {},
+  { certificateEnds, ear }: Watcher = nobody,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: Network[] = []
@@ -145,7 +148,7 @@ export function openSink(
       return connection
     }, ear),
     datagrams: (to) => outside.datagrams(to),
-    certificateEnds: certificateEnds ?? (() => undefined),
+    certificateEnds,
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),
