@@ -1,14 +1,12 @@
 // Every metric there is, declared once.
 import { setImmediate as letOthers } from 'node:timers/promises'
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
+import { processMetrics } from './process-metrics.ts'
 import { WeightedHistogram } from './weighted-histogram.ts'
 
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
-
-/** prom-client's own, which are gauges and yet end in _total. */
-const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
 
 function makers(registry: Registry) {
   const registers = [registry]
@@ -202,12 +200,10 @@ export interface MetricsOptions {
   readonly processMetrics?: boolean
 }
 
-export function openMetrics({ version, processMetrics = true }: MetricsOptions): Metrics {
+export function openMetrics({ version, processMetrics: ofProcess = true }: MetricsOptions): Metrics {
   const registry = new Registry()
   const make = makers(registry)
-  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to look at itself.
-  if (processMetrics) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 })
-  for (const name of misnamed) registry.removeSingleMetric(name)
+  if (ofProcess) for (const metric of processMetrics()) registry.registerMetric(metric)
   make
     .gauge('build_info', 'Version of this program and of Node', 'version', 'node')
     .set({ version, node: process.version }, 1)

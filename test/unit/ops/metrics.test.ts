@@ -1,5 +1,6 @@
 // Every metric of the contract is there from the start, well formed, and event data cannot add one.
-import { describe, expect, it } from 'vitest'
+import perfHooks from 'node:perf_hooks'
+import { describe, expect, it, vi } from 'vitest'
 import { errorCodes } from '../../../src/model/errors.ts'
 import { canaryStages, sinkStates, sourceStates } from '../../../src/model/watch.ts'
 import { codeLabel, expectedCodes, reasonLabel } from '../../../src/ops/metric-labels.ts'
@@ -305,6 +306,15 @@ describe('the metrics', () => {
     expect(text).toContain('process_cpu_seconds_total')
     expect(text).toContain('nodejs_eventloop_lag_seconds')
     expect(text).toContain(`auditferry_build_info{version="1.2.3",node="${process.version}"} 1`)
+  })
+
+  it('a reload watches the process no second time', async () => {
+    openMetrics({ version: '1.2.3' })
+    const watched = vi.spyOn(perfHooks, 'monitorEventLoopDelay')
+    const text = await openMetrics({ version: '1.2.3' }).render()
+    expect(watched).not.toHaveBeenCalled()
+    expect(text).toContain('nodejs_gc_duration_seconds')
+    expect(text).not.toContain('nodejs_active_handles_total')
   })
 
   it('a failed reload shows', async () => {
