@@ -1,6 +1,6 @@
 // YAML text to plain values, with the place of every key and value. Bounded: neither aliases nor depth can make it large.
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from 'yaml'
-import type { YAMLError } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml'
+import type { Alias, Document, Node, YAMLError } from 'yaml'
 import { isShowable, type Fault, type Path, type Place } from './faults.ts'
 
 /** Far above any real configuration; aliases of aliases stop here. */
@@ -37,8 +37,24 @@ const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
     'not valid here: within { } and [ ] a ${…} wants quotes; else look at the quotes and the indentation of this line and the one above',
 }
 
+/** What each alias stands for: the last anchor of its name before it. Found in one go, since yaml's `resolve` walks the whole document for each. */
+function aliasesOf(document: Document): ReadonlyMap<Alias, Node> {
+  const anchors = new Map<string, Node>()
+  const aliases = new Map<Alias, Node>()
+  visit(document, {
+    Alias(_, alias) {
+      const node = anchors.get(alias.source)
+      if (node) aliases.set(alias, node)
+    },
+    Value(_, node) {
+      if (node.anchor !== undefined) anchors.set(node.anchor, node)
+    },
+  })
+  return aliases
+}
+
 interface Walk {
-  readonly document: Document
+  readonly aliases: ReadonlyMap<Alias, Node>
   readonly places: Map<string, { key: number; value: number }>
   readonly faults: { path: Path; at: number; message: string }[]
   nodes: number
@@ -60,7 +76,7 @@ function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, 
     })
     return undefined
   }
-  const node = isAlias(given) ? given.resolve(walk.document) : given
+  const node = isAlias(given) ? walk.aliases.get(given) : given
   if (isAlias(given) && !node)
     walk.faults.push({
       path,
@@ -138,7 +154,8 @@ function documentOf(file: string, text: string): ConfigDocument {
     return { line: Math.max(line, 1), column: Math.max(col, 1) }
   }
   const syntax = syntaxFaults(document, placeOf, file)
-  const walk: Walk = { document, places: new Map(), faults: [], nodes: 0, spent: false }
+  const aliases = syntax.length > 0 ? new Map<Alias, Node>() : aliasesOf(document)
+  const walk: Walk = { aliases, places: new Map(), faults: [], nodes: 0, spent: false }
   // Of a broken document nothing further is told: it would speak of what the break made of it.
   const read = syntax.length > 0 ? undefined : valueOf(walk, document.contents, [], 0, 0)
   const nearest = (path: Path): { key: number; value: number } => {

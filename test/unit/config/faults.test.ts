@@ -156,3 +156,10 @@ test('a missing configuration is a fault of its own', () => {
     '/etc/x.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config',
   )
 })
+
+test('as many aliases as there may be are read without a stall', () => {
+  const list = (item: (index: number) => string) =>
+    Array.from({ length: 20_000 }, (_, i) => item(i)).join(', ')
+  const text = `anchors: [${list((i) => `&a${i} x`)}]\naliases: [${list((i) => `*a${i}`)}]\n`
+  expect(faultsOf('a.yaml', text)).toContainEqual(expect.stringContaining('aliases: is no known key'))
+})
