@@ -80,6 +80,13 @@ export async function openTracing({
   clock,
 }: TracingOptions): Promise<Tracing | undefined> {
   if (!isOn(env)) return undefined
+  const url = urlOf(env)
+  if (!URL.canParse(url)) {
+    // It may hold a password: only its name is told.
+    const variable = isSet(env[TRACES_ENDPOINT]) ? TRACES_ENDPOINT : ENDPOINT
+    log.warn('Tracing is off: what should name the collector is no URL', { variable })
+    return undefined
+  }
   const [sdk, resources, { OTLPTraceExporter }, { tracingOver }] = await Promise.all([
     import('@opentelemetry/sdk-trace'),
     import('@opentelemetry/resources'),
@@ -99,7 +106,7 @@ export async function openTracing({
         detectors: [resources.resourceAttributesEnvDetector, resources.serviceNameEnvDetector],
       }),
     )
-  const exporter = telling(new OTLPTraceExporter({ url: urlOf(env) }), log)
+  const exporter = telling(new OTLPTraceExporter({ url }), log)
   const provider = new sdk.TracerProvider({
     resource,
     sampler: samplerOf(sdk, env),

@@ -5,6 +5,7 @@ import { openJournal } from '../../../../src/journal/open.ts'
 import type { Tracing } from '../../../../src/model/trace.ts'
 import type { StatusReport } from '../../../../src/ops/status.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
+import { openLog } from '../../../../src/ops/log.ts'
 import { openPages } from '../../../../src/ops/tracing/pages.ts'
 import { openTracing } from '../../../../src/ops/tracing/open.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
@@ -205,4 +206,13 @@ describe('which pages a batch came from', () => {
     expect(idsOf(pages.links(9_999, 10_000))).toEqual([9999, 9998])
     expect(pages.links(1, 10_000)).toHaveLength(32)
   })
+})
+
+it('an endpoint that is no URL turns tracing off, and what stands in it is not told', async () => {
+  const written: string[] = []
+  const log = openLog({ level: 'debug', to: { write: (line) => void written.push(line) } })
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://user:planted@collector:99999' }
+  expect(await openTracing({ env, version: '1.2.3', log, clock: systemClock })).toBeUndefined()
+  expect(written.join('')).toContain('OTEL_EXPORTER_OTLP_ENDPOINT')
+  expect(written.join('')).not.toContain('planted')
 })
