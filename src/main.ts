@@ -27,6 +27,12 @@ function stopSignal(): AbortSignal {
 async function main(): Promise<number> {
   // Before anything is loaded: a signal in the first moments is a stop like any other.
   const signal = stopSignal()
+  const { bugLine } = await import('./model/thrown.ts')
+  // Node itself would print the message, the cause and every field of what was thrown.
+  process.on('uncaughtException', (error) => {
+    process.stderr.write(bugLine(error))
+    process.exit(1)
+  })
   const { tuneHeap } = await import('./ops/heap.ts')
   const { printTo, tellTo } = await import('./ops/standard-output.ts')
   tuneHeap()

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigFaults } from '../config/faults.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { bugLine } from '../model/thrown.ts'
 import { completion, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
 import { exitCodes, type World } from './world.ts'
@@ -60,9 +61,7 @@ function codeOf(error: unknown, world: World): number {
     world.stderr(`auditferry: ${error.message}\n`)
     return error.code === 'config_invalid' ? exitCodes.config : exitCodes.failed
   }
-  world.stderr(
-    `auditferry: a bug, please report it: ${error instanceof Error ? (error.stack ?? error.message) : 'unknown'}\n`,
-  )
+  world.stderr(bugLine(error))
   return exitCodes.failed
 }
 

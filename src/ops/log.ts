@@ -4,6 +4,7 @@ import type { DestinationStream, Logger } from 'pino'
 import { ConnectorError } from '../model/errors.ts'
 import type { Log, LogFields } from '../model/log.ts'
 import type { Secret } from '../model/secret.ts'
+import { placeOf } from '../model/thrown.ts'
 import { masker } from './mask.ts'
 import type { Mask } from './mask.ts'
 
@@ -38,18 +39,6 @@ export function errorFields(error: unknown): LogFields {
   if (error instanceof ConnectorError) return { code: error.code, reason: error.message }
   if (!(error instanceof Error)) return { code: 'bug', error: typeof error }
   return { code: 'bug', error: error.constructor.name, thrownAt: placeOf(error) }
-}
-
-/** The innermost frames. A message of many lines could look like one, so they are read behind it. */
-function placeOf({ message, stack = '' }: Error): string {
-  const at = stack.indexOf(message)
-  if (at < 0) return 'unknown'
-  const frames = stack.slice(at + message.length).split('\n')
-  return frames
-    .filter((line) => /^ {4}at \S/.test(line))
-    .slice(0, 4)
-    .map((line) => line.trim())
-    .join(' < ')
 }
 
 type PlainFields = Readonly<Record<string, string | number | boolean | null>>
