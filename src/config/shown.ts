@@ -1,4 +1,4 @@
-// The configuration that is in force, as an operator would write it: defaults filled in, units put back, every secret `***`.
+// The configuration that is in force, as an operator would write it: defaults filled in, units put back, every secret and every denied value `***`.
 import { stringify } from 'yaml'
 import { Secret } from '../model/secret.ts'
 import { isoFromUs } from '../model/time.ts'
@@ -59,6 +59,8 @@ function scalarOf(value: Record<string, unknown>): string | undefined {
   return undefined
 }
 
+const MASK = '***'
+
 /** Keys are snake_case in a file, whatever a room made of them. */
 const written = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
@@ -82,10 +84,19 @@ function shown(value: unknown, shape: Shape): unknown {
   }
   const named = ['name', 'type'].filter((key) => key in value)
   const keys = [...new Set([...named, ...Object.keys(value)])].filter((key) => value[key] !== undefined)
-  return Object.fromEntries(keys.map((key) => [written(key), shown(value[key], properties?.[key] ?? {})]))
+  const innerOf = (key: string) =>
+    key === 'deny' ? counted(value[key]) : shown(value[key], properties?.[key] ?? {})
+  return Object.fromEntries(keys.map((key) => [written(key), innerOf(key)]))
 }
 
-/** As YAML, which `validate` would take but for the secrets. */
+/** What a sink may not have says of what and of whom entries are: content, of which only the number is told. */
+function counted(deny: unknown): unknown {
+  if (!isRecord(deny)) return deny
+  const masked = (values: unknown) => (Array.isArray(values) ? values.map(() => MASK) : MASK)
+  return Object.fromEntries(Object.entries(deny).map(([field, values]) => [field, masked(values)]))
+}
+
+/** As YAML, which `validate` would take but for what is masked. */
 export function configText(config: Config): string {
   return stringify(shown(config, configJsonSchema()), { lineWidth: 0 })
 }

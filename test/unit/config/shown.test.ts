@@ -46,4 +46,18 @@ server: { listen: "[::1]:9464" }
       expect(text).toContain(line)
     expect(text).not.toContain(SECRET)
   })
+
+  it('names the fields that a sink denies and counts their values, which are matters and people', () => {
+    const text = configText(
+      load(`workspaces:
+  - { name: acme, base_url: "https://api.example.com", api_key: ${SECRET}, audit: {} }
+sinks:
+  - { name: console, type: stdout, deny: { caseId: ["planted-1", "planted-2"], user: ["planted@x.example"] } }
+`),
+    )
+    expect(text).toContain(
+      'deny:\n      caseId:\n        - "***"\n        - "***"\n      user:\n        - "***"\n',
+    )
+    expect(text).not.toContain('planted')
+  })
 })
