@@ -130,12 +130,15 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
 }
 
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {
-  for (const { path, text } of loaded.references) {
-    if (!(under(loaded.config, path) instanceof Secret)) continue
-    for (const name of filesIn(text))
-      if (((files.look(name)?.mode ?? 0) & 0o004) !== 0)
-        warning(path, `\${file:${name}} can be read by every user of this machine: chmod it to 0400`)
+  const look = (path: Path, name: string, text: string) => {
+    if (((files.look(name)?.mode ?? 0) & 0o004) !== 0)
+      warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
   }
+  for (const { path, text } of loaded.references)
+    if (under(loaded.config, path) instanceof Secret)
+      for (const name of filesIn(text)) look(path, name, `\${file:${name}}`)
+  for (const { path, name } of namedFiles(loaded, 'files'))
+    if (String(path.at(-1)).endsWith('key_file')) look(path, name, name)
 }
 
 function lookAtSources({ loaded, warning }: Look): void {

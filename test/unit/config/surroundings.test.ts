@@ -63,6 +63,32 @@ test('a key that everybody may read is a warning', () => {
   })
 })
 
+test('so is a private key, and what values are hashed with', () => {
+  const { privateKey } = generateKeyPairSync('ed25519')
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' })
+  for (const [name, text] of [
+    ['signing', pem],
+    ['hashing', 'k'.repeat(64)],
+  ] as const)
+    writeFileSync(join(folder, name), text, { mode: 0o644 })
+  const { warnings } = around(
+    `  - name: archive
+    type: s3
+    bucket: example-archive
+    region: eu-central-1
+    evidence: { signing_key_file: ${folder}/signing }
+  - name: console
+    type: stdout
+    redact: [{ fields: [user], with: hash, key_file: ${folder}/hashing }]
+`,
+  )
+  const said = 'can be read by every user of this machine: chmod it to 0400'
+  expect(warnings).toEqual([
+    `9 sinks.0.evidence.signing_key_file: ${folder}/signing ${said}`,
+    `12 sinks.1.redact.0.key_file: ${folder}/hashing ${said}`,
+  ])
+})
+
 test('a journal whose folder cannot be made is a fault', () => {
   expect(around(console, join(folder, 'key', 'a.db')).faults).toEqual([
     `1 journal.path: cannot be created: ${folder}/key is no folder`,
