@@ -13,6 +13,7 @@ import { openPlace, unreadOf } from './source/history-range-place.ts'
 import { HistoryRange } from './source/history-range.ts'
 import { HistorySource } from './source/history.ts'
 import type { HistoryKind } from './source/history.ts'
+import type { Asked } from './source/own-fetches.ts'
 import { paceOf } from './source/tiers.ts'
 import { VaultSource } from './source/vault.ts'
 
@@ -33,9 +34,10 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   const readers: Reader[] = []
   const ranges: RangeReader[] = []
   if (workspace.audit) {
-    const reader = auditReader(access, workspace.audit)
+    const asked = { sent: [] }
+    const reader = auditReader(access, workspace.audit, asked)
     readers.push(reader)
-    ranges.push(auditRange(access, reader))
+    ranges.push(auditRange(access, reader, asked))
   }
   for (const kind of ['usage', 'query'] as const) {
     const { history } = workspace
@@ -56,7 +58,7 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   }
 }
 
-function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>): Reader {
+function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>, asked: Asked): Reader {
   const expected = access.workspace.expected_user_agents
   const keepKeysMs = access.shared.config.journal.keep_keys
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
@@ -70,12 +72,13 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
+      asked,
     })
   })
 }
 
-function auditRange(access: Access, reader: Reader): RangeReader {
-  const common = { ...rangeCommon(access, reader), instance: access.shared.instance }
+function auditRange(access: Access, reader: Reader, asked: Asked): RangeReader {
+  const common = { ...rangeCommon(access, reader), instance: access.shared.instance, asked }
   const { origin, log } = common
   return {
     origin,

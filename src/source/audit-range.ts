@@ -21,6 +21,7 @@ import type { RangeStep } from './audit-range-way.ts'
 import type { AuditOptions, Steps } from './audit-step.ts'
 import { isGone, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
+import { noteSent } from './own-fetches.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 const STUCK_PAGES = 3
@@ -41,6 +42,7 @@ export interface RangeOptions extends Omit<
 export class AuditRange implements Source {
   readonly origin: Origin
   readonly #options: RangeOptions
+  #begun = false
 
   constructor(options: RangeOptions) {
     this.#options = options
@@ -54,9 +56,12 @@ export class AuditRange implements Source {
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
-    const { clock, fromUs, toUs, watch } = this.#options
+    const { asked, clock, fromUs, toUs, watch } = this.#options
     const now = clock.now()
     const place = openPlace(text) ?? freshPlace(fromUs, Math.min(toUs, now * 1000), now)
+    // What the process before this one asked for comes up in the feed too.
+    if (!this.#begun) for (const at of place.fetches.sent) noteSent(asked, at)
+    this.#begun = true
     const cursor = { ...freshCursor(now), startUs: fromUs, fetches: place.fetches }
     const dummies = {
       activity: 'high',

@@ -67,13 +67,14 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       classify(cursor.fetches, entries, index, {
         instance: options.instance,
         expected: options.expectedUserAgent,
+        asked: options.asked,
       }),
     ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
   let pending: Group | undefined
   try {
     const groups = options.client.get(path, request.lane, signal, (answer) => {
-      noteSent(cursor.fetches, answer.serverAt ?? answer.sentAt)
+      for (const log of [cursor.fetches, options.asked]) noteSent(log, answer.serverAt ?? answer.sentAt)
       request.answered?.(answer.serverAt, answer.sentAt)
       asked.answered = true
       asked.horizonUs = horizonUs(step, answer.serverAt)

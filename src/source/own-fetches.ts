@@ -9,8 +9,14 @@ const MATCH_MS = 5_000
 /** So many fetches at the very times of our requests, and none with our User-Agent: it is not recorded as sent. */
 const MATCHES_TO_BELIEVE = 3
 
+/** When a log was asked for a page. */
+export interface Asked {
+  /** epoch ms by the server's clock, newest last */
+  readonly sent: number[]
+}
+
 /** Part of the audit cursor. */
-export interface Fetches {
+export interface Fetches extends Asked {
   /** findings are told from here on, µs: before it, other tools were the rule */
   sinceUs: number
   /** who our key is to the audit log, once an own fetch was met */
@@ -19,8 +25,6 @@ export interface Fetches {
   byTimeIp: string | null
   /** fetches that stood at the times of our requests without our User-Agent */
   matches: number
-  /** epoch ms by the server's clock, newest last */
-  sent: number[]
 }
 
 export function freshFetches(now: number): Fetches {
@@ -31,6 +35,8 @@ export interface Recogniser {
   readonly instance: string
   /** User-Agents of tools that are known */
   readonly expected: (userAgent: string) => boolean
+  /** by all that read this log, a backfill beside the live reader too; in memory alone */
+  readonly asked: Asked
 }
 
 /** `other` is everything that is no audit fetch, or somebody else's business. */
@@ -47,13 +53,16 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-export function noteSent(fetches: Fetches, at: number): void {
-  fetches.sent.push(at)
-  if (fetches.sent.length > SENT_LENGTH) fetches.sent.splice(0, fetches.sent.length - SENT_LENGTH)
+export function noteSent({ sent }: Asked, at: number): void {
+  sent.push(at)
+  if (sent.length > SENT_LENGTH) sent.splice(0, sent.length - SENT_LENGTH)
 }
 
+const isAtOne = ({ sent }: Asked, at: number): boolean =>
+  sent.some((one) => Math.abs(one - at / 1000) <= MATCH_MS)
+
 /** From before the oldest request that is remembered: it may have been our own. */
-function isForgotten({ sent }: Fetches, at: number): boolean {
+function isForgotten({ sent }: Asked, at: number): boolean {
   return sent.length >= SENT_LENGTH && at / 1000 < Math.min(...sent) + MATCH_MS
 }
 
@@ -72,7 +81,8 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
     fetches.matches = 0
     return 'own'
   }
-  const atOurTime = fetches.sent.some((sent) => Math.abs(sent - at / 1000) <= MATCH_MS)
+  const asked = [fetches, by.asked]
+  const atOurTime = asked.some((one) => isAtOne(one, at))
   if (fetches.user === null && atOurTime) {
     // Not believed at once: another tool may poll at the same second.
     if (++fetches.matches < MATCHES_TO_BELIEVE) return 'own'
@@ -81,6 +91,7 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
   }
   const isAlike = fetches.byTimeIp !== null && user === fetches.user && entry.ip === fetches.byTimeIp
   if (isAlike && atOurTime) return 'own'
-  if (user !== fetches.user || at < fetches.sinceUs || (isAlike && isForgotten(fetches, at))) return 'other'
+  const mayBeOurs = isAlike && asked.some((one) => isForgotten(one, at))
+  if (user !== fetches.user || at < fetches.sinceUs || mayBeOurs) return 'other'
   return by.expected(agent) ? 'other' : 'foreign'
 }

@@ -19,7 +19,7 @@ export const TODAY = START - 10 * HOUR
 export const SPAN: PastSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
 
 /** The audit log's past. `types`: as the source's own. */
-export function rangeOn({ clock, mock, budget, watch, log }: Desk, types = ['*']): RangeReader {
+export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, types = ['*']): RangeReader {
   return {
     ...{ origin, watch, log, wanted: globFilter(types) },
     open: (span, quiet) => {
@@ -28,7 +28,14 @@ export function rangeOn({ clock, mock, budget, watch, log }: Desk, types = ['*']
         ...{ clock, budget, room: new Room(32 * 2 ** 20), watch: quiet, userAgent: AGENT },
       })
       const limits = { maxEntryBytes: 2 ** 24, maxDepth: 512 }
-      const common = { origin, clock, log, instance: INSTANCE, expectedUserAgent: () => false }
+      const common = {
+        origin,
+        clock,
+        log,
+        instance: INSTANCE,
+        expectedUserAgent: () => false,
+        asked: options.asked,
+      }
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
     isLimited: () => budget.isLimited,

@@ -6,7 +6,11 @@ import { entriesOf } from '../../fakes/lines.ts'
 import { AGENT, HOUR, INSTANCE, MINUTE, SECOND, START, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
-const by = { instance: INSTANCE, expected: (agent: string) => agent.startsWith('known-tool/') }
+const by = {
+  instance: INSTANCE,
+  expected: (agent: string) => agent.startsWith('known-tool/'),
+  asked: { sent: [] },
+}
 
 interface Fetch {
   readonly at?: number
