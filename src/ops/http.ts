@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConnectorError } from '../model/errors.ts'
 import type { Board } from './board.ts'
+import { boundCrowd } from './crowd.ts'
 import { answersTo } from './host-names.ts'
 import type { Metrics } from './metrics.ts'
 import { pageHeaders } from './page/headers.ts'
@@ -162,7 +163,7 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
       void answer.then((page) => send(request, response, page))
     },
   )
-  server.maxConnections = MAX_CONNECTIONS
+  boundCrowd(server, MAX_CONNECTIONS)
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) => reject(cannotListen(options.listen, error))
     server.once('error', refuse)

@@ -1,7 +1,7 @@
 // The listener over a real socket.
 import { connect } from 'node:net'
 import { request } from 'undici'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { answersTo } from '../../../src/ops/host-names.ts'
 import { openHttp } from '../../../src/ops/http.ts'
@@ -41,6 +41,42 @@ describe('the listener', () => {
     expect((await get('/')).headers['content-type']).toBe('text/html; charset=utf-8')
     expect(await get('/livez')).toMatchObject({ status: 200, text: 'ok\n' })
     expect(await get('/readyz')).toMatchObject({ status: 200, text: 'ok\n' })
+  })
+
+  it('a crowd of connections that ask for nothing, or for half of something, keeps no probe out', async () => {
+    const { http, get } = await open()
+    const crowd = Array.from({ length: 300 }, (_, i) => {
+      const socket = connect(http.address.port, '127.0.0.1')
+      socket.on('error', () => undefined).resume()
+      if (i % 2 === 0) socket.write('GET /livez HT')
+      return socket
+    })
+    try {
+      await Promise.all(crowd.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
+      for (let i = 0; i < 3; i++) expect(await get('/livez')).toMatchObject({ status: 200, text: 'ok\n' })
+      // One of 64 made room for the probe.
+      await vi.waitFor(() => expect(crowd.filter(({ closed }) => !closed)).toHaveLength(63))
+    } finally {
+      for (const socket of crowd) socket.destroy()
+    }
+  })
+
+  it('an answer under way is not cut for a crowd', async () => {
+    let answer = () => {}
+    const slow = { begun: false, over: new Promise<void>((resolve) => (answer = resolve)) }
+    const live = () => {
+      slow.begun = true
+      return slow.over.then(() => true)
+    }
+    const { http, get } = await open({ live })
+    const asked = get('/livez')
+    await vi.waitFor(() => expect(slow.begun).toBe(true))
+    const crowd = Array.from({ length: 100 }, () => connect(http.address.port, '127.0.0.1'))
+    for (const socket of crowd) socket.on('error', () => undefined).resume()
+    await vi.waitFor(() => expect(crowd.filter(({ closed }) => closed)).toHaveLength(37))
+    answer()
+    expect(await asked).toMatchObject({ status: 200 })
+    for (const socket of crowd) socket.destroy()
   })
 
   it('HEAD has the headers of GET and no body', async () => {
