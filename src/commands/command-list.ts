@@ -4,6 +4,7 @@ import { MOST_LINES } from '../ops/taps.ts'
 import { listenAddress, tapLimit } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
 import {
+  cancelOption,
   chosen,
   chosenLetters,
   mockOptions,
@@ -137,7 +138,7 @@ export const specs: readonly CommandSpec[] = [
         .option('--workspace <name>', 'only this one')
         .option('--source <name>', 'only this one: audit, history.usage or history.query')
         .option('--status', 'how far those under way are, and begin none', false)
-        .option('--cancel', 'end those under way; what they read stays', false),
+        .addOption(cancelOption('end those under way; what they read stays')),
     run: backfill,
   },
   {

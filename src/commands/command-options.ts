@@ -10,6 +10,9 @@ export const withConfig = (command: Command) =>
     'the configuration (default: $AUDITFERRY_CONFIG, ./config/auditferry.yaml, /etc/auditferry/auditferry.yaml)',
   )
 
+/** Whoever asks for both may mean either. */
+export const cancelOption = (does: string) => new Option('--cancel', does).default(false).conflicts('status')
+
 export const mockOptions = (command: Command) =>
   command
     .option('--port <port>', 'where to listen; 0 for any that is free', port, 9465)
@@ -92,4 +95,4 @@ export const replayOptions = (command: Command) =>
     )
     .option('--dry-run', 'count them by source and day, send nothing, ask the API nothing', false)
     .option('--status', 'how far replays from the API are, and begin none', false)
-    .option('--cancel', 'end replays from the API, of --sink or of all', false)
+    .addOption(cancelOption('end replays from the API, of --sink or of all'))

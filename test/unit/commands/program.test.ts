@@ -121,6 +121,8 @@ test.each([
   [['mock', '--fault', 'late=2'], 'error: fault late: want a rate from 0 to 1'],
   [['mock', '--key', 'secret'], 'error: key: want name:secret or name:secret:permission,permission'],
   [['mock', '--key', 'a:b:all'], 'error: key a: no such permission as all; there are audit, '],
+  [['backfill', '--status', '--cancel'], "error: option '--cancel' cannot be used with option '--status'"],
+  [['replay', '--cancel', '--status'], "error: option '--cancel' cannot be used with option '--status'"],
   [[], 'Usage: auditferry'],
 ])('%j is wrong usage and exits 2', (args, words) => {
   const { code, stdout, stderr } = run(args)
