@@ -1,13 +1,23 @@
 // The server's clock, as the history's answers tell it: how far it is behind ours.
 import type { Log } from '../model/log.ts'
-import { DAY_MS, SECOND_MS } from '../model/time.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 
 const CLOCKS_APART_MS = 30 * DAY_MS
 
-/** A window that ends here, epoch ms, is asked for with no end still to come by the slower of both clocks: the server's is told in whole seconds, and a margin of one is asked for. */
-export function passedAt({ serverBehindMs }: HistoryCursor, now: number): number {
-  return Math.floor((now - serverBehindMs) / SECOND_MS) * SECOND_MS - 2 * SECOND_MS
+/** By so much a server that does not tell its clock may be behind, and is read all the same where it refuses an end still to come. */
+const UNTOLD_MS = MINUTE_MS
+
+/**
+ * A window that ends here, epoch ms, is asked for with no end still to come: by the slower of both clocks, of which the
+ * server's is told in whole seconds, with the margin of a second that is asked for. The second, where that is not told.
+ */
+export function passedAt(
+  { serverBehindMs }: HistoryCursor,
+  now: number,
+): readonly [told: number, untold: number] {
+  const told = Math.floor((now - serverBehindMs) / SECOND_MS) * SECOND_MS - 2 * SECOND_MS
+  return [told, told - UNTOLD_MS]
 }
 
 /** Returns by how much it is behind, as it says, ms; what is kept of that is what may be believed. */

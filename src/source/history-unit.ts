@@ -84,7 +84,8 @@ async function showsWindow(
   lane: Lane,
 ): Promise<boolean> {
   const now = step.options.clock.now()
-  const to = Math.max(window.from + 1, Math.min(window.to, passedAt(step.cursor, now)))
+  const [, passed] = passedAt(step.cursor, now)
+  const to = Math.max(window.from + 1, Math.min(window.to, passed))
   const shown = await shownOf(step, { ...window, to }, unit, lane)
   if (shown !== 'rows') return shown === 'events'
   const from = dayStart(now) + AHEAD_MS

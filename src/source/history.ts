@@ -176,8 +176,8 @@ async function* readTask(step: Step, task: Task): Steps {
 
 /** Live reading up to what has passed by the server's clock too, which may refuse an end still to come; undefined where it ends there already. */
 function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
-  const to = passedAt(cursor, options.clock.now())
-  if (task.kind !== 'live' || task.walk.to <= to) return undefined
+  const to = passedAt(cursor, options.clock.now()).find((one) => one < task.walk.to)
+  if (task.kind !== 'live' || to === undefined) return undefined
   cursor.live = { ...task.walk, to }
   return { ...task, walk: cursor.live }
 }

@@ -48,6 +48,7 @@ export interface HistoryServerOptions {
   versions?: readonly ('v1' | 'v2')[]
   chunkBytes?: number
   dateAt?: () => number
+  hidesDate?: boolean
   fault?: (request: HistoryRequest) => HistoryFault | undefined
 }
 
@@ -113,9 +114,9 @@ export class HistoryServer {
   }
 
   #reply(status: number, text: string, fault: HistoryFault = {}): HttpReply {
-    const { dateAt, chunkBytes = 65_536 } = this.options
+    const { dateAt, hidesDate = false, chunkBytes = 65_536 } = this.options
     const headers: Record<string, string> = { 'content-type': 'application/json' }
-    if (dateAt) headers['date'] = new Date(dateAt()).toUTCString()
+    if (dateAt && !hidesDate) headers['date'] = new Date(dateAt()).toUTCString()
     const whole = Buffer.from(fault.body ?? text)
     const body = whole.subarray(0, Math.min(fault.cutBytes ?? Infinity, fault.shortBytes ?? Infinity))
     const cut = fault.cutBytes === undefined ? undefined : (fault.cutError ?? 'unreachable')

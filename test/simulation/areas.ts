@@ -74,9 +74,13 @@ function historyOf(roll: Dice, startAt: number): HistoryScenario {
 }
 
 function switchesOf(roll: Dice): Partial<Switches> {
+  const unit = roll.pick(['s', 's', 'ms'] as const)
+  const endTime = roll.pick(['optional', 'required'] as const)
   return {
-    history_unit: roll.pick(['s', 's', 'ms']),
-    history_end_time: roll.pick(['optional', 'required']),
+    history_unit: unit,
+    history_end_time: endTime,
+    // No draw of its own: every seed stays what it was.
+    history_future_end: endTime === 'required' ? 'refused' : 'taken',
     history_start: roll.pick(['inclusive', 'exclusive']),
     history_end: roll.pick(['exclusive', 'inclusive']),
     history_status: roll.pick(['200', '201']),

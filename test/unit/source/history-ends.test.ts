@@ -8,14 +8,19 @@ import { eventsFrom, openHistoryDesk } from './history-desk.ts'
 const source = { start: { kind: 'span', ms: DAY }, rereadMs: 0, intervalMs: 7 * MINUTE } as const
 
 test.each([
-  ['tells the same time', 0, 's'],
-  ['tells the same time, in milliseconds', 0, 'ms'],
-  ['is 40 s behind', 40 * SECOND, 's'],
-  ['is an hour behind', HOUR, 'ms'],
+  ['tells the same time', { behindMs: 0 }],
+  ['tells the same time, in milliseconds', { behindMs: 0, unit: 'ms' }],
+  ['is 40 s behind', { behindMs: 40 * SECOND }],
+  ['is 40 s behind and not told', { behindMs: 40 * SECOND, hidesDate: true }],
+  [
+    'is 40 s behind and not told, in milliseconds that seconds find empty',
+    { behindMs: 40 * SECOND, hidesDate: true, unit: 'ms', otherUnit: 'empty' },
+  ],
+  ['is an hour behind', { behindMs: HOUR, unit: 'ms' }],
 ] as const)(
   'an end still to come that is refused is asked for up to now where the server’s clock %s',
-  async (_, behindMs, unit) => {
-    const desk = await openHistoryDesk({ source, unit, endsInPast: true })
+  async (_, { behindMs, ...more }) => {
+    const desk = await openHistoryDesk({ source, endsInPast: true, ...more })
     const serverNow = () => desk.clock.now() - behindMs
     desk.server.options.dateAt = serverNow
     desk.server.events = eventsFrom(historyEvent, START - HOUR, 2 * 24 * 60, MINUTE).map((event) => ({
@@ -30,7 +35,7 @@ test.each([
     }
     await desk.live(START + DAY + HOUR)
     expect(errors.filter((error) => error !== undefined)).toEqual([])
-    const due = desk.server.events.filter(({ at }) => at < serverNow() - 8 * MINUTE)
+    const due = desk.server.events.filter(({ at }) => at < serverNow() - 9 * MINUTE)
     expect(due.length).toBeGreaterThan(24 * 60)
     const times = new Set(await desk.times())
     expect(due.filter(({ at }) => !times.has(at * 1000))).toEqual([])
@@ -63,6 +68,6 @@ test('no second before a midnight is left out by a poll just after it', async ()
 test('where that is refused too, the poll has failed', async () => {
   const desk = await openHistoryDesk({ source, fault: () => ({ status: 400 }) })
   expect((await desk.try()) ?? (await desk.try())).toMatchObject({ code: 'bad_request' })
-  // In either unit, up to now and a little less.
-  expect(desk.asked()).toHaveLength(4)
+  // In either unit, up to now, a little less and a minute less.
+  expect(desk.asked()).toHaveLength(6)
 })
