@@ -26,6 +26,11 @@ export function preparePrune(db: Database) {
     oldest: db.prepare<[number], ChunkSize>('SELECT first, last, payload FROM chunks ORDER BY first LIMIT ?'),
     dropChunks: db.prepare('DELETE FROM chunks WHERE first <= ?'),
     lows: db.prepare<[], SourceLow>('SELECT id, low_at, low_before FROM sources ORDER BY id'),
+    newest: db
+      .prepare<[], number | null>(
+        'SELECT max((SELECT max(at) FROM keys WHERE source = sources.id)) FROM sources',
+      )
+      .pluck(),
     keyBehind: db.prepare<[number, number, number], { at: number; id: Buffer }>(
       'SELECT at, id FROM keys WHERE source = ? AND at < ? ORDER BY at, id LIMIT 1 OFFSET ?',
     ),
@@ -61,11 +66,12 @@ function dropChunks(
 
 /**
  * A key goes when its entry is older than keys are kept, and older than all that this source has read on its last two days
- * of reading: a drain of last year's entries may have to read a page again, and must know it then.
+ * of reading: a drain of last year's entries may have to read a page again, and must know it then. Whichever source has the
+ * newest entry tells how late it is: a clock that is ahead takes no keys that are wanted once it is set right.
  */
 function dropKeys({ clock, keepKeysMs, transactions }: Core, statements: PruneStatements): boolean {
-  const oldest = (clock.now() - keepKeysMs) * 1000
   return transactions.write(() => {
+    const oldest = Math.min(clock.now() * 1000, statements.newest.get() ?? -Infinity) - keepKeysMs * 1000
     for (const { id, low_at, low_before } of statements.lows.all()) {
       const cutoff = Math.floor(Math.min(oldest, low_at ?? -Infinity, low_before ?? Infinity))
       if (!Number.isFinite(cutoff)) continue

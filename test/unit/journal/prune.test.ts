@@ -21,6 +21,7 @@ import {
   spec,
   START_US,
   TestClock,
+  usage,
   uuid,
 } from '../../contract/journal-parts.ts'
 
@@ -62,6 +63,44 @@ it('keys of what a source read on its day of reading before the last are kept, h
   await journal.append(part([{ id: uuid(100), at: clock.nowMs * 1000 }]))
   await pruneAll()
   expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 0, known: 1 })
+})
+
+describe('a clock that is ahead', () => {
+  const usageOf = (n: number) => part([spec(n)], { origin: usage })
+  const entryNow = (n: number) => part([{ id: uuid(n), at: clock.nowMs * 1000 }])
+
+  it('takes no keys that are wanted once it is set right', async () => {
+    for (let day = 0; day < 8; day++) {
+      clock.nowMs = START_US / 1000 + day * DAY_MS
+      await journal.append(entryNow(day))
+    }
+    clock.nowMs += 365 * DAY_MS
+    await pruneAll()
+    clock.nowMs -= 365 * DAY_MS
+    expect(await journal.append(part([{ id: uuid(0), at: START_US }]))).toMatchObject({ added: 0, known: 1 })
+  })
+
+  it('is told from a source that went quiet by what the others read', async () => {
+    await journal.append(usageOf(1))
+    clock.nowMs += DAY_MS
+    await journal.append(usageOf(2 * 86_400))
+    clock.nowMs += DAY_MS
+    await journal.append(usageOf(3 * 86_400))
+    clock.nowMs += 3 * keepKeysMs
+    await pruneAll()
+    expect(await journal.append(usageOf(1))).toMatchObject({ added: 0, known: 1 })
+  })
+
+  it('is not suspected where another source reads what is new', async () => {
+    for (const n of [1, 2 * 86_400, 3 * 86_400]) {
+      await journal.append(usageOf(n))
+      clock.nowMs += DAY_MS
+    }
+    clock.nowMs += 3 * keepKeysMs
+    await journal.append(entryNow(1))
+    await pruneAll()
+    expect(await journal.append(usageOf(1))).toMatchObject({ added: 1, known: 0 })
+  })
 })
 
 it('an owed chunk is never pruned, even where the totals say that there is room to make', () => {
