@@ -35,12 +35,23 @@ export function sweepStep(step: Step): Steps {
 /** Keys are dropped while a sweep lasts. */
 const KEYS_MARGIN_MS = HOUR_MS
 
+/** What lies further ahead was written down by a clock that has since been set back. */
+const AHEAD_MS = HOUR_MS
+
+/** A full sweep's: by what a clock said that was ahead none was in time, however many ended. */
+function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number {
+  if (!fullSweptAt) return 0
+  return fullSweptAt > atMs + AHEAD_MS ? Infinity : Math.max(0, atMs - fullSweptAt - everyMs)
+}
+
 /**
  * The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. One that
- * comes late, after a downtime, goes back as far as it would have in time.
+ * comes late, after a downtime, goes back as far as it would have in time. Never counted from before the head: a clock that
+ * is slow would lead to where no keys are kept.
  */
 function startOf({ options, cursor }: Step): number {
   const now = options.clock.now()
+  const atMs = Math.max(now, Math.ceil(cursor.headUs / 1000))
   const { sweep } = cursor
   // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
   const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now || cursor.lateUs === 0
@@ -49,18 +60,18 @@ function startOf({ options, cursor }: Step): number {
   delete sweep.fullBeganAt
   if (full) {
     sweep.fullDueAt = now + everyMs
-    sweep.fullSweptAt ??= now - everyMs
-    sweep.fullBeganAt = now
+    sweep.fullSweptAt ??= atMs - everyMs
+    sweep.fullBeganAt = atMs
   }
   // No later than `sweepDueAt` believes it either.
   const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   sweep.untilUs = cursor.headUs
   const quickSpanMs = Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
-  const lateByMs = full && sweep.fullSweptAt ? Math.max(0, now - sweep.fullSweptAt - everyMs) : 0
   const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
-  const spanMs = full ? Math.min(options.sweepMs + lateByMs, knownMs) : quickSpanMs
-  return Math.max((now - spanMs) * 1000, cursor.startUs ?? 0)
+  const fullSpanMs = Math.min(options.sweepMs + lateByMs(sweep, everyMs, atMs), knownMs)
+  const spanMs = full ? fullSpanMs : quickSpanMs
+  return Math.max((atMs - spanMs) * 1000, cursor.startUs ?? 0)
 }
 
 /** The sweep is over. Where it was given up, the next full one begins where this one had to. */
