@@ -29,6 +29,7 @@ export type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
 export class Expiry {
   readonly #deps: ExpiryDeps
   readonly #where: string
+  /** of the clock that only runs, as `#lookedAt` below: the other may have been years ahead for a while */
   readonly #toldAt = new Map<string, number>()
 
   constructor(where: string, deps: ExpiryDeps) {
@@ -40,10 +41,11 @@ export class Expiry {
   look(ends: Ends): void {
     const { clock, log, certificateEnds } = this.#deps
     const now = clock.now()
+    const elapsed = clock.elapsed()
     for (const { whose, endsAt } of certificatesOf(ends)) {
       certificateEnds?.(`${this.#where} ${whose}`, endsAt)
-      if (endsAt - now > AHEAD_MS || now - (this.#toldAt.get(whose) ?? -Infinity) < DAY_MS) continue
-      this.#toldAt.set(whose, now)
+      if (endsAt - now > AHEAD_MS || elapsed - (this.#toldAt.get(whose) ?? -Infinity) < DAY_MS) continue
+      this.#toldAt.set(whose, elapsed)
       log.warn('A certificate ends soon: renew it in time, its files are read again by themselves', {
         certificate: whose,
         receiver: this.#where,
@@ -79,7 +81,6 @@ export class Certificates {
   readonly #deps: ExpiryDeps & Pick<SinkDeps, 'connect'>
   readonly #closed = new AbortController()
   #looking = false
-  /** epoch ms */
   #lookedAt = -Infinity
 
   constructor(
@@ -107,8 +108,8 @@ export class Certificates {
 
   /** May be called with each delivery, which waits for nothing of it: connects once a day, and tells what ends soon. */
   lookDaily(): void {
-    const now = this.#deps.clock.now()
-    if (this.#behind.size === 0 || this.#looking || now - this.#lookedAt < DAY_MS) return
+    const since = this.#deps.clock.elapsed() - this.#lookedAt
+    if (this.#behind.size === 0 || this.#looking || since < DAY_MS) return
     this.#looking = true
     void this.#lookAll(this.#closed.signal)
   }
@@ -119,7 +120,7 @@ export class Certificates {
       if (ends) looked.expiry.look(ends)
     }
     // From its end on, so that the next look is a whole day behind what was told.
-    this.#lookedAt = this.#deps.clock.now()
+    this.#lookedAt = this.#deps.clock.elapsed()
     this.#looking = false
   }
 

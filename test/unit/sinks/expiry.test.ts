@@ -1,5 +1,5 @@
 // Certificates behind URLs: looked at beside the deliveries, at most once a day, and never to their harm.
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { Transport } from '../../../src/model/http.ts'
 import { Certificates } from '../../../src/sinks/expiry.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
@@ -44,6 +44,18 @@ describe('the daily look', () => {
     deps.clock.pass(1)
     await look()
     expect([peer.asked.length, told().length, peer.open]).toEqual([2, 2, 0])
+  })
+
+  test('goes on a day later where the clock was a year ahead for a while', async () => {
+    const { peer, deps, told, look } = stand()
+    const now = vi.spyOn(deps.clock, 'now')
+    const elsewhen = (aheadMs: number) => now.mockImplementation(() => deps.clock.elapsed() + aheadMs)
+    elsewhen(365 * DAY_MS)
+    await look()
+    elsewhen(0)
+    deps.clock.pass(DAY_MS)
+    await look()
+    expect([peer.asked.length, told().length]).toEqual([2, 2])
   })
 
   test('tells whoever counts of each certificate that it saw, however far its end', async () => {
