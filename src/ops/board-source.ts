@@ -39,6 +39,7 @@ interface Memory {
   gaps: number
   lastGapAt: number
   findings: number
+  /** of the clock that only runs: set right, the other would tell of a silence that was none */
   aliveAt: number
 }
 
@@ -66,14 +67,15 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
 }
 
 /** A loop that has silently died fails as loudly as one that says so. */
-function stalled(memory: Memory, intervalMs: number | undefined, now: number): SourceStatus['error'] {
-  if (intervalMs === undefined || now - memory.aliveAt <= 2 * intervalMs + STALL_SLACK_MS) return null
-  const silence = spanText((now - memory.aliveAt) / 1000)
+function stalled(memory: Memory, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
+  const silentMs = clock.elapsed() - memory.aliveAt
+  if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
+  const silence = spanText(silentMs / 1000)
   const due = spanText(intervalMs / 1000)
   return {
     code: 'timeout',
     message: `nothing was read for ${silence} although a read is due every ${due}: restart the daemon and report it`,
-    since: new Date(memory.aliveAt).toISOString(),
+    since: new Date(clock.now() - silentMs).toISOString(),
   }
 }
 
@@ -158,7 +160,10 @@ function watchOver(
   own: Own,
   clock: Clock,
 ): SourceWatch {
-  const alive = () => (memory.aliveAt = clock.now())
+  const alive = () => {
+    memory.aliveAt = clock.elapsed()
+    return clock.now()
+  }
   const places = placing(memory, metrics, own, alive)
   return {
     ...counting(memory, metrics, own, alive),
@@ -191,14 +196,14 @@ export function openBoardSource(
     gaps: 0,
     lastGapAt: 0,
     findings: 0,
-    aliveAt: clock.now(),
+    aliveAt: clock.elapsed(),
   }
   prepareSeries(metrics, own)
   metrics.interval.set(own, (intervalMs ?? 0) / 1000)
   const look = (): Pick<SourceStatus, 'state' | 'error'> => {
     const { state, error } = condition
     const steady = state === 'idle' || state === 'reading' || state === 'starting'
-    const stall = steady ? stalled(memory, intervalMs, clock.now()) : null
+    const stall = steady ? stalled(memory, intervalMs, clock) : null
     return stall ? { state: 'failing', error: stall } : { state, error }
   }
   return {

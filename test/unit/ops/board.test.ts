@@ -381,6 +381,15 @@ describe('/status', () => {
     expect(house.board.status().ok).toBe(true)
   })
 
+  it('a clock that is set right by a day makes no source a dead one', () => {
+    const house = openHouse()
+    settle(house)
+    const elapsed = house.clock.elapsed()
+    house.clock.pass(86_400_000)
+    house.clock.elapsed = () => elapsed
+    expect(house.board.status().ok).toBe(true)
+  })
+
   it('lag is head minus cursor by the entries’ own times, and 0 when caught up', async () => {
     const { board, source, metrics } = openHouse()
     const lag = () => board.status().workspaces[0]?.sources[0]?.lag_seconds
