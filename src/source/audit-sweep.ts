@@ -14,6 +14,8 @@ import { MAX_TAKE } from './tiers.ts'
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
 const FULL_PER_SPAN = 4
 const FULL_MAX_MS = 6 * 60 * MINUTE_MS
+/** Of a span of seconds, four in its length would be all that the budget has room for. */
+const FULL_MIN_MS = MINUTE_MS
 const QUICK_MIN_MS = 5 * MINUTE_MS
 
 /** When the sweep would read next, epoch ms; never, when it is off or the head has not begun. */
@@ -55,7 +57,7 @@ function startOf({ options, cursor }: Step): number {
   const { sweep } = cursor
   // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
   const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now || cursor.lateUs === 0
-  const everyMs = Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS)
+  const everyMs = Math.max(FULL_MIN_MS, Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS))
   const lateMs = cursor.lateUs / 1000
   delete sweep.fullBeganAt
   if (full) {

@@ -75,6 +75,15 @@ it('the whole span is swept several times in its own length', async () => {
   expect(sweeps.length).toBeLessThanOrEqual(13)
 })
 
+it('a span of no length to speak of is swept once a minute, and not as often as there is room', async () => {
+  const desk = await openDesk({ source: { sweepMs: 1 } })
+  desk.add(10, START - SECOND)
+  await desk.live(START + MINUTE)
+  desk.asked()
+  await desk.live(START + 31 * MINUTE)
+  expect(desk.asked().filter(({ endpoint }) => endpoint === 'search').length).toBeLessThanOrEqual(31)
+})
+
 it('after lateness was seen the sweep comes more often, and slows down again while there is none', async () => {
   const desk = await openDesk({ source: { sweepMs: DAY, intervalMs: 3 * HOUR } })
   desk.add(200, START - SECOND)
