@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { formatNames } from '../formats/named.ts'
 import type { IdleKey, NamedFile, NamedPlace } from '../model/sink-kind.ts'
+import { DAY_MS } from '../model/time.ts'
 import { duration, eachOnce, twiceFault } from '../model/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
@@ -20,7 +21,10 @@ const batch = () =>
       .refine((bytes) => bytes <= MOST_BATCH_BYTES, 'want at most 16MiB')
       .prefault('1MiB')
       .describe('Bytes of entries in a batch at most; a larger single entry is a batch of its own.'),
-    linger: duration().prefault('1s').describe('How long a batch waits to fill.'),
+    linger: duration()
+      .refine((ms) => ms <= DAY_MS, 'want at most 1d: what is owed would stand that long')
+      .prefault('1s')
+      .describe('How long a batch waits to fill, at most `1d`.'),
   })
 
 const common = {

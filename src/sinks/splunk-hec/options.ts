@@ -1,5 +1,6 @@
 // What an operator may say about a Splunk HTTP Event Collector.
 import { z } from 'zod'
+import { DAY_MS } from '../../model/time.ts'
 import { duration, eachOnce, headerSecret, twiceFault } from '../../model/units.ts'
 import { always } from '../always.ts'
 import { isBareUrl } from '../bare-url.ts'
@@ -37,9 +38,10 @@ export const options = z
       ),
     ack_timeout: duration()
       .refine((ms) => ms >= 1000, 'want at least 1s')
+      .refine((ms) => ms <= DAY_MS, 'want at most 1d: a lost word would hold the sink that long')
       .prefault('5m')
       .describe(
-        'How long to wait for an acknowledgement before the batch goes out again under a new channel.',
+        'How long to wait for an acknowledgement before the batch goes out again under a new channel, at most `1d`.',
       ),
     compression: z
       .enum(['gzip', 'none'])

@@ -467,6 +467,7 @@ test.each([
   [{ url: undefined }, 'want either url or urls'],
   [{ urls: ['https://b:1'] }, 'want either url or urls'],
   [{ ack_timeout: '5 minutes' }, 'want a duration'],
+  [{ ack_timeout: '25h' }, 'want at most 1d'],
   [{ compression: 'deflate' }, 'gzip'],
   [{ tls: { cert_file: '/c.pem' } }, 'both cert_file and key_file'],
   [{ tokn: 'x' }, 'tokn'],
