@@ -48,12 +48,12 @@ function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number
 
 /**
  * The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. One that
- * comes late, after a downtime, goes back as far as it would have in time. Never counted from before the head: a clock that
- * is slow would lead to where no keys are kept.
+ * comes late, after a downtime, goes back as far as it would have in time. Counted from what the server last told, where that
+ * is later: a clock that is slow would lead to where no keys are kept.
  */
 function startOf({ options, cursor }: Step): number {
   const now = options.clock.now()
-  const atMs = Math.max(now, Math.ceil(cursor.headUs / 1000))
+  const atMs = Math.max(now, cursor.fetches.sent.at(-1) ?? 0)
   const { sweep } = cursor
   // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
   const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now || cursor.lateUs === 0
