@@ -72,8 +72,9 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
 
   /** Under way, and lately ended. */
   told(): readonly One[] {
-    const now = this.#options.clock.now()
-    return [...this.#running.values()].filter(({ order }) => now - (order.endedAt ?? now) <= TOLD_MS)
+    return [...this.#running.values()].filter(
+      ({ order: { endedAt } }) => endedAt === undefined || this.#isWithin(TOLD_MS, endedAt),
+    )
   }
 
   /** Those, the ones that lack something, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
@@ -87,7 +88,12 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
     return [...this.#asleep.values()]
   }
 
-  readonly #isFresh = ({ order: { endedAt = 0 } }: One) => this.#options.clock.now() - endedAt <= REPLACED_MS
+  readonly #isFresh = ({ order: { endedAt = 0 } }: One) => this.#isWithin(REPLACED_MS, endedAt)
+
+  /** Or that far ahead: it ended by a clock that has since been set back. */
+  #isWithin(spanMs: number, endedAt: number): boolean {
+    return Math.abs(this.#options.clock.now() - endedAt) <= spanMs
+  }
 
   /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
   async next(

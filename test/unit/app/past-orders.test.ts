@@ -88,6 +88,15 @@ test('one that ended is told again, for its day and over a restart, once the one
   expect(orders.told()).toEqual([])
 })
 
+test('one that ended by a clock that was ahead is not told for as long as that was', async () => {
+  const { orders, state } = openOrders()
+  const one = walkOf<Order>({ name: 'a', endedAt: state.now + 365 * DAY_MS })
+  await orders.begin(one)
+  expect(orders.told()).toEqual([])
+  await orders.begin(walkOf<Order>({ name: 'a' }))
+  expect(orders.toldToFollowers().map(({ order }) => order)).toEqual([{ name: 'a' }])
+})
+
 test('one that was cancelled is not saved again, nor cancelled twice; its notes are gone', async () => {
   const { orders, notes } = openOrders()
   const one = walkOf<Order>({ name: 'a' })
