@@ -51,10 +51,12 @@ export async function runDaemon(
     for (let setup: Setup | undefined = first; setup;) {
       const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
-        // The journal has one owner at a time: what is under way is finished before the next opens it.
-        await app.stop()
-        const { startedAt } = app.board
-        app = await openApp(next.config, next.outside, { once: false, startedAt })
+        await front.waitFor(async () => {
+          // The journal has one owner at a time: what is under way is finished before the next opens it.
+          await app.stop()
+          const { startedAt } = app.board
+          app = await openApp(next.config, next.outside, { once: false, startedAt })
+        })
       }
       setup = next
     }
@@ -113,6 +115,7 @@ class Front {
   #http: OpsHttp | undefined
   #control: Control | undefined
   #shown: { readonly of: Config; readonly text: string } | undefined
+  #change: Promise<unknown> = Promise.resolve()
 
   constructor(app: () => App) {
     this.#app = app
@@ -129,6 +132,7 @@ class Front {
     this.#control = await openControl({
       journalPath: setup.config.journal.path,
       log: setup.outside.log,
+      ready: () => this.#change,
       get board() {
         return now().board
       },
@@ -149,6 +153,13 @@ class Front {
         return now().metrics
       },
     })
+  }
+
+  /** Commands that come meanwhile are answered behind it: a replay of many steps would break off in its middle. */
+  waitFor(change: () => Promise<void>): Promise<void> {
+    const changing = change()
+    this.#change = changing.catch(() => undefined)
+    return changing
   }
 
   /** Listens where this configuration wants it. Throws ConnectorError as `openHttp` does, and stays where it was. */

@@ -43,6 +43,8 @@ export interface ControlOptions {
   readonly replays?: Replays
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
+  /** Resolves when there is a journal to answer from; absent: there always is. */
+  readonly ready?: () => Promise<unknown>
 }
 
 /** One answer lists no more; whoever wants the rest asks for what comes after. */

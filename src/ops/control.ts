@@ -37,7 +37,9 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
   const question = questions.get(`${request.method ?? ''} ${request.url ?? ''}`)
   if (!question) return { status: 404, body: { message: 'no such question' } }
   try {
-    const body = await question(options, await bodyOf(request))
+    const asked = await bodyOf(request)
+    await options.ready?.()
+    const body = await question(options, asked)
     return body === undefined ? { status: 404, body: { message: 'none' } } : { status: 200, body }
   } catch (error) {
     if (error instanceof ConnectorError)

@@ -223,6 +223,27 @@ describe('the configuration that runs', () => {
     await until(() => linesOf('one').length === 21, 'the letter')
   })
 
+  test('answers every command, also one that is asked while the next one takes over', async () => {
+    const client = (await connectControl(`${house.folder}/a.db`)) ?? expect.fail('no daemon')
+    const faults: unknown[] = []
+    let isOver = false
+    const ask = async () => {
+      while (!isOver) {
+        await client.shelved(undefined).catch((error: unknown) => faults.push(error))
+        await systemClock.sleep(1)
+      }
+    }
+    const asking = Promise.all(Array.from({ length: 4 }, ask))
+    for (const name of ['two', 'three', 'four']) {
+      writeFileSync(file, text('one', name))
+      hangUp()
+      await until(() => linesOf(name).length === 20, name)
+    }
+    isOver = true
+    await asking
+    expect(faults).toEqual([])
+  })
+
   test('asked for again by a signal, or written in other words, changes nothing, and that is said', async () => {
     hangUp()
     await until(() => said('nothing changes').length === 1, 'the word')
