@@ -7,6 +7,7 @@ import type { Position } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { settleStart } from './audit-start.ts'
 import { isAuditThere } from './audit-there.ts'
 import { splitterOptions } from './audit-walk.ts'
 import { BodySample } from './body-sample.ts'
@@ -146,13 +147,7 @@ const UNREADABLE_TRIES = 10
 /** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
-  const now = options.clock.now()
-  if (options.start.kind === 'span' && cursor.startUs === null) {
-    cursor.startUs = (now - options.start.ms) * 1000
-    // The start is counted from the first try on, however long that stays in vain.
-    yield lastPart(step, undefined, { underWay: true })
-  }
-  if (options.start.kind === 'time') cursor.startUs ??= options.start.atUs
+  if (settleStart(step)) yield lastPart(step, undefined, { underWay: true })
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   const found = await firstEntry(step, latest)
   if (found.unreadable) {

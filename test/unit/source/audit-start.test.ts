@@ -214,3 +214,23 @@ it('after a restart it tells how far it was read before it asks anything', async
   expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
   expect(after.watch.codes).toEqual([])
 })
+
+it.each([
+  ['a span', { kind: 'span', ms: 30 * DAY }, 'on', 51],
+  ['latest, without a `Date`', { kind: 'latest' }, 'off', 1],
+] as const)(
+  'a start (%s) that a clock far ahead has put into the future is settled anew once that is right, and told',
+  async (_, start, date, count) => {
+    const desk = await openDesk({ source: { start }, switches: { date_header: date } })
+    const now = desk.clock.now.bind(desk.clock)
+    let aheadMs = 365 * DAY
+    desk.clock.now = () => now() + aheadMs
+    for (let i = 0; i < 3; i++) await desk.try()
+    aheadMs = 0
+    desk.mock.add({ at: START + MINUTE, visibleAt: 0 })
+    if (count > 1) desk.add(count - 1, START - SECOND)
+    await desk.live(START + 20 * MINUTE)
+    expect(await desk.ids()).toHaveLength(count)
+    expect(desk.log.lines.filter((line) => line.includes('has not come yet'))).toHaveLength(1)
+  },
+)

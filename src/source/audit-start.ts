@@ -1,0 +1,27 @@
+// The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead.
+import { HOUR_MS, secondText } from '../model/time.ts'
+import type { OptionsAndCursor } from './audit-step.ts'
+
+/** More than the difference of two clocks. */
+const FUTURE_MS = HOUR_MS
+
+/** True where that is news: it is counted from the first try on, however long that stays in vain. */
+export function settleStart({ cursor, options }: OptionsAndCursor): boolean {
+  const { start, clock, log } = options
+  if (start.kind === 'time') cursor.startUs ??= start.atUs
+  if (start.kind === 'time' || start.kind === 'earliest') return false
+  const now = clock.now()
+  const wantedUs = (start.kind === 'span' ? now - start.ms : now) * 1000
+  const { startUs } = cursor
+  if (startUs === null) {
+    if (start.kind === 'span') cursor.startUs = wantedUs
+    return start.kind === 'span'
+  }
+  if (startUs <= (now + FUTURE_MS) * 1000) return false
+  log.warn(
+    'The audit log was to be read from an instant that has not come yet, settled by a clock that was ahead: it is settled anew. Look after the clock of this machine',
+    { was: secondText(startUs / 1000), is: secondText(wantedUs / 1000) },
+  )
+  cursor.startUs = wantedUs
+  return true
+}
