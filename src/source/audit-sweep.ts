@@ -48,8 +48,8 @@ function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number
 
 /**
  * The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. One that
- * comes late, after a downtime, goes back as far as it would have in time. Counted from what the server last told, where that
- * is later: a clock that is slow would lead to where no keys are kept.
+ * comes late, after a downtime, goes back as far as it would have in time. None goes back to where no keys are kept, counted
+ * from what the server last told where that is later: our clock may be slow.
  */
 function startOf({ options, cursor }: Step): number {
   const now = options.clock.now()
@@ -73,7 +73,7 @@ function startOf({ options, cursor }: Step): number {
   const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
   const fullSpanMs = Math.min(options.sweepMs + lateByMs(sweep, everyMs, atMs), knownMs)
   const spanMs = full ? fullSpanMs : quickSpanMs
-  return Math.max((atMs - spanMs) * 1000, cursor.startUs ?? 0)
+  return Math.max((now - spanMs) * 1000, (atMs - knownMs) * 1000, cursor.startUs ?? 0)
 }
 
 /** The sweep is over. Where it was given up, the next full one begins where this one had to. */
