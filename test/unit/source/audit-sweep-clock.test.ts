@@ -61,3 +61,20 @@ it('a clock that is slow leads no sweep to where no keys are kept', async () => 
   expect(searched.length).toBeGreaterThan(0)
   expect(Math.min(...searched)).toBeGreaterThan(START - 35 * DAY)
 })
+
+it('a `Date` that is two days ahead leaves nothing unswept', async () => {
+  const desk: Desk = await openDesk({
+    source: { sweepMs: DAY },
+    wrap: (send) => async (request, signal) => {
+      const reply = await send(request, signal)
+      const date = new Date(desk.clock.now() + 2 * DAY).toUTCString()
+      return { ...reply, headers: { ...reply.headers, date } }
+    },
+  })
+  desk.add(20, START - SECOND)
+  await desk.live(START + HOUR)
+  desk.add(20)
+  const { id } = desk.mock.add({ at: START + 30 * MINUTE, visibleAt: START + 4 * HOUR })
+  await desk.live(START + 20 * HOUR)
+  expect(await desk.ids()).toContain(id)
+})
