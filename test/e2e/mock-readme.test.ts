@@ -10,6 +10,8 @@ import { openMock } from '../../src/mock/mock.ts'
 import { systemClock } from '../../src/ops/clock.ts'
 
 const run = promisify(execFile)
+/** A day of the query history is more than the MiB that Node takes by itself, where the office was busy. */
+const MOST_BYTES = 64 * 1024 * 1024
 const tools = ['bash', 'curl'].every((tool) => spawnSync(tool, ['--version']).status === 0)
 const page = readFileSync('src/mock/README.md', 'utf8')
 const [, block = ''] = /^```sh\n(API=.*?)^```$/ms.exec(page) ?? []
@@ -59,6 +61,7 @@ typed.each(lines)('%s', async (line) => {
   const at = setting.replace('http://127.0.0.1:8080', server.url)
   const { stdout } = await run('bash', ['-c', `${at}\n${words.replace(/^curl /, 'curl -fsS ')}`], {
     cwd: folder,
+    maxBuffer: MOST_BYTES,
   })
   learn(line, stdout)
   expect(stdout.length).toBeGreaterThan(1)

@@ -89,7 +89,11 @@ test('when the first certificate on the way to a receiver ends is a metric of it
   const peer = new FakePeer()
   const receiver = async () => reply(200, { text: 'Success', code: 0 })
   let aheadMs = 0
-  const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
+  const clock = {
+    ...systemClock,
+    now: () => systemClock.now() + aheadMs,
+    elapsed: () => systemClock.elapsed() + aheadMs,
+  }
   house = openHouse({ entries: 5, receiver, connect: peer.connect, clock })
   peer.certificateEndsAt = house.clock.now() + 20 * DAY_MS
   peer.ownCertificateEndsAt = house.clock.now() + 10 * DAY_MS
