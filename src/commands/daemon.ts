@@ -91,11 +91,12 @@ async function untilNext(
     },
     refused: (error) => app.board.refused(error),
   }
-  const next = nextSetup(current, AbortSignal.any([signal, over.signal]))
+  const ended = AbortSignal.any([signal, over.signal])
+  const next = nextSetup(current, ended)
   // Told to stop, it rejects, and nobody listens any more.
   next.catch(() => undefined)
   try {
-    return await Promise.race([running, untilAborted(signal), next])
+    return await Promise.race([running, untilAborted(ended), next])
   } finally {
     over.abort()
   }

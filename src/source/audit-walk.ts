@@ -74,7 +74,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   let pending: Group | undefined
   try {
     const groups = options.client.get(path, request.lane, signal, (answer) => {
-      for (const log of [cursor.fetches, options.asked]) noteSent(log, answer.serverAt ?? answer.sentAt)
+      const at = answer.serverAt ?? answer.sentAt
+      noteSent(cursor.fetches, at)
+      noteSent(options.asked, at)
       request.answered?.(answer.serverAt, answer.sentAt)
       asked.answered = true
       asked.horizonUs = horizonUs(step, answer.serverAt)
