@@ -36,6 +36,12 @@ interface Chunk {
   readonly bytes: number
 }
 
+interface SizeRow {
+  first: number
+  last: number
+  payload: number
+}
+
 interface ChunkRow {
   first: number
   last: number
@@ -56,6 +62,7 @@ export class Shelf {
   readonly #origins: Origins
   readonly #insert: Statement
   readonly #read: Statement<[number], ChunkRow>
+  readonly #size: Statement<[number], SizeRow>
   readonly #atHand = new Map<Seq, Chunk>()
   /** of the chunk that was read last */
   #lastBytes = 0
@@ -66,6 +73,9 @@ export class Shelf {
     this.#origins = origins
     this.#insert = db.prepare('INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
     this.#read = db.prepare('SELECT * FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1')
+    this.#size = db.prepare(
+      'SELECT first, last, payload FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1',
+    )
   }
 
   /** Into the running transaction; `hold` what it returns once that has landed. */
@@ -76,6 +86,8 @@ export class Shelf {
     const pieces = encode(entries)
     const { types, times, columns, slab } = pieces
     const crc = checksum(label(first, last, address), pieces)
+    // The driver takes as much again, twice; beside a huge entry still lie the dead pieces that it came in.
+    makeWay(slab.length)
     this.#insert.run(
       first,
       last,
@@ -111,7 +123,12 @@ export class Shelf {
     const runs: Run[] = []
     let next = from
     let bytes = 0
+    const { loneBytes = Infinity } = limits
     while (next <= until && next - from < limits.maxEntries) {
+      const lone = this.#loneBytes(next)
+      if (next === from && lone > loneBytes)
+        return { first: from, last: from, count: 1, runs, leftBytes: lone }
+      if (next > from && lone > limits.maxBytes - bytes) break
       const chunk = this.#chunkAt(next)
       if (chunk === undefined) break
       const { entries } = chunk.run
@@ -146,9 +163,21 @@ export class Shelf {
     this.#atHand.delete(first)
   }
 
+  #chunkAtHand(seq: Seq): Chunk | undefined {
+    for (const chunk of this.#atHand.values()) if (chunk.first <= seq && seq <= chunk.last) return chunk
+    return undefined
+  }
+
+  /** Of an entry with a chunk of its own that would have to be read first: the payload; of any other 0. */
+  #loneBytes(seq: Seq): number {
+    if (this.#chunkAtHand(seq)) return 0
+    const size = this.#size.get(seq)
+    return size?.first === seq && size.last === seq ? size.payload : 0
+  }
+
   #chunkAt(seq: Seq): Chunk | undefined {
-    for (const chunk of this.#atHand.values())
-      if (chunk.first <= seq && seq <= chunk.last) return this.#touch(chunk)
+    const atHand = this.#chunkAtHand(seq)
+    if (atHand) return this.#touch(atHand)
     // The driver's own memory: of huge entries that several sinks asked for, one stays.
     makeWay(this.#lastBytes)
     const row = this.#read.get(seq)

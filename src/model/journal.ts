@@ -76,6 +76,8 @@ export interface Batch {
   readonly last: Seq
   readonly count: number
   readonly runs: readonly Run[]
+  /** what its one entry would take, where that was left on the disk for being larger than wished; then there are no runs */
+  readonly leftBytes?: number
 }
 
 /** Sequence numbers from `first` to `last`, both included. */
@@ -88,6 +90,8 @@ export interface TakeLimits {
   readonly maxEntries: number
   /** of raw payload; one entry is always taken, however large */
   readonly maxBytes: number
+  /** one larger entry is not read from the disk, only told of; absent: it is taken all the same */
+  readonly loneBytes?: number | undefined
 }
 
 /** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (law 2). */

@@ -42,6 +42,11 @@ export class Room {
     return this.#heldBytes >= this.#capacityBytes
   }
 
+  /** What gets in right now if nobody waits: into an empty room anything. */
+  get freeBytes(): number {
+    return this.#heldBytes === 0 ? Infinity : this.#capacityBytes - this.#heldBytes
+  }
+
   /** Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts. */
   async enter(bytes: number, signal: AbortSignal, rank = this.#rank): Promise<() => void> {
     signal.throwIfAborted()

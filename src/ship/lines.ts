@@ -95,9 +95,9 @@ function frameRuns(
   return { count, last }
 }
 
-/** What a batch takes of the process's room: its raw bytes and its framed lines. */
-export function roomBytes(batch: Batch): number {
-  return 2 * batch.runs.reduce((sum, run) => sum + spanBytes(run), 0)
+/** What a batch takes of the process's room, or would: its raw bytes and its framed lines. */
+export function roomBytes({ runs, leftBytes = 0 }: Batch): number {
+  return 2 * runs.reduce((sum, run) => sum + spanBytes(run), leftBytes)
 }
 
 /** From the first entry to the end of the last, with what lies between. */

@@ -60,10 +60,11 @@ export class Loader {
 
   /** What there is, where it may stay; else no more of it than how much room it wants. */
   async #look(wish: Wish, mostBytes: number): Promise<Looked> {
-    const batch = await this.#take(wish, mostBytes)
+    const { room } = this.#options
+    const batch = await this.#take(wish, mostBytes, room.freeBytes / 2)
     if (typeof batch === 'number') return { waitMs: batch }
     const wantedBytes = roomBytes(batch)
-    const leave = this.#options.room.tryEnter(wantedBytes)
+    const leave = batch.leftBytes === undefined && room.tryEnter(wantedBytes)
     return leave ? { batch, leave } : { wantedBytes }
   }
 
@@ -87,10 +88,11 @@ export class Loader {
   }
 
   /** What may go out now, as it stands in the journal, or ms to wait for more. */
-  async #take({ maxEntries, busy }: Wish, mostBytes: number): Promise<Batch | number> {
+  async #take({ maxEntries, busy }: Wish, mostBytes: number, loneBytes?: number): Promise<Batch | number> {
     const { journal, sink, limits, clock, lookAgainMs } = this.#options
     const { maxBytes, lingerMs } = limits
-    const batch = await journal.take(sink.name, { maxEntries, maxBytes: mostBytes }, undefined, busy)
+    const wished = { maxEntries, maxBytes: mostBytes, loneBytes }
+    const batch = await journal.take(sink.name, wished, undefined, busy)
     if (!batch) return Infinity
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
     const now = clock.now()

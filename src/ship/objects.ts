@@ -1,12 +1,13 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, written, stored object by object, settled as one.
-import { type Framing, framingOf, roomBytes } from './lines.ts'
+import { type Framing, framingOf } from './lines.ts'
 import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './loop.ts'
 import { filteredOf } from './settling.ts'
 import { type SendingObjects, sendingOf, type WaitingObject, writeAnew } from './sending.ts'
-import { PIECE, Plan } from './stretch.ts'
+import { type Piece, takePiece } from './piece.ts'
+import { Plan } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
-import type { Batch, Note } from '../model/journal.ts'
+import type { Note } from '../model/journal.ts'
 import type { Evidence, StoredStretch } from '../model/evidence.ts'
 import type { ObjectSink } from '../model/sink.ts'
 
@@ -76,16 +77,10 @@ export class ObjectShipper implements Stepper {
 
   /** Counts what is new, or says how long the open stretch may wait for more. */
   async #gather(signal: AbortSignal): Promise<StepResult> {
-    const { journal, sink, room, clock, lookAgainMs } = this.#options
+    const { journal, sink, clock, lookAgainMs } = this.#options
     const plan = this.#plan
-    const piece = await journal.take(sink.name, PIECE, plan.last)
-    // What stands between was settled ahead of its turn, by a former sink of this name.
-    if (piece && plan.last !== undefined && piece.first !== plan.last + 1) return this.#close()
-    if (piece) {
-      const leave = await room.enter(roomBytes(piece), signal)
-      const full = this.#count(piece, leave)
-      return full ? this.#close() : 'sent'
-    }
+    const piece = await takePiece(this.#options, plan.last, Infinity, signal)
+    if (piece) return this.#count(piece) ? this.#close() : 'sent'
     if (plan.first === undefined) return Infinity
     if (plan.count === 0) return this.#settleFiltered()
     const now = clock.now()
@@ -95,10 +90,14 @@ export class ObjectShipper implements Stepper {
     return Math.min(untilMs, lookAgainMs)
   }
 
-  #count(piece: Batch, leave: () => void): boolean {
+  /** Whether the stretch is full. */
+  #count({ batch, leave }: Piece): boolean {
     try {
       const { sink } = this.#options
-      return this.#plan.add(piece, this.#framing, sink.objects.maxBytes, sink.name)
+      const plan = this.#plan
+      // What stands between was settled ahead of its turn, by a former sink of this name.
+      if (plan.last !== undefined && batch.first !== plan.last + 1) return true
+      return plan.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
       leave()
     }

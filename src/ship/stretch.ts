@@ -8,8 +8,6 @@ import { bucketOf, type Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
-/** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
-export const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
 

@@ -5,9 +5,10 @@ import type { Room } from '../model/room.ts'
 import type { ObjectGroup, OpenObject } from '../model/object.ts'
 import type { ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
-import { type Framing, roomBytes } from './lines.ts'
+import type { Framing } from './lines.ts'
+import { type Piece, takePiece } from './piece.ts'
 import type { SendingObjects, WaitingObject } from './sending.ts'
-import { Contents, PIECE } from './stretch.ts'
+import { Contents } from './stretch.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
 /** Objects that are written in one walk: each has a compressor. */
@@ -40,14 +41,13 @@ export async function writeLot(
   const lot = new Lot(options, framing, sending, signal)
   try {
     for (let at = intent.first - 1; at < intent.last;) {
-      const piece = await pieceOf(options, at, intent.last)
-      const leave = await options.room.enter(roomBytes(piece), signal)
+      const { batch, leave } = await pieceOf(options, at, intent.last, signal)
       try {
-        await lot.add(piece)
+        await lot.add(batch)
       } finally {
         leave()
       }
-      at = piece.last
+      at = batch.last
     }
     sending.waiting.push(...(await lot.end()))
     sending.complete = !lot.more
@@ -57,12 +57,11 @@ export async function writeLot(
   }
 }
 
-async function pieceOf({ journal, sink }: WritingOptions, after: Seq, last: Seq): Promise<Batch> {
-  const limits = { ...PIECE, maxEntries: Math.min(PIECE.maxEntries, last - after) }
-  const piece = await journal.take(sink.name, limits, after)
-  if (piece?.first !== after + 1)
-    throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
-  return piece
+async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: AbortSignal): Promise<Piece> {
+  const piece = await takePiece(options, after, last - after, signal)
+  if (piece?.batch.first === after + 1) return piece
+  piece?.leave()
+  throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
 /** The objects that one walk writes. */

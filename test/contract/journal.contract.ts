@@ -410,6 +410,17 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.take('a', plenty, 6)).toBeUndefined()
       })
 
+      it('an entry larger than wished is told of and stays on the disk; behind others it waits for the next batch', async () => {
+        for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
+        await reopen()
+        const size = entriesOf([spec(1)]).rawBytes(0)
+        const take = (loneBytes: number, after?: number) =>
+          journal.take('a', { maxEntries: 9, maxBytes: 2 * size, loneBytes }, after)
+        expect(await take(size - 1)).toEqual({ first: 1, last: 1, count: 1, runs: [], leftBytes: size })
+        expect(idsOf(await take(size))).toEqual([1, 2].map(uuid))
+        expect(await take(size - 1, 2)).toMatchObject({ first: 3, last: 3, leftBytes: size })
+      })
+
       it('a part of more than a thousand entries is one append and comes out whole', async () => {
         await journal.append(part(many(1, 2345)))
         const batch = await journal.take('a', { maxEntries: 5000, maxBytes: 1e9 })

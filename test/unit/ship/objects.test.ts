@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { balanceOf } from '../../../src/model/balance.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Note, Run } from '../../../src/model/journal.ts'
+import type { Journal, Note, Run } from '../../../src/model/journal.ts'
 import type { Evidence, StoredStretch } from '../../../src/model/evidence.ts'
 import type { ObjectSink } from '../../../src/model/sink.ts'
 import { Room } from '../../../src/model/room.ts'
@@ -23,6 +23,7 @@ import {
 } from '../../fakes/s3.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
 import { never, openQuay, type Quay, range, START } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
@@ -599,6 +600,30 @@ describe('failures', () => {
     pier.disk.capacityBytes = Infinity
     await pier.settle()
     expectEachOnce(pier.fake, someIds(1, 50))
+  })
+
+  it('a huge entry is read when there is room for it, and not before; a journal that fails then leaves no room held', async () => {
+    const quay = await openQuay()
+    const read: (number | undefined)[] = []
+    const take: Journal['take'] = async (...asked) => {
+      const batch = await quay.journal.take(...asked)
+      if (read.push(batch?.runs.length) === 2) throw new ConnectorError('disk_failed', 'as told')
+      return batch
+    }
+    const pier = openPier(quay)
+    pier.restart({ journal: withMethods(quay.journal, { take }) })
+    await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
+    const leave = await pier.room.enter(20 * 2 ** 20, never)
+    const step = pier.step()
+    await settled()
+    expect(read).toEqual([0])
+    leave()
+    await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
+    expect(pier.room.heldBytes).toBe(0)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 1))
+    expect(pier.room.heldBytes).toBe(0)
   })
 
   it('a stop in the middle leaves nothing held and nothing on the disk', async () => {

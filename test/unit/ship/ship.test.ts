@@ -542,6 +542,28 @@ describe('room', () => {
     expect(berth.room.heldBytes).toBe(0)
   })
 
+  it('a huge entry is read when its turn has come, and not before', async () => {
+    const quay = await openQuay()
+    const read: (number | undefined)[] = []
+    const journal = taking(quay.journal, async (take) => {
+      const batch = await take()
+      read.push(batch?.runs.length)
+      return batch
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
+    const leave = await berth.room.enter(20 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    expect(read).toEqual([0])
+    leave()
+    await step
+    // The third is the look ahead.
+    expect(read).toEqual([0, 1, undefined])
+    expect(berth.sink.seqs).toEqual([[1]])
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
   it('a journal that fails when its turn has come leaves no room held', async () => {
     const quay = await openQuay()
     let takes = 0
