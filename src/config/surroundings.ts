@@ -7,6 +7,7 @@ import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
+import { crowdedOf } from './spare.ts'
 import { type Config, sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
 
 export interface Surroundings {
@@ -171,6 +172,11 @@ function lookAtVaults({ loaded, warning }: Look): void {
   }
 }
 
+function lookAtIntervals({ loaded, warning }: Look): void {
+  for (const [index, workspace] of loaded.config.workspaces.entries())
+    for (const { area, why } of crowdedOf(workspace)) warning(['workspaces', index, area, 'interval'], why)
+}
+
 function lookAtIdleKeys({ loaded, warning }: Look): void {
   for (const [index, sink] of loaded.config.sinks.entries())
     for (const { field, why } of sinkIdle(sink)) {
@@ -200,6 +206,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtSecretFiles(look)
   lookAtSources(look)
   lookAtVaults(look)
+  lookAtIntervals(look)
   lookAtIdleKeys(look)
   return { faults, warnings }
 }

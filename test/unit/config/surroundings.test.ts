@@ -360,10 +360,10 @@ test('a source that nobody reads is a warning where somebody named it', () => {
 })
 
 /** What is warned of where a workspace reads the audit log and what stands in `more`. */
-function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]') {
+function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]', audit = '{}') {
   const text = `journal: { path: ${folder}/a.db }
 workspaces:
-  - { name: acme, base_url: "https://a.example.com", api_key: k, audit: {}, ${more} }
+  - { name: acme, base_url: "https://a.example.com", api_key: k, audit: ${audit}, ${more} }
 sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text)
@@ -378,6 +378,21 @@ test('a vault of which nothing is read is a warning, unless somebody switched it
   expect(warningsOf('vault: {}')).toEqual([warning])
   expect(warningsOf('vault: { projects: false }')).toEqual([])
   expect(warningsOf('vault: { projects: true }')).toEqual([])
+})
+
+test('an interval that leaves too little to find late entries with is a warning', () => {
+  const audit = (interval: string, more = '') =>
+    warningsOf(`rate_limits: { audit: 30 }`, undefined, `{ interval: ${interval}${more} }`)
+  expect(audit('3900ms')).toEqual([
+    '3 workspaces.0.audit.interval: 15 polls a minute of 30 requests (rate_limits.audit) leave too little to read again (sweep): late entries would be found late or not at all; want 4s or more',
+  ])
+  expect(audit('4s')).toEqual([])
+  expect(audit('1s', ', sweep: 0s')).toEqual([])
+  expect(warningsOf('history: { interval: 1s }')).toEqual([
+    '3 workspaces.0.history.interval: 60 polls a minute of 60 requests (rate_limits.history) leave too little to read again (reread): late entries would be found late or not at all; want 2s or more',
+  ])
+  expect(warningsOf('history: { interval: 2s }')).toEqual([])
+  expect(warningsOf('history: { interval: 1s, reread: 0s }')).toEqual([])
 })
 
 test('a source that is read for no sink is a warning', () => {
