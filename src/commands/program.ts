@@ -1,5 +1,5 @@
 // How a command is found and run; turns whatever it ends with into an exit code.
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Help, type Option } from 'commander'
 import { ConfigFaults } from '../config/faults.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { bugLine } from '../model/thrown.ts'
@@ -50,6 +50,12 @@ function register(
   })
 }
 
+const usualHelp = new Help()
+
+/** That a switch is off unless it is named goes without saying. */
+const optionDescription = (option: Option): string =>
+  option.defaultValue === false ? option.description : usualHelp.optionDescription(option)
+
 function codeOf(error: unknown, world: World): number {
   // commander has said what is wrong already.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
@@ -73,6 +79,7 @@ export async function runProgram(argv: readonly string[], world: World): Promise
     .version(world.version, '-V, --version')
     .exitOverride()
     .configureOutput({ writeOut: world.stdout, writeErr: world.stderr })
+    .configureHelp({ optionDescription })
     .showSuggestionAfterError()
     .showHelpAfterError('(auditferry --help tells the commands, auditferry <command> --help their options)')
   for (const spec of all)

@@ -137,6 +137,7 @@ test('--version and --help exit 0 on standard output', () => {
     stderr: '',
   })
   expect(run(['validate', '--help'])).toMatchObject({ code: 0, stderr: '' })
+  expect(run(['run', '--help']).stdout).not.toContain('default: false')
 })
 
 test('what the program makes is its user’s alone', () => {
