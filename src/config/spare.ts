@@ -1,8 +1,8 @@
-// What the polls of a workspace leave of its requests: late entries are found by reading again, from what is to spare (law 7).
+// What the polls of a workspace leave of its requests: late entries are found by reading again, from what is to spare (law 6).
 import { MINUTE_MS } from '../model/time.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
-/** Reading again leaves the last quarter of the limit alone, so polls that take half of it leave as much as they take. */
+/** Reading again leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter. */
 const MOST_SHARE = 0.5
 
 interface Polls {

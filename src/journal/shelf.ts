@@ -42,11 +42,8 @@ interface SizeRow {
   payload: number
 }
 
-interface ChunkRow {
-  first: number
-  last: number
+interface ChunkRow extends SizeRow {
   source: number
-  payload: number
   appended_at: number
   crc: number
   only_sink: string | null
@@ -127,7 +124,7 @@ export class Shelf {
     while (next <= until && next - from < limits.maxEntries) {
       const lone = this.#loneBytes(next)
       if (next === from && lone > loneBytes)
-        return { first: from, last: from, count: 1, runs, leftBytes: lone }
+        return { first: from, last: from - 1, count: 0, runs, leftBytes: lone }
       if (next > from && lone > limits.maxBytes - bytes) break
       const chunk = this.#chunkAt(next)
       if (chunk === undefined) break

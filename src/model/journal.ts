@@ -76,7 +76,7 @@ export interface Batch {
   readonly last: Seq
   readonly count: number
   readonly runs: readonly Run[]
-  /** what its one entry would take, where that was left on the disk for being larger than wished; then there are no runs */
+  /** what the next entry takes, where that was left on the disk for being larger than wished: then nothing stands in the batch */
   readonly leftBytes?: number
 }
 

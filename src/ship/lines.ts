@@ -95,9 +95,17 @@ function frameRuns(
   return { count, last }
 }
 
-/** What a batch takes of the process's room, or would: its raw bytes and its framed lines. */
+/** A batch stands in memory as its raw bytes and as its framed lines. */
+const FORMS = 2
+
+/** What a batch takes of the process's room, or would. */
 export function roomBytes({ runs, leftBytes = 0 }: Batch): number {
-  return 2 * runs.reduce((sum, run) => sum + spanBytes(run), leftBytes)
+  return FORMS * runs.reduce((sum, run) => sum + spanBytes(run), leftBytes)
+}
+
+/** How many raw bytes of entries so much room is enough for. */
+export function rawBytesIn(room: number): number {
+  return room / FORMS
 }
 
 /** From the first entry to the end of the last, with what lies between. */

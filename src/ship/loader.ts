@@ -3,7 +3,7 @@ import { believed } from '../model/clock.ts'
 import type { Batch, Stretch } from '../model/journal.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
-import { frameBatch, type Framing, framingOf, type Loaded, roomBytes } from './lines.ts'
+import { frameBatch, type Framing, framingOf, type Loaded, rawBytesIn, roomBytes } from './lines.ts'
 import { type DeliveryOptions, waitsInVain } from './loop.ts'
 
 /** A writer that one huge entry made grow is not kept. */
@@ -61,7 +61,7 @@ export class Loader {
   /** What there is, where it may stay; else no more of it than how much room it wants. */
   async #look(wish: Wish, mostBytes: number): Promise<Looked> {
     const { room } = this.#options
-    const batch = await this.#take(wish, mostBytes, room.freeBytes / 2)
+    const batch = await this.#take(wish, mostBytes, rawBytesIn(room.freeBytes))
     if (typeof batch === 'number') return { waitMs: batch }
     const wantedBytes = roomBytes(batch)
     const leave = batch.leftBytes === undefined && room.tryEnter(wantedBytes)
@@ -72,7 +72,7 @@ export class Loader {
   async #loadInTurn(wish: Wish, wantedBytes: number, signal: AbortSignal): Promise<Loaded | number> {
     const leave = await this.#options.room.enter(wantedBytes, signal)
     try {
-      const batch = await this.#take(wish, wantedBytes / 2)
+      const batch = await this.#take(wish, rawBytesIn(wantedBytes))
       if (typeof batch !== 'number') return this.#frame(batch, this.#lineBytes(wish), leave)
       leave()
       return batch

@@ -1,7 +1,7 @@
 // A piece of the journal in room of the process's allowance: what is larger than there is room for is read when its turn has come, not before.
 import type { Batch, Journal, Seq } from '../model/journal.ts'
 import type { Room } from '../model/room.ts'
-import { roomBytes } from './lines.ts'
+import { rawBytesIn, roomBytes } from './lines.ts'
 
 /** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
@@ -26,17 +26,15 @@ export async function takePiece(
   signal: AbortSignal,
 ): Promise<Piece | undefined> {
   const limits = { ...PIECE, maxEntries: Math.min(PIECE.maxEntries, maxEntries) }
-  const batch = await journal.take(sink.name, { ...limits, loneBytes: room.freeBytes / 2 }, after)
+  const batch = await journal.take(sink.name, { ...limits, loneBytes: rawBytesIn(room.freeBytes) }, after)
   if (!batch) return undefined
   const leave = await room.enter(roomBytes(batch), signal)
   if (batch.leftBytes === undefined) return { batch, leave }
+  let whole: Batch | undefined
   try {
-    const whole = await journal.take(sink.name, limits, after)
-    if (whole) return { batch: whole, leave }
-  } catch (error) {
-    leave()
-    throw error
+    whole = await journal.take(sink.name, limits, after)
+  } finally {
+    if (!whole) leave()
   }
-  leave()
-  return undefined
+  return whole && { batch: whole, leave }
 }

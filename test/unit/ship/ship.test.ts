@@ -564,6 +564,22 @@ describe('room', () => {
     expect(berth.room.heldBytes).toBe(0)
   })
 
+  it('a huge entry is not passed by where room for it comes free while it is looked at', async () => {
+    const quay = await openQuay()
+    let leave: (() => void) | undefined
+    const journal = taking(quay.journal, async (take) => {
+      const batch = await take()
+      leave?.()
+      return batch
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
+    leave = await berth.room.enter(20 * 2 ** 20, never)
+    await berth.step()
+    expect(berth.sink.seqs).toEqual([[1]])
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
   it('a journal that fails when its turn has come leaves no room held', async () => {
     const quay = await openQuay()
     let takes = 0
