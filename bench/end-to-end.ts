@@ -1,58 +1,16 @@
 // The whole path: a mock without limits in one process, the built daemon in another, a file or a HEC receiver behind it. Prints, asserts nothing. `node bench/end-to-end.ts [entries] [runs] [file | gzip | none | tcp | udp]`
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from './free-port.ts'
-
-const TICKS_PER_SECOND = 100
-const LOOK_MS = 10
-
-interface Usage {
-  cpuSeconds: number
-  peakMiB: number
-}
+import { LOOK_MS, median, noUsage, program, runToEnd, start, startHec, startMock, usageOf } from './rig.ts'
+import type { Usage } from './rig.ts'
 
 interface Figures extends Usage {
   readonly wallSeconds: number
   /** from the first byte at the sink to the last */
   readonly flowSeconds: number
   readonly mockCpuSeconds: number
-}
-
-/** Linux only: what the kernel counts of a process, all threads together. */
-function usageOf(child: ChildProcess, last: Usage): Usage {
-  try {
-    const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-    const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]
-    if (!peak) return last
-    return {
-      cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND,
-      peakMiB: Number(peak) / 1024,
-    }
-  } catch {
-    return last
-  }
-}
-
-/** Starts a program and waits for the line that says it is ready. */
-async function start(
-  args: readonly string[],
-  ready: RegExp,
-  heard: (text: string) => void = () => undefined,
-): Promise<ChildProcess> {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  let text = ''
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (chunk: Buffer) => {
-      heard(chunk.toString())
-      if (ready.test((text = (text + chunk.toString()).slice(-4096)))) resolve()
-    })
-    child.once('exit', (code) => reject(new Error(`${args.join(' ')} ended with ${code}`)))
-  })
-  return child
 }
 
 interface Goal {
@@ -82,18 +40,10 @@ const toFile: Goal = {
   },
 }
 
-const toHec = (compression: 'gzip' | 'none'): Goal => ({
+export const toHec = (compression: 'gzip' | 'none'): Goal => ({
   name: `HEC, ${compression}`,
   async sink() {
-    const port = await freePort()
-    const url = `http://127.0.0.1:${port}`
-    const args = [
-      'bench/hec-receiver.ts',
-      '--port',
-      String(port),
-      ...(compression === 'gzip' ? ['--gunzip'] : []),
-    ]
-    const receiver = await start(args, /"url"/)
+    const { url, receiver } = await startHec(compression === 'gzip')
     return {
       yaml: `{ name: splunk, type: splunk_hec, url: "${url}", token: bench, compression: ${compression} }`,
       flowSeconds: async () => {
@@ -128,59 +78,31 @@ const toSyslog = (transport: 'tcp' | 'udp'): Goal => ({
   },
 })
 
-async function drain(goal: Goal, entries: number): Promise<Figures> {
+export async function drain(goal: Goal, entries: number): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-bench-'))
-  const port = await freePort()
-  const program = existsSync('dist/main.js') ? 'dist/main.js' : 'src/main.ts'
-  const mockArgs = [
-    'mock',
-    '--port',
-    String(port),
-    '--backlog',
-    String(entries),
-    '--entries-per-hour',
-    '0',
-    '--rate-limit',
-    '0',
-  ]
-  const mock = await start([program, ...mockArgs, '--switch', 'self_audit=off'], /mock API at/)
+  const { url, mock } = await startMock(entries)
   const sink = await goal.sink(folder)
   const config = join(folder, 'auditferry.yaml')
   writeFileSync(
     config,
     `journal: { path: ${join(folder, 'auditferry.db')} }
 workspaces:
-  - { name: acme, base_url: "http://127.0.0.1:${port}", api_key: acme-key, audit: {}, rate_limits: { audit: 1000000000 } }
+  - { name: acme, base_url: "${url}", api_key: acme-key, audit: {}, rate_limits: { audit: 1000000000 } }
 sinks: [${sink.yaml}]
 log: { level: warn }
 `,
   )
   try {
-    const startedAt = performance.now()
-    const daemon = spawn(process.execPath, [program, 'run', '--once', '--config', config], {
-      stdio: ['ignore', 'ignore', 'pipe'],
-    })
-    const ended = new Promise<number | null>((resolve) => {
-      daemon.once('exit', resolve)
-    })
-    let usage: Usage = { cpuSeconds: 0, peakMiB: 0 }
-    const look = setInterval(() => (usage = usageOf(daemon, usage)), LOOK_MS)
-    const code = await ended
-    const wallSeconds = (performance.now() - startedAt) / 1000
-    clearInterval(look)
-    if (code !== 0) throw new Error(`the daemon ended with ${code}`)
+    const taken = await runToEnd([program, 'run', '--once', '--config', config])
     await sleep(2 * LOOK_MS)
-    const mockCpuSeconds = usageOf(mock, { cpuSeconds: 0, peakMiB: 0 }).cpuSeconds
-    return { ...usage, wallSeconds, flowSeconds: await sink.flowSeconds(), mockCpuSeconds }
+    const mockCpuSeconds = usageOf(mock, noUsage).cpuSeconds
+    return { ...taken, flowSeconds: await sink.flowSeconds(), mockCpuSeconds }
   } finally {
     sink.stop()
     mock.kill()
     rmSync(folder, { recursive: true, force: true })
   }
 }
-
-const median = (values: readonly number[]) =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
 
 export async function run(entries = 500_000, runs = 3, only = ''): Promise<void> {
   process.stdout.write(

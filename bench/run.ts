@@ -1,4 +1,5 @@
 // Every benchmark in turn, or those named: the parts, then the whole path. Prints, asserts nothing. `npm run bench [-- workspaces …]`
+import { run as bare } from './bare.ts'
 import { run as endToEnd } from './end-to-end.ts'
 import { run as history } from './history.ts'
 import { run as journal } from './journal.ts'
@@ -16,6 +17,7 @@ const benches = {
   relp,
   history: () => history(),
   'end to end': () => endToEnd(),
+  bare: () => bare(),
   workspaces: () => workspaces(),
 }
 const wanted = process.argv.slice(2)
