@@ -8,7 +8,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { references } from './config-file.ts'
-import { DEMO_KEY, openHome, writeConfig, type DemoHome } from './demo-home.ts'
+import { DEMO_KEY, openHome, RESUME_HOURS, writeConfig, type DemoHome } from './demo-home.ts'
 import { realOutside } from './outside.ts'
 import { runDaemon } from './daemon.ts'
 import { exitCodes, type World } from './world.ts'
@@ -47,7 +47,7 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   const listen = options.listen ?? (world.env['AUDITFERRY_LISTEN'] || '127.0.0.1:9464')
   const startOn = async (address: string) => {
-    writeConfig(home, api.url, address)
+    await writeConfig(home, api.url, address)
     const config = loadConfig(home.config, references(world))
     const started = (page: string) => {
       world.stdout(welcome(home, page, api.url, world.pid))
@@ -101,16 +101,21 @@ function program(): string {
   return existsSync(node) && existsSync(main) ? `${node} ${main}` : 'auditferry'
 }
 
-function welcome({ config, entries, resumed }: DemoHome, page: string, api: string, pid = 0): string {
+const TWENTY = 'Twenty minutes of entries are there already, more follow every few seconds.'
+const first: Readonly<Record<DemoHome['before'], string>> = {
+  nothing: TWENTY,
+  resumed:
+    'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.',
+  removed: `The last demo here was too old to go on with: its files are gone, this one begins anew.\n${TWENTY}`,
+}
+
+function welcome({ config, entries, before }: DemoHome, page: string, api: string, pid = 0): string {
   const command = program()
-  const first = resumed
-    ? 'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.'
-    : 'Twenty minutes of entries are there already, more follow every few seconds.'
   // What listens on every address is looked at on this one.
   const near = page.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `
 Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
-${first}
+${first[before]}
 
   status page    ${near}
   metrics        ${near}metrics
@@ -122,7 +127,7 @@ In another terminal, here:
   ${command} status --config ${config}
   ${command} dead-letters list --config ${config}
 
-Stop it with kill -9 ${pid} whenever you like and start it again: nothing is missing, nothing is there twice.
-Ctrl-C ends it.
+Stop it with kill -9 ${pid} whenever you like and start it again within ${RESUME_HOURS} hours: nothing is missing,
+nothing is there twice. Ctrl-C ends it.
 `
 }
