@@ -10,7 +10,7 @@ import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
 /** How often the file is looked at. */
 const LOOK_MS = 2_000
 /** What a refused configuration refers to may come right without a word of it changing: it is tried again. */
-const AGAIN_MS = 60_000
+const AGAIN_MS = 10_000
 
 export interface ReloadOptions {
   /** the configuration's file */
@@ -32,8 +32,9 @@ export function reloading(options: ReloadOptions): NextSetup {
     const keys = nextKeys ?? hashKeysDigest(current.config, readTextFile)
     let fault: string | undefined
     for (;;) {
-      await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
-      const next = await reloaded(options, current, keys, fault)
+      const isAsked = await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
+      // Who asked is answered; what is only tried again has been told already.
+      const next = await reloaded(options, current, keys, isAsked ? undefined : fault)
       if (typeof next === 'object') {
         nextKeys = hashKeysDigest(next.config, readTextFile)
         return next
@@ -71,10 +72,13 @@ async function reloaded(
   } catch (error) {
     if (!(error instanceof ConnectorError) || !isRefusal(error)) throw error
     if (error.message === known) return known
-    log.error('The changed configuration is refused, the old one goes on: mend the file, it is read again', {
-      file: options.file,
-      error: error.message,
-    })
+    log.error(
+      'The changed configuration is refused, the old one goes on: mend it, or what it names; it is read again',
+      {
+        file: options.file,
+        error: error.message,
+      },
+    )
     current.refused(error)
     return error.message
   }
@@ -109,8 +113,8 @@ class Asking {
     })
   }
 
-  /** Resolves when the file is to be read, after `againMs` in any case; rejects when the signal aborts. */
-  async next(signal: AbortSignal, againMs: number): Promise<void> {
+  /** Resolves when the file is to be read: true where it was asked for, false after `againMs`. Rejects when the signal aborts. */
+  async next(signal: AbortSignal, againMs: number): Promise<boolean> {
     const { clock, file } = this.#options
     const againAt = clock.elapsed() + againMs
     let last = this.#taken
@@ -124,10 +128,11 @@ class Asking {
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
       const settled = now !== this.#taken && now === last
       last = now
-      if (!this.#hungUp && !settled && clock.elapsed() < againAt) continue
+      const isAsked = this.#hungUp || settled
+      if (!isAsked && clock.elapsed() < againAt) continue
       this.#hungUp = false
       this.#taken = now
-      return
+      return isAsked
     }
   }
 }

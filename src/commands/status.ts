@@ -4,9 +4,9 @@ import { hostPort } from '../model/socket.ts'
 import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
-import { budgetOf, noDelivery } from '../ops/status.ts'
+import { budgetOf, isLagKnown, noDelivery } from '../ops/status.ts'
 import { countText, sizeText, spanText } from '../ops/words.ts'
-import type { BudgetStatus, FaultStatus, StatusReport } from '../ops/status.ts'
+import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { configOrPlace, tellFaulty, type DaemonPlace } from './known-config.ts'
@@ -142,6 +142,9 @@ type Ago = (instant: string | null, absent?: string) => string
 
 const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
 
+const sourceLag = (source: SourceStatus) =>
+  source.lag_seconds < 1 && !isLagKnown(source) ? 'unknown' : lag(source.lag_seconds)
+
 function faultLines(faults: readonly { name: string; error: FaultStatus | null }[], ago: Ago): string {
   return faults
     .map(({ name, error }) =>
@@ -163,7 +166,7 @@ function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): str
   )
   const rows = sources.map((source) => [
     ...[source.name, source.state, ago(source.last_success_at), ago(source.caught_up_at)],
-    ...[lag(source.lag_seconds), source.used, String(source.gaps), String(source.findings)],
+    ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
   return columns([head, ...rows], paint) + faultLines(sources, ago)

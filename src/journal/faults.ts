@@ -13,7 +13,7 @@ export function corrupt(path: string, what: string, cause?: unknown): ConnectorE
 function inUse(path: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'journal_in_use',
-    `The journal ${path} is in use by another process (or opened twice in this one): stop that one, or set journal.path to another file`,
+    `The journal ${path} is in use by another process: stop that one, or set journal.path to another file and give each file sink a file of its own`,
     { cause },
   )
 }

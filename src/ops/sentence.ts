@@ -117,19 +117,22 @@ function join(clauses: readonly string[]): string {
 export function sentenceOf(report: Told, lingers: Lingers): string {
   const paused = report.journal.paused ? [pausedClause(report)] : []
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
+  const refused =
+    report.config_refused_at === null ? [] : ['The changed configuration is refused, the old one goes on']
   const wrong = [...lost, ...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
-  if (wrong.length === 1) return join(wrong)
+  if (wrong.length === 1) return join([...refused, ...wrong])
   // With several at fault the sentence says which; what each of them says stands in its row.
   if (wrong.length > 1)
-    return join([...lost, ...paused, ...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)])
+    return join([
+      ...[...refused, ...lost, ...paused],
+      ...[...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)],
+    ])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
   const letters = parked.map(
     ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
   )
-  const refused =
-    report.config_refused_at === null ? [] : ['The changed configuration is refused, the old one goes on']
   const calm = refused.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
   return join([...refused, ...(behind.length > 0 ? behind : [calm]), ...letters])
 }

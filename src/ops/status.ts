@@ -66,6 +66,13 @@ export const isCaughtUp = (
   { configured_at: configuredAt }: Pick<StatusReport, 'configured_at'>,
 ): boolean => at !== null && Date.parse(at) >= Date.parse(configuredAt)
 
+/** Whether a source's lag says anything: not before its first read, and not while it cannot look. */
+export const isLagKnown = ({
+  state,
+  last_success_at,
+}: Pick<SourceStatus, 'state' | 'last_success_at'>): boolean =>
+  last_success_at !== null && state !== 'held' && state !== 'failing'
+
 export interface SinkStatus {
   readonly name: string
   readonly type: string

@@ -84,7 +84,7 @@ test('each source tells the requests of its area in the last minute, against the
   const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
   expect(text).toMatch(/^SOURCE .* REQUESTS\/MIN /m)
   expect(text).toMatch(/^acme audit .* 7 of 60 /m)
-  expect(statusText(report)).toMatch(/^acme audit .* none +- +0/m)
+  expect(statusText(report)).toMatch(/^acme audit .* unknown +- +0/m)
 })
 
 test('a house in order: a screenful, exit 0', async () => {

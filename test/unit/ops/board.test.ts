@@ -232,6 +232,17 @@ describe('/status', () => {
     )
   })
 
+  it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
+    const house = openHouse()
+    settle(house)
+    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    house.source.state('held', badKey)
+    if (count > 1) house.sink.state('held', badKey)
+    expect(house.board.status().sentence).toMatch(
+      /^The changed configuration is refused, the old one goes on; .*acme audit has been held/,
+    )
+  })
+
   it('a finding is told by its entry and its time, by nobody’s name', () => {
     const { board, journal } = openHouse()
     const origin = { workspace: 'acme', source: 'audit' } as const

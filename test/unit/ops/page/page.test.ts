@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { sinkStates, sourceStates } from '../../../../src/model/watch.ts'
 import { pageHeaders } from '../../../../src/ops/page/headers.ts'
+import { statusText } from '../../../../src/commands/status.ts'
 import { renderPage } from '../../../../src/ops/page/layout.ts'
 import { sparkline } from '../../../../src/ops/page/sparkline.ts'
 import { escapeHtml } from '../../../../src/ops/page/text.ts'
@@ -122,6 +123,17 @@ describe('the status page', () => {
     const page = renderPage({ ...calm, workspaces })
     expect(page.match(/<details [^>]* open>/g)).toEqual(['<details data-key="workspace w42" open>'])
     expect(page.length).toBeLessThan(400_000)
+  })
+
+  it.each([
+    ['caught up', {}, 'none'],
+    ['that cannot look', { state: 'held' }, 'unknown'],
+    ['that fails', { state: 'failing' }, 'unknown'],
+    ['that has read nothing yet', { state: 'starting', last_success_at: null }, 'unknown'],
+  ] as const)('the lag of a source %s is told as what is known of it', (_, change, lag) => {
+    const page = renderPage(withSource(change))
+    expect(/Lag<\/th>[^]*?<\/table>/.exec(page)?.[0]).toContain(`<span class="soft">${lag}</span>`)
+    expect(statusText(withSource(change))).toMatch(new RegExp(`^ *acme audit .* ${lag} `, 'm'))
   })
 
   it('shows how far a backlog is read and how far a backfill came', () => {
