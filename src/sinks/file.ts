@@ -68,6 +68,7 @@ class FileSink implements Sink {
   /** what `prepare` answered last: the batch that goes out with it begins where the pen stands */
   #prepared: string | undefined
   #folderSynced = false
+  #strangerTold = false
 
   constructor(name: string, options: FileOptions, deps: SinkDeps) {
     this.name = name
@@ -136,9 +137,22 @@ class FileSink implements Sink {
       await this.#leave()
       throw error
     })
-    if (there?.identity === pen.end.identity && there.size === pen.end.size) return pen
+    if (there?.identity === pen.end.identity) {
+      if (there.size === pen.end.size) return pen
+      if (there.size > pen.end.size) this.#tellStranger()
+    }
     await this.#leave()
     return this.#takeUp()
+  }
+
+  /** Two that append to one file write over each other's last batch, and each may cut the other's after a crash. */
+  #tellStranger(): void {
+    if (this.#strangerTold) return
+    this.#strangerTold = true
+    this.#deps.log.warn(
+      'Somebody else writes to the file of this sink: give it a file of its own, or lines may be lost or doubled.',
+      { path: this.#options.path },
+    )
   }
 
   async #takeUp(): Promise<Pen> {

@@ -329,6 +329,24 @@ test('a file that shrank or grew between two batches is looked at anew: nothing 
   }
 })
 
+test('who shares the file with another daemon is told so, once; a file that was cut is no such thing', async () => {
+  const disk = new FakeDisk()
+  const log = new LogLines()
+  const [ours, theirs] = [open(disk, undefined, log), open(disk)]
+  await deliver(ours, batchOf(ours, 2, 1))
+  const handle = await disk.open(PATH)
+  await handle.truncate(0)
+  await handle.close()
+  await deliver(ours, batchOf(ours, 2, 3))
+  expect(log.lines).toEqual([])
+  for (const from of [5, 9]) {
+    await deliver(theirs, batchOf(theirs, 2, from))
+    await deliver(ours, batchOf(ours, 2, from + 2))
+  }
+  expect(log.lines).toEqual([expect.stringMatching(/^Somebody else writes to the file .*entries\.ndjson/)])
+  expect(disk.content(PATH)?.toString()).toBe(text(batchOf(ours, 10, 3)))
+})
+
 test('a file of the same size in the place of ours is another file', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)
