@@ -130,11 +130,26 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
+function secretPaths(value: unknown, path: Path = []): readonly Path[] {
+  if (value instanceof Secret) return [path]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) =>
+    secretPaths(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+  )
+}
+
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {
+  const isOpen = (name: string) => ((files.look(name)?.mode ?? 0) & 0o004) !== 0
   const look = (path: Path, name: string, text: string) => {
-    if (((files.look(name)?.mode ?? 0) & 0o004) !== 0)
-      warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
+    if (isOpen(name)) warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
   }
+  const referred = new Set(loaded.references.map(({ path }) => path.join('.')))
+  for (const path of isOpen(loaded.file) ? secretPaths(loaded.config) : [])
+    if (!referred.has(path.join('.')))
+      warning(
+        path,
+        'a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
+      )
   for (const { path, text } of loaded.references)
     if (under(loaded.config, path) instanceof Secret)
       for (const name of filesIn(text)) look(path, name, `\${file:${name}}`)

@@ -39,7 +39,7 @@ sinks:
 
 function write(name: string, text: string): string {
   const path = join(folder, name)
-  writeFileSync(path, text)
+  writeFileSync(path, text, { mode: 0o600 })
   return path
 }
 

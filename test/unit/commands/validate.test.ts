@@ -19,6 +19,7 @@ async function connecting(checks: ConnectChecks, base = 'https://a.example.com',
 workspaces: [{ name: acme, base_url: "${base}", api_key: k, audit: {} }]
 sinks: [{ name: console, type: stdout }]
 `,
+    { mode: 0o600 },
   )
   let stdout = ''
   let stderr = ''

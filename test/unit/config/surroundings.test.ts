@@ -36,7 +36,7 @@ workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: "\${file:${folder}/key}", audit: {} }
 sinks:
 ${sinks}`
-  writeFileSync(file, text)
+  writeFileSync(file, text, { mode: 0o600 })
   const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
   expect(faults).toEqual([])
   const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files)
@@ -61,6 +61,15 @@ test('a key that everybody may read is a warning', () => {
       `3 workspaces.0.api_key: \${file:${folder}/key} can be read by every user of this machine: chmod it to 0400`,
     ],
   })
+})
+
+test('so is a secret that stands in a configuration that everybody may read', () => {
+  const hec = '  - { name: a, type: splunk_hec, url: "https://a.example.com", token: t }\n'
+  expect(around(hec).warnings).toEqual([])
+  chmodSync(join(folder, 'a.yaml'), 0o644)
+  expect(around(hec).warnings).toEqual([
+    '5 sinks.0.token: a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
+  ])
 })
 
 test('so is a private key, and what values are hashed with', () => {
@@ -366,7 +375,7 @@ workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: k, audit: ${audit}, ${more} }
 sinks: ${sinks}
 `
-  writeFileSync(join(folder, 'a.yaml'), text)
+  writeFileSync(join(folder, 'a.yaml'), text, { mode: 0o600 })
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
   return says(lookAround(loaded ?? expect.fail(), realFiles).warnings)
 }
