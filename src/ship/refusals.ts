@@ -33,12 +33,12 @@ export class Refusals {
     return this.#inARow >= MOST_IN_A_ROW
   }
 
-  /** Throws what holds the sink where there are too many. What is parked stays parked: a run of bad entries comes to its end, slowly. */
+  /** Throws what holds the sink where there are too many; the receiver's words may hold content, and stay with the letters. What is parked stays parked: a run of bad entries comes to its end, slowly. */
   check(): void {
     if (!this.tooMany) return
     throw new ConnectorError(
       'misconfigured',
-      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} entries in a row or more and taken none between, which is hardly their own fault: see whether a proxy on the way changes or drops bodies or headers, and whether the sink's settings fit the receiver. Until one is taken they are tried one at a time, slowly; those parked come again by \`auditferry dead-letters retry --sink ${this.#sink}\``,
+      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} entries in a row or more and taken none between, hardly their own fault. Its words: \`auditferry dead-letters list --sink ${this.#sink}\`. See whether a proxy on the way changes what is sent, and whether the sink's settings fit. One is tried at a time until one is taken; those parked come again by \`auditferry dead-letters retry --sink ${this.#sink}\``,
     )
   }
 }
