@@ -93,6 +93,7 @@ export async function openApp(
   const budgets = new Budgets(config.workspaces, { journal, clock, random: outside.random })
   const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
+  await budgets.load()
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
   const toReread = { ranges, journal, clock, random: outside.random }

@@ -40,6 +40,11 @@ export class Budgets {
     return sharing.map(({ name }) => name).filter((name) => name !== workspace)
   }
 
+  /** Of those opened so far: from then on each tells what an earlier process, or the one before a reload, has used. */
+  async load(): Promise<void> {
+    await Promise.all([...this.#opened.values()].map((budget) => budget.load()))
+  }
+
   /** Kept in the journal under the name of each that shares it, whoever of them is left tomorrow; of their limits the least holds. */
   of(workspace: Asking, area: Area): Budget {
     const sharing = this.#sharing.get(workspace.name) ?? [workspace]

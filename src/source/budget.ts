@@ -62,6 +62,11 @@ export class Budget {
     this.#allowed = options.limit
   }
 
+  /** Takes over what the store knows of the last minute, once; `enter` waits for it too. Throws what the store throws. */
+  load(): Promise<void> {
+    return (this.#loaded ??= this.#load())
+  }
+
   /** Places used in the current minute, and the limit that we allow ourselves now. */
   get used(): { places: number; allowed: number } {
     this.#expire()
@@ -91,8 +96,7 @@ export class Budget {
    * will. Rejects when `signal` aborts.
    */
   async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
-    this.#loaded ??= this.#load()
-    await this.#loaded
+    await this.load()
     signal.throwIfAborted()
     if (this.#waiting.length > 0 || this.#waitMs(lane) > 0) {
       waiting?.()

@@ -98,3 +98,19 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
     await app.stop()
   }
 })
+
+test('what was asked before a restart or a reload is told from the first look on, and not from the first read', async () => {
+  house = openHouse()
+  const before = await house.open(false)
+  void before.run().catch(() => undefined)
+  const { mock } = house
+  await until(() => mock.requests.length > 3, 'some requests')
+  await before.stop()
+  const after = await house.open(false)
+  try {
+    const [budget] = after.board.status().workspaces[0]?.budget ?? []
+    expect(budget).toMatchObject({ area: 'audit', used: mock.requests.length })
+  } finally {
+    await after.stop()
+  }
+})
