@@ -233,6 +233,23 @@ it('a sweep whose place is purged under it begins anew at the next, and nothing 
   expect(await desk.ids()).toHaveLength(3_000)
 })
 
+it.each(['404', '410', 'empty', '204'] as const)(
+  'a sweep whose place is purged under it was no whole one, whatever the API answers then (%s)',
+  async (gone) => {
+    const desk = await openDesk({ source: { sweepMs: DAY }, switches: { gone } })
+    const known = desk.add(3_000, START - SECOND)
+    await desk.drain()
+    for (let steps = 0; !desk.state().sweep.walk && steps < 10; steps++) await desk.step()
+    const { fullBeganAt, fullSweptAt } = desk.state().sweep
+    expect(fullBeganAt).toBeDefined()
+    desk.mock.purge(known.slice(0, 2_000))
+    for (let steps = 0; desk.state().sweep.fullBeganAt === fullBeganAt && steps < 10; steps++)
+      await desk.step()
+    expect(desk.state().sweep).toMatchObject({ fullSweptAt })
+    expect(desk.state().sweep.walk).toBeNull()
+  },
+)
+
 it('the sweep passes an entry that stays unreadable and finds what is late behind it', async () => {
   const desk = await openDesk({ source: { sweepMs: DAY } })
   desk.add(30, START - 10 * MINUTE)
