@@ -45,7 +45,7 @@ const rateLimits = () =>
 export const workspace = z
   .strictObject({
     name: partName().describe(
-      'Name of the workspace in metrics, logs and lines; unique. Small letters, digits, hyphens.',
+      'Name of the workspace in metrics, logs and lines; unique. Small letters, digits, hyphens. What was read hangs on it: under another name it is a new workspace, read and sent from `start` on.',
     ),
     base_url: baseUrl().describe("Address of the workspace's API, such as https://api.example.com."),
     api_key: headerSecret().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
