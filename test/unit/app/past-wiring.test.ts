@@ -167,3 +167,17 @@ test.each([
     expect(seen.left).toBe(0)
   },
 )
+
+test('a single run leaves what was begun on somebody’s word where it is', async () => {
+  const { place, app: daemon } = await start()
+  await daemon.stop()
+  const idle = await place.open(false)
+  const span = { fromUs: (place.clock.now() - DAY) * 1000, toUs: place.clock.now() * 1000 }
+  await idle.past.backfill(audit, span)
+  await begin(idle, audit, span)
+  await idle.stop()
+  app = await place.open(true)
+  await app.run()
+  for (const list of [await app.past.backfills(), await app.replays.replays()])
+    expect(list).toMatchObject([{ endedAt: undefined, counts: { read: 0 } }])
+})
