@@ -96,9 +96,10 @@ describe('a journal whose file is taken away', () => {
     async (how) => {
       move(journal, aside)
       if (how === 'replaced') writeFileSync(join(house.folder, journal), '')
-      writeFileSync(file, text('one', 'two'))
+      writeFileSync(file, text('one', 'two').replace('127.0.0.1:0', `127.0.0.1:${await freePort()}`))
       hangUp()
       await until(() => said('is refused, the old one goes on').length > 0, 'the refusal')
+      expect((await fetch(`${url}livez`)).status).toBe(200)
       expect(String(said('is refused')[0]?.fields['error'])).toContain(
         'journal.path: The journal is lost to the next start',
       )
