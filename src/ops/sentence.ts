@@ -119,12 +119,12 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
   const refused =
     report.config_refused_at === null ? [] : ['The changed configuration is refused, the old one goes on']
-  const wrong = [...lost, ...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
-  if (wrong.length === 1) return join([...refused, ...wrong])
+  const wrong = [...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
+  if (lost.length + wrong.length === 1) return join([...lost, ...refused, ...wrong])
   // With several at fault the sentence says which; what each of them says stands in its row.
-  if (wrong.length > 1)
+  if (lost.length + wrong.length > 1)
     return join([
-      ...[...refused, ...lost, ...paused],
+      ...[...lost, ...refused, ...paused],
       ...[...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)],
     ])
   const late = behindClauses(report, lingers)

@@ -232,6 +232,16 @@ describe('/status', () => {
     )
   })
 
+  it('a lost journal is told before the configuration that is refused because of it', () => {
+    const house = openHouse()
+    settle(house)
+    house.board.journalLost('The journal is lost: a.db is gone')
+    house.board.refused(new ConnectorError('config_invalid', 'journal.path: gone'))
+    expect(house.board.status().sentence).toMatch(
+      /^The journal is lost .*; The changed configuration is refused/,
+    )
+  })
+
   it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
     const house = openHouse()
     settle(house)
