@@ -238,7 +238,7 @@ describe('/status', () => {
     house.board.journalLost('The journal is lost: a.db is gone')
     house.board.refused(new ConnectorError('config_invalid', 'journal.path: gone'))
     expect(house.board.status().sentence).toMatch(
-      /^The journal is lost .*; The changed configuration is refused/,
+      /^The journal is lost: .*; The changed configuration is refused/,
     )
   })
 
