@@ -8,6 +8,7 @@ import Database from 'better-sqlite3'
 import { Pool } from 'undici'
 import { ID_START, RAW_END, RAW_START } from '../src/model/entries.ts'
 import type { Entries } from '../src/model/entries.ts'
+import { tuneHeap } from '../src/ops/heap.ts'
 import { openSplitter } from '../src/source/splitter.ts'
 
 export const stages = ['read', 'split', 'keep', 'send', 'gzip'] as const
@@ -151,6 +152,7 @@ async function run(stage: Stage, apiUrl: string, hecUrl: string): Promise<void> 
 }
 
 if (import.meta.main) {
+  tuneHeap()
   const [, , stage = '', api = '', hec = ''] = process.argv
   await run(stage as Stage, api, hec)
 }
