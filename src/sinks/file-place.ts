@@ -7,8 +7,16 @@ import { LF } from './line-frame.ts'
 const TAIL_BYTES = 256
 const COMPARE_BYTES = 256 * 1024
 
-/** A file by the file system's own identity, and by what stood before the batch: a restored copy has the second only. */
-const placeSchema = z.object({ file: z.string(), offset: z.int().min(0), tail: z.string() })
+/**
+ * A file by the file system's own identity, and by what stood before the batch: a restored copy has the second only. `bytes`: how
+ * many the batch has; an older version wrote none.
+ */
+const placeSchema = z.object({
+  file: z.string(),
+  offset: z.int().min(0),
+  tail: z.string(),
+  bytes: z.int().min(0).optional(),
+})
 export type Place = z.output<typeof placeSchema>
 
 /** Undefined for a text that is not of our making: another version's, or none. */
@@ -43,11 +51,12 @@ export async function endOf(file: DiskFile): Promise<FileEnd> {
 /** The last line lacks its LF. */
 export const isTorn = ({ tail }: FileEnd): boolean => tail.length > 0 && tail.at(-1) !== LF
 
-/** Where the next batch begins. */
-export const placeAt = ({ identity, size, tail }: FileEnd): Place => ({
+/** Where the next batch, of `bytes` bytes, begins. */
+export const placeAt = ({ identity, size, tail }: FileEnd, bytes: number): Place => ({
   file: identity,
   offset: size,
   tail: hash(tail),
+  bytes,
 })
 
 /** The end once `bytes` stand behind it. */
@@ -72,6 +81,16 @@ export async function equalPrefix(file: DiskFile, offset: number, bytes: Uint8Ar
     if (same < want.length) return done
   }
   return bytes.length
+}
+
+/**
+ * More stands behind the place than a torn write of its batch can be, and not first the whole of `batch`, its bytes now: another
+ * one has written there meanwhile, such as a sink of another name, and nothing of that is ours to cut.
+ */
+export async function isWrittenOn(file: DiskFile, place: Place, batch: Uint8Array): Promise<boolean> {
+  const { offset, bytes } = place
+  if (bytes === undefined || (await file.size()) <= offset + bytes) return false
+  return (await equalPrefix(file, offset, batch)) < batch.length
 }
 
 function commonLength(a: Uint8Array, b: Uint8Array): number {

@@ -12,6 +12,7 @@ import {
   equalPrefix,
   type FileEnd,
   holds,
+  isWrittenOn,
   type Place,
   placeAt,
   readPlace,
@@ -78,15 +79,16 @@ class FileSink implements Sink {
 
   async prepare(lines: Lines): Promise<string> {
     const { rotate: limits } = this.#options
+    const { length } = framedBytes(lines)
     let pen = await this.#atEnd()
-    const full = limits && pen.end.size > 0 && pen.end.size + framedBytes(lines).length > limits.max_bytes
+    const full = limits && pen.end.size > 0 && pen.end.size + length > limits.max_bytes
     if (full) {
       await this.#leave()
       await rotate(this.#deps.disk, this.#options.path, limits.keep)
       this.#folderSynced = false
       pen = await this.#takeUp()
     }
-    this.#prepared = JSON.stringify(placeAt(pen.end))
+    this.#prepared = JSON.stringify(placeAt(pen.end, length))
     return this.#prepared
   }
 
@@ -177,7 +179,7 @@ class FileSink implements Sink {
       for (const name of [path, `${path}.1`]) {
         if (!(await disk.exists(name))) continue
         const file = await this.#open(name)
-        if (await closedOnThrow(file, () => this.#fits(file, place, name)))
+        if (await closedOnThrow(file, () => this.#fits(file, place, name, bytes)))
           return { file, offset: place.offset }
         await closeQuietly(file)
       }
@@ -193,8 +195,9 @@ class FileSink implements Sink {
     })
   }
 
-  async #fits(file: DiskFile, place: Place, name: string): Promise<boolean> {
+  async #fits(file: DiskFile, place: Place, name: string, bytes: Uint8Array): Promise<boolean> {
     if (!(await holds(file, place))) return false
+    if (await isWrittenOn(file, place, bytes)) return false
     if ((await file.identity()) === place.file) return true
     // A copy put back by hand, or a file system whose numbers do not last: what stands before the batch must do.
     return name === this.#options.path && place.offset > 0

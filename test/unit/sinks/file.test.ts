@@ -360,6 +360,25 @@ test('a file of the same size in the place of ours is another file', async () =>
   expect(disk.content(PATH)?.toString()).toBe(stranger + text(batchOf(sink, 2, 4)))
 })
 
+test('what another sink wrote behind a batch that was torn is not cut: the batch goes to the end', async () => {
+  const disk = new FakeDisk()
+  const [ours, theirs] = [open(disk), open(disk)]
+  await deliver(ours, batchOf(ours, 2, 1))
+  const lines = batchOf(ours, 5, 3)
+  const detail = (await ours.prepare?.(lines, never)) ?? ''
+  const torn = Buffer.from(lines.bytes).subarray(0, 30)
+  const handle = await disk.open(PATH)
+  await handle.write(torn, await handle.size())
+  await handle.close()
+  await deliver(theirs, batchOf(theirs, 9, 100))
+  const before = disk.content(PATH)?.toString() ?? ''
+  const log = new LogLines()
+  const again = open(disk, undefined, log)
+  await again.deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
+  expect(log.lines).toEqual([expect.stringMatching(/^The file is not as it was left/)])
+})
+
 test('what stands behind a batch that is there whole is not cut', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)
