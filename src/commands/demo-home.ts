@@ -40,6 +40,9 @@ function originsIn(file: string): Origins | undefined {
   }
 }
 
+const folderIn = (data: string) => join(data, 'demo')
+export const journalIn = (data: string) => join(folderIn(data), JOURNAL)
+
 async function writeWhole(path: string, text: string): Promise<void> {
   const file = await disk.open(path)
   try {
@@ -69,7 +72,7 @@ async function clear(folder: string): Promise<boolean> {
  * holds what no demo made, or cannot be written.
  */
 export async function openHome(data: string, now: number, backlogMs: number): Promise<DemoHome> {
-  const folder = join(data, 'demo')
+  const folder = folderIn(data)
   const paths = { folder, config: join(folder, CONFIG), entries: join(folder, ENTRIES) }
   const file = join(folder, ORIGINS)
   const known = originsIn(file)

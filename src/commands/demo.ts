@@ -1,6 +1,5 @@
 // `auditferry demo`: the mock API with live traffic, the real daemon and a file sink, on this machine alone. No account, nothing to configure.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { loadConfig } from '../config/load.ts'
 import { listenMock } from '../mock/listen.ts'
 import { openMock } from '../mock/mock.ts'
@@ -8,7 +7,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { references } from './config-file.ts'
-import { DEMO_KEY, openHome, RESUME_HOURS, writeConfig, type DemoHome } from './demo-home.ts'
+import { DEMO_KEY, journalIn, openHome, RESUME_HOURS, writeConfig, type DemoHome } from './demo-home.ts'
 import { realOutside } from './outside.ts'
 import { runDaemon } from './daemon.ts'
 import { exitCodes, type World } from './world.ts'
@@ -27,7 +26,7 @@ export interface DemoOptions {
 /** Runs until the signal, or until nobody can read what it says any more. Goes on from what an earlier demo left within the last hours. */
 export async function demo(outer: World, options: DemoOptions): Promise<number> {
   const world = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
-  const journal = join(options.data, 'demo', 'auditferry.db')
+  const journal = journalIn(options.data)
   if (await connectControl(journal)) {
     world.stderr(
       `auditferry: a demo is running on ${options.data} already: stop it, or name another folder with --data\n`,

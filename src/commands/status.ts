@@ -4,7 +4,7 @@ import { hostPort } from '../model/socket.ts'
 import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
-import { budgetOf, isLagKnown, noDelivery } from '../ops/status.ts'
+import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
 import { countText, sizeText, spanText } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
@@ -142,8 +142,7 @@ type Ago = (instant: string | null, absent?: string) => string
 
 const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
 
-const sourceLag = (source: SourceStatus) =>
-  source.lag_seconds < 1 && !isLagKnown(source) ? 'unknown' : lag(source.lag_seconds)
+const sourceLag = (source: SourceStatus) => (isLagUnknown(source) ? 'unknown' : lag(source.lag_seconds))
 
 function faultLines(faults: readonly { name: string; error: FaultStatus | null }[], ago: Ago): string {
   return faults

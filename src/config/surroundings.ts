@@ -2,7 +2,7 @@
 import { basename, dirname, join, resolve } from 'node:path'
 import type { NamedFile } from '../model/sink-kind.ts'
 import { besideJournal } from '../model/journal-files.ts'
-import { Secret } from '../model/secret.ts'
+import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
@@ -130,21 +130,13 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
-function secretPaths(value: unknown, path: Path = []): readonly Path[] {
-  if (value instanceof Secret) return [path]
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([key, inner]) =>
-    secretPaths(inner, [...path, Array.isArray(value) ? Number(key) : key]),
-  )
-}
-
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {
   const isOpen = (name: string) => ((files.look(name)?.mode ?? 0) & 0o004) !== 0
   const look = (path: Path, name: string, text: string) => {
     if (isOpen(name)) warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
   }
   const referred = new Set(loaded.references.map(({ path }) => path.join('.')))
-  for (const path of isOpen(loaded.file) ? secretPaths(loaded.config) : [])
+  for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
     if (!referred.has(path.join('.')))
       warning(
         path,

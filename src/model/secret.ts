@@ -60,8 +60,19 @@ export class Secret {
   }
 }
 
-/** Every secret of a configuration, however deep it stands. */
-export function secretsIn(value: unknown): readonly Secret[] {
-  if (value instanceof Secret) return [value]
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : []
+interface PlacedSecret {
+  readonly path: readonly (string | number)[]
+  readonly secret: Secret
 }
+
+/** Every secret of a configuration, however deep it stands, and where. */
+export function placedSecretsIn(value: unknown, path: PlacedSecret['path'] = []): readonly PlacedSecret[] {
+  if (value instanceof Secret) return [{ path, secret: value }]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) =>
+    placedSecretsIn(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+  )
+}
+
+export const secretsIn = (value: unknown): readonly Secret[] =>
+  placedSecretsIn(value).map(({ secret }) => secret)

@@ -119,14 +119,10 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
   const refused =
     report.config_refused_at === null ? [] : ['The changed configuration is refused, the old one goes on']
-  const wrong = [...paused, ...sourceClauses(report, why), ...sinkClauses(report, why)]
-  if (lost.length + wrong.length === 1) return join([...lost, ...refused, ...wrong])
+  const wrong = (told: Why) => [...paused, ...sinkClauses(report, told), ...sourceClauses(report, told)]
+  const count = lost.length + wrong(unsaid).length
   // With several at fault the sentence says which; what each of them says stands in its row.
-  if (lost.length + wrong.length > 1)
-    return join([
-      ...[...lost, ...refused, ...paused],
-      ...[...sinkClauses(report, unsaid), ...sourceClauses(report, unsaid)],
-    ])
+  if (count > 0) return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid)])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)

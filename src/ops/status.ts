@@ -66,12 +66,11 @@ export const isCaughtUp = (
   { configured_at: configuredAt }: Pick<StatusReport, 'configured_at'>,
 ): boolean => at !== null && Date.parse(at) >= Date.parse(configuredAt)
 
-/** Whether a source's lag says anything: not before its first read, and not while it cannot look. */
-export const isLagKnown = ({
-  state,
-  last_success_at,
-}: Pick<SourceStatus, 'state' | 'last_success_at'>): boolean =>
-  last_success_at !== null && state !== 'held' && state !== 'failing'
+type Lag = Pick<SourceStatus, 'state' | 'last_success_at' | 'lag_seconds'>
+
+/** No lag is told of a source that has read nothing yet, or cannot look now: how far it is behind is not known then. */
+export const isLagUnknown = ({ state, last_success_at, lag_seconds }: Lag): boolean =>
+  lag_seconds < 1 && (last_success_at === null || state === 'held' || state === 'failing')
 
 export interface SinkStatus {
   readonly name: string

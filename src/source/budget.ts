@@ -212,10 +212,8 @@ export class Budget {
   }
 
   #reserve(): Promise<void> {
-    this.#saving ??= this.#save(Math.max(1, Math.ceil(this.#options.limit / 6))).finally(() => {
-      this.#saving = undefined
-    })
-    return this.#saving
+    const block = Math.max(1, Math.ceil(this.#options.limit / 6))
+    return (this.#saving ??= this.#save(block).finally(() => (this.#saving = undefined)))
   }
 
   async #save(ahead: number): Promise<void> {

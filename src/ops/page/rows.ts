@@ -9,7 +9,7 @@ import type {
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
-import { budgetOf, isLagKnown, noDelivery } from '../status.ts'
+import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
 import { waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
@@ -77,7 +77,7 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number
       stateHtml(source.state),
       agoHtml(source.last_success_at, now),
       agoHtml(source.caught_up_at, now),
-      source.lag_seconds < 1 && !isLagKnown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
+      isLagUnknown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
       budgetHtml(budgetOf(source, workspace)),
       countHtml(source.new_entries),
       zeroIsWell(source.gaps),
