@@ -29,7 +29,11 @@ workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-ke
 sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder}/${name}.out }`).join(', ')}]
 server: { listen: "127.0.0.1:0" }
 `
-const load = () => loadToRun(file, { env: {}, readFile: (path) => readFileSync(path, 'utf8') }, realFiles)
+let loads = 0
+const load = () => {
+  loads++
+  return loadToRun(file, { env: {}, readFile: (path) => readFileSync(path, 'utf8') }, realFiles)
+}
 const linesOf = (name: string) => {
   try {
     return readFileSync(join(house.folder, `${name}.out`), 'utf8')
@@ -328,8 +332,10 @@ describe('a faulty configuration', () => {
   test('is told once and to whoever asks, and a mended one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
     await until(() => said('is refused').length > 0, 'the refusal')
-    // Past the next tries of the same file.
+    // Past the next tries of the same file, one every ten seconds.
+    loads = 0
     await house.clock.sleep(35_000)
+    expect(loads).toBeGreaterThanOrEqual(2)
     expect(said('is refused')).toHaveLength(1)
     hangUp()
     await until(() => said('is refused').length > 1, 'an answer to who asks')
