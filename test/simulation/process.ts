@@ -133,6 +133,8 @@ function mortalJournal(journal: Journal, life: Life, settling: Surroundings['set
       // Not a promise, and not to be taken for one.
       if (typeof target[name] !== 'function') return undefined
       if (name === 'stats') return () => target.stats()
+      // Nobody takes its file away here; looking for that every few seconds would be half of all that ever happens.
+      if (name === 'lost') return never
       if (name === 'settle')
         return life.guard((...args: Parameters<Journal['settle']>) => {
           settling(target, ...args)
