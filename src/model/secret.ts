@@ -1,8 +1,11 @@
 // A secret that cannot be printed by accident, and that can be read again from where it came from.
 import { inspect } from 'node:util'
+import type { Clock } from './clock.ts'
 
 /** What a request's header can carry: a torn or strange file must not replace a value that works. */
 const sendable = /^[\x20-\x7e]+$/
+/** Where secrets come from is looked at again this often, since they rotate (spec §2.2 `api:token_mgmt_rotate`). */
+const LOOK_MS = 1000
 
 export class Secret {
   #value: string
@@ -19,7 +22,7 @@ export class Secret {
     return this.#value
   }
 
-  /** Where the value comes from, so that `refresh` can ask again; `from` is its name, told to nobody. */
+  /** Where the value comes from, so that a look can ask again; `from` is its name, told to nobody. */
   follow(reread: () => string, from = ''): void {
     this.#reread = reread
     this.#from = from
@@ -30,21 +33,19 @@ export class Secret {
     return this.#value === other.#value && this.#from === other.#from
   }
 
-  /**
-   * Reads the value again from its file or variable. True when it changed. A source that cannot be read just now
-   * (a mount in mid-swap), is empty or holds what no header can carry keeps the old value.
-   */
-  refresh(): boolean {
-    if (!this.#reread) return false
-    let fresh: string
+  /** As it stands now where it comes from; undefined while that cannot be read (a mount in mid-swap), is empty or holds what no header can carry. */
+  fresh(): string | undefined {
+    if (!this.#reread) return this.#value
     try {
-      fresh = this.#reread()
+      const fresh = this.#reread()
+      return sendable.test(fresh) ? fresh : undefined
     } catch {
-      return false
+      return undefined
     }
-    if (fresh === this.#value || !sendable.test(fresh)) return false
-    this.#value = fresh
-    return true
+  }
+
+  become(value: string): void {
+    this.#value = value
   }
 
   toString(): string {
@@ -57,6 +58,47 @@ export class Secret {
 
   [inspect.custom](): string {
     return '***'
+  }
+}
+
+/** A secret in use, or several that belong together, such as the id of a key and its secret: read again from where they come from. */
+export class SecretLook {
+  readonly #secrets: readonly Secret[]
+  readonly #clock: Pick<Clock, 'elapsed'>
+  #lookedAt = -Infinity
+  #seen: readonly (string | undefined)[] = []
+
+  constructor(secrets: readonly Secret[], clock: Pick<Clock, 'elapsed'>) {
+    this.#secrets = secrets
+    this.#clock = clock
+  }
+
+  /**
+   * To be called before each request: looks once a second at most. True when they changed: all of them, or some that look the same
+   * at two looks, since files that belong together are written one after another. While one cannot be read, all stay as they are.
+   */
+  look(): boolean {
+    const now = this.#clock.elapsed()
+    if (now - this.#lookedAt < LOOK_MS) return false
+    this.#lookedAt = now
+    return this.#take(false)
+  }
+
+  /** After a refusal: looks at once, and takes a part that changed too: what there was is worth nothing any more. */
+  refresh(): boolean {
+    return this.#take(true)
+  }
+
+  #take(isPartTaken: boolean): boolean {
+    const before = this.#seen
+    const fresh = this.#secrets.map((secret) => secret.fresh())
+    this.#seen = fresh
+    const changed = this.#secrets.filter((secret, i) => secret.reveal() !== fresh[i]).length
+    if (changed === 0 || fresh.includes(undefined)) return false
+    const isSettled = changed === fresh.length || fresh.every((value, i) => value === before[i])
+    if (!isSettled && !isPartTaken) return false
+    for (const [i, secret] of this.#secrets.entries()) secret.become(fresh[i] ?? secret.reveal())
+    return true
   }
 }
 

@@ -6,7 +6,7 @@ import { actionOf, ConnectorError, isAbort } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
 import type { Room } from '../model/room.ts'
-import type { Secret } from '../model/secret.ts'
+import { type Secret, SecretLook } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
@@ -21,9 +21,6 @@ const pageLimits: BodyLimits = {
   idleMs: 30_000,
   minBytesPerSecond: 32 * 1024,
 }
-
-/** A key's file is looked at again this often, since keys rotate (spec §2.2 `api:token_mgmt_rotate`). */
-const KEY_LOOK_MS = 1000
 
 export interface ClientOptions {
   /** without a slash at its end */
@@ -69,10 +66,11 @@ export interface Ask {
 
 export class Client {
   readonly #options: ClientOptions
-  #keyLookedAt = -Infinity
+  readonly #key: SecretLook
 
   constructor(options: ClientOptions) {
     this.#options = options
+    this.#key = new SecretLook([options.apiKey], options.clock)
   }
 
   /** When a request of this lane could leave, epoch ms. */
@@ -159,11 +157,8 @@ export class Client {
     { method, path, headers, body, stream, accept = [] }: Ask,
     deadline: Deadline,
   ): Promise<HttpReply> {
-    const { apiKey, baseUrl, clock, transport, userAgent } = this.#options
-    if (clock.elapsed() - this.#keyLookedAt >= KEY_LOOK_MS) {
-      this.#keyLookedAt = clock.elapsed()
-      apiKey.refresh()
-    }
+    const { apiKey, baseUrl, transport, userAgent } = this.#options
+    this.#key.look()
     const request = {
       method,
       url: baseUrl + path,
@@ -193,7 +188,7 @@ export class Client {
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.
-    if (code === 'unauthorized' && this.#options.apiKey.refresh())
+    if (code === 'unauthorized' && this.#key.refresh())
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })

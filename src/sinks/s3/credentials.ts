@@ -1,5 +1,7 @@
 // Whose name a request bears: a fixed key, a role that is taken on, a token that stands for one, or what the environment offers.
+import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
+import { SecretLook } from '../../model/secret.ts'
 import type { LibraryHandler } from './handler.ts'
 import type { S3Options } from './options.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
@@ -85,8 +87,8 @@ export function credentialsOf(options: S3Options, { handler, now }: Surroundings
   }
 }
 
-/** True when a key was changed where it comes from. Both are read: they belong together. */
-export function refreshed({ access_key_id: id, secret_access_key: secret }: S3Options): boolean {
-  const changed = [id?.refresh(), secret?.refresh()]
-  return changed.includes(true)
-}
+/** The fixed key where there is one, its two halves as one. */
+export const keyLook = (
+  { access_key_id: id, secret_access_key: secret }: S3Options,
+  clock: Pick<Clock, 'elapsed'>,
+): SecretLook => new SecretLook(id && secret ? [id, secret] : [], clock)

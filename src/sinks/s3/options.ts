@@ -112,7 +112,7 @@ export const options = z
     access_key_id: secret()
       .optional()
       .describe(
-        'A fixed key, best as `${file:…}`; read again when it is refused. Needs `secret_access_key`.',
+        'A fixed key, best as `${file:…}`; read again when its files change, as a pair. Needs `secret_access_key`.',
       ),
     secret_access_key: secret().optional().describe('The secret of `access_key_id`.'),
     role_arn: text('The role to take on before writing.'),

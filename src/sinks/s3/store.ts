@@ -3,10 +3,11 @@ import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
+import type { SecretLook } from '../../model/secret.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
 import type { Body, Listed, Looked, PutAnswer, PutOptions } from './bucket.ts'
-import { credentialsOf, refreshed } from './credentials.ts'
+import { credentialsOf, keyLook } from './credentials.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
 import { type LibraryHandler, libraryHandler } from './handler.ts'
 import { bucketOf, type S3Options } from './options.ts'
@@ -39,11 +40,13 @@ export class Store {
   readonly #clock: Clock
   readonly #handler: LibraryHandler
   readonly #roles: LibraryHandler
+  readonly #key: SecretLook
   #loaded: Promise<Loaded> | undefined
 
   constructor(options: S3Options, { clock, transport }: Pick<SinkDeps, 'clock' | 'transport'>) {
     this.#options = options
     this.#clock = clock
+    this.#key = keyLook(options, clock)
     this.where = bucketOf(options)
     this.#handler = libraryHandler(transport(options.tls), clock)
     // A private authority of the bucket's server is none of AWS's.
@@ -177,6 +180,7 @@ export class Store {
   /** One request; once more at once where that may help: a key that was changed, a role's that ended early, a clock that the library has now set right. */
   async #ask<T>(signal: AbortSignal, work: (loaded: Loaded) => Promise<T>): Promise<T> {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.where}: called off`)
+    if (this.#key.look()) this.#forget()
     try {
       return await work(await this.#load())
     } catch (error) {
@@ -195,7 +199,7 @@ export class Store {
     const { action, code } = s3Error(this.where, error, this.#clock.now())
     if (action !== 'hold' || (code !== 'unauthorized' && code !== 'forbidden')) return false
     const fixed = this.#options.role_arn === undefined && this.#options.access_key_id !== undefined
-    if (refreshed(this.#options)) this.#forget()
+    if (this.#key.refresh()) this.#forget()
     else if (!fixed && code === 'unauthorized') this.#forget()
     else return false
     return true

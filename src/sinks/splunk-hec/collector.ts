@@ -3,7 +3,7 @@ import type { Clock, Random } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Transport } from '../../model/http.ts'
 import { retryAfterMs, serverTimeMs } from '../../model/retry-after.ts'
-import type { Secret } from '../../model/secret.ts'
+import { type Secret, SecretLook } from '../../model/secret.ts'
 import { ask, type WholeReply } from '../ask.ts'
 import { Channels } from './channels.ts'
 import type { Endpoint } from './endpoints.ts'
@@ -24,6 +24,7 @@ export class Collector {
   readonly endpoint: Endpoint
   readonly channels: Channels
   readonly #token: Secret
+  readonly #look: SecretLook
   readonly #send: Transport
   readonly #clock: Clock
   #cookie = ''
@@ -32,8 +33,14 @@ export class Collector {
     this.endpoint = endpoint
     this.channels = new Channels(random)
     this.#token = token
+    this.#look = new SecretLook([token], clock)
     this.#send = send
     this.#clock = clock
+  }
+
+  /** After a refusal of the token: true when another one stands there now. */
+  refreshToken(): boolean {
+    return this.#look.refresh()
   }
 
   /** as the next request sends it */
@@ -79,7 +86,7 @@ export class Collector {
     if (verdict.kind !== 'failed')
       throw new ConnectorError('bad_reply', `Splunk at ${where} did not say what is acknowledged`)
     // A token that was changed under our feet: the next question has the new one.
-    if (verdict.error.action === 'hold') this.#token.refresh()
+    if (verdict.error.action === 'hold') this.#look.refresh()
     throw verdict.error
   }
 
@@ -90,6 +97,7 @@ export class Collector {
     { headers, body }: { readonly headers: Record<string, string>; readonly body?: Uint8Array },
     signal: AbortSignal,
   ): Promise<WholeReply> {
+    this.#look.look()
     const own = {
       authorization: `Splunk ${this.#token.reveal()}`,
       'x-splunk-request-channel': channel,

@@ -112,7 +112,7 @@ class HecSink implements Sink {
       await this.#acks.assureOf(collector, signal)
       verdict = judge(await collector.post(channel, body, gzip, signal), sent)
       // A token that was changed under our feet: read again once, before anybody is told.
-      if (blamesToken(verdict) && this.#options.token.refresh())
+      if (blamesToken(verdict) && collector.refreshToken())
         verdict = judge(await collector.post(channel, body, gzip, signal), sent)
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { ConnectorError, type ErrorCode } from '../../../src/model/errors.ts'
 import { retryAfterMs } from '../../../src/model/retry-after.ts'
+import { SecretLook } from '../../../src/model/secret.ts'
 import type { Sink } from '../../../src/model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../../src/model/sink-kind.ts'
 import { secret } from '../../../src/model/units.ts'
@@ -57,12 +58,15 @@ const assurance = 'received'
 function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDeps): Sink {
   const send = deps.transport(tls)
   const where = new URL(url).host
+  const look = new SecretLook([token], deps.clock)
 
   async function post(body: Uint8Array, signal: AbortSignal): Promise<WholeReply> {
+    // A token that was changed in its file is used before the old one is refused.
+    look.look()
     const headers = { authorization: `Bearer ${token.reveal()}`, 'content-type': 'application/x-ndjson' }
     const reply = await ask(send, deps.clock, { method: 'POST', url, headers, body }, signal)
-    // A token that was changed under our feet: once more, before anybody is told.
-    if ((reply.status === 401 || reply.status === 403) && token.refresh()) return post(body, signal)
+    // Changed within this second: once more, before anybody is told.
+    if ((reply.status === 401 || reply.status === 403) && look.refresh()) return post(body, signal)
     return reply
   }
 

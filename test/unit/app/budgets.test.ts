@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { Budgets } from '../../../src/budgets.ts'
 import type { NoteChange } from '../../../src/model/journal.ts'
-import { Secret } from '../../../src/model/secret.ts'
+import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { openHouse, until } from './house.ts'
 
@@ -50,7 +50,7 @@ test('a shared budget is kept under each name, and a key that is rotated later p
   const two = workspace('two', 'k')
   const { budgets, notes } = budgetsOf(one, two)
   two.api_key.follow(() => keys[1] ?? '')
-  two.api_key.refresh()
+  new SecretLook([two.api_key], { elapsed: () => 0 }).look()
   const leave = await budgets.of(two, 'audit').enter('live', new AbortController().signal)
   leave()
   expect(new Set(notes)).toEqual(new Set(['budget:one:audit', 'budget:two:audit']))

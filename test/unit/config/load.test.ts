@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import type { Config } from '../../../src/config/schema.ts'
+import { SecretLook } from '../../../src/model/secret.ts'
 
 interface Given {
   readonly text: string
@@ -155,9 +156,10 @@ describe('references', () => {
   test('a secret knows the way back to its file', () => {
     const files = { '/run/key': 'old\n' }
     const key = keyFrom('${file:/run/key}', { files })
-    expect(key.refresh()).toBe(false)
+    const look = new SecretLook([key], { elapsed: () => 0 })
+    expect(look.refresh()).toBe(false)
     files['/run/key'] = 'new\r\n'
-    expect(key.refresh()).toBe(true)
+    expect(look.refresh()).toBe(true)
     expect(key.reveal()).toBe('new')
   })
 

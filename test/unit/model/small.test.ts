@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { backoffMs } from '../../../src/model/backoff.ts'
 import { ConnectorError, actionOf, errorCodes, isAbort } from '../../../src/model/errors.ts'
-import { Secret } from '../../../src/model/secret.ts'
+import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { duration, durationMs, secret, size, sizeBytes } from '../../../src/model/units.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'
 
@@ -47,30 +47,88 @@ describe('secrets', () => {
   it('a secret read again says whether it changed; an empty or unreadable source keeps the old one', () => {
     let source: () => string = () => 'one'
     const it = new Secret('one', () => source())
-    expect(it.refresh()).toBe(false)
+    const look = new SecretLook([it], { elapsed: () => 0 })
+    expect(look.refresh()).toBe(false)
     source = () => 'two'
-    expect([it.refresh(), it.reveal()]).toEqual([true, 'two'])
+    expect([look.refresh(), it.reveal()]).toEqual([true, 'two'])
     source = () => ''
-    expect([it.refresh(), it.reveal()]).toEqual([false, 'two'])
+    expect([look.refresh(), it.reveal()]).toEqual([false, 'two'])
     source = () => {
       throw new Error('ENOENT')
     }
-    expect([it.refresh(), it.reveal()]).toEqual([false, 'two'])
+    expect([look.refresh(), it.reveal()]).toEqual([false, 'two'])
   })
 
   it.each(['new\r\nkey', 'new\nkey', 'new\n', '\ttab', 'nul\0', 'clé', 'bell\x07', '\ufeffkey', '\ufffd'])(
     'a secret read again that no header can carry keeps the old one: %j',
     (fresh) => {
       const it = new Secret('one', () => fresh)
-      expect([it.refresh(), it.reveal()]).toEqual([false, 'one'])
+      expect([new SecretLook([it], { elapsed: () => 0 }).refresh(), it.reveal()]).toEqual([false, 'one'])
     },
   )
 
   it('a secret that comes from nowhere stays what it is', () => {
     const it = new Secret(value)
-    expect([it.refresh(), it.reveal()]).toEqual([false, value])
+    const look = new SecretLook([it], { elapsed: () => 0 })
+    expect([look.refresh(), it.reveal()]).toEqual([false, value])
     it.follow(() => 'fresh')
-    expect([it.refresh(), it.reveal()]).toEqual([true, 'fresh'])
+    expect([look.refresh(), it.reveal()]).toEqual([true, 'fresh'])
+  })
+})
+
+describe('secrets that belong together', () => {
+  const start = { id: 'id-1', secret: 'secret-1' }
+
+  function pair() {
+    const there: { id: string; secret: string | undefined } = { ...start }
+    const id = new Secret(start.id, () => there.id)
+    const secret = new Secret(start.secret, () => {
+      if (there.secret === undefined) throw new Error('ENOENT')
+      return there.secret
+    })
+    let nowMs = 0
+    const look = new SecretLook([id, secret], { elapsed: () => nowMs })
+    const after = (ms: number) => {
+      nowMs += ms
+      return [look.look(), id.reveal(), secret.reveal()]
+    }
+    return { there, look, after }
+  }
+
+  it('are looked at once a second, however often they are used', () => {
+    const { there, after } = pair()
+    expect(after(0)).toEqual([false, 'id-1', 'secret-1'])
+    Object.assign(there, { id: 'id-2', secret: 'secret-2' })
+    expect(after(999)).toEqual([false, 'id-1', 'secret-1'])
+    expect(after(1)).toEqual([true, 'id-2', 'secret-2'])
+  })
+
+  it('never stand half changed while they are written one after the other', () => {
+    const { there, after } = pair()
+    after(0)
+    there.id = 'id-2'
+    expect(after(1000)).toEqual([false, 'id-1', 'secret-1'])
+    there.secret = 'secret-2'
+    expect(after(1000)).toEqual([true, 'id-2', 'secret-2'])
+  })
+
+  it.each([undefined, ''])('stay as they are while one of them is gone or empty: %j', (secret) => {
+    const { there, look, after } = pair()
+    Object.assign(there, { id: 'id-2', secret })
+    for (let i = 0; i < 3; i++) expect(after(1000)).toEqual([false, 'id-1', 'secret-1'])
+    expect(look.refresh()).toBe(false)
+    there.secret = 'secret-2'
+    expect(after(1000)).toEqual([true, 'id-2', 'secret-2'])
+  })
+
+  it('change in one alone where that is how it stays, or what there was is refused', () => {
+    const settled = pair()
+    settled.there.secret = 'secret-2'
+    expect(settled.after(1000)).toEqual([false, 'id-1', 'secret-1'])
+    expect(settled.after(1000)).toEqual([true, 'id-1', 'secret-2'])
+    const refused = pair()
+    refused.there.secret = 'secret-2'
+    expect([refused.look.refresh(), ...refused.after(1000)]).toEqual([true, false, 'id-1', 'secret-2'])
   })
 })
 

@@ -232,14 +232,16 @@ test.each([
   await expect(deliver(open([busy]))).rejects.toMatchObject({ code: 'rate_limited', retryAfterMs: ms })
 })
 
-test('a changed token is read again once, and nobody is told', async () => {
-  const opened = open([hecReply(403, 4, 'Invalid token'), ok])
-  opened.parsed.token.follow(() => 'new-token')
+const tokensOf = ({ transport }: Opened) => transport.asked.map(({ headers }) => headers['authorization'])
+
+test('a token that is refused is read again once, and nobody is told', async () => {
+  let token = TOKEN
+  const opened = open([ok, hecReply(403, 4, 'Invalid token'), ok])
+  opened.parsed.token.follow(() => token)
+  await deliver(opened)
+  token = 'new-token'
   expect(await deliver(opened)).toEqual(whole)
-  expect(opened.transport.asked.map(({ headers }) => headers['authorization'])).toEqual([
-    `Splunk ${TOKEN}`,
-    'Splunk new-token',
-  ])
+  expect(tokensOf(opened)).toEqual([`Splunk ${TOKEN}`, `Splunk ${TOKEN}`, 'Splunk new-token'])
 })
 
 test('a token that did not change is not tried twice', async () => {
