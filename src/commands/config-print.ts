@@ -6,7 +6,7 @@ import { configFile, references } from './config-file.ts'
 import { exitCodes, type World } from './world.ts'
 
 export async function configPrint(world: World, options: { readonly config?: string }): Promise<number> {
-  const config = loadToRun(configFile(world, options.config), references(world), realFiles)
+  const { config } = loadToRun(configFile(world, options.config), references(world), realFiles)
   world.stdout(configText(config))
   return exitCodes.done
 }

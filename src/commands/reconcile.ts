@@ -134,7 +134,7 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
       'misconfigured',
       `There is no journal at ${path} yet: nothing has run on this configuration`,
     )
-  const config = loadToRun(file, references(world), realFiles)
+  const { config } = loadToRun(file, references(world), realFiles)
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
   const app = await openApp(quiet, realOutside(quiet, world), { once: true })
   return {

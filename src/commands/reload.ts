@@ -1,6 +1,8 @@
 // A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
 import { createHash } from 'node:crypto'
 import { readConfigFile, readTextFile } from '../config/files.ts'
+import { type LoadedConfig, plainReferences, type Reference } from '../config/load.ts'
+import { type References, resolveText } from '../config/references.ts'
 import { hashKeysDigest, isSameConfig } from '../config/same.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
@@ -18,14 +20,18 @@ export interface ReloadOptions {
   readonly clock: Clock
   /** Calls `listener` at every SIGHUP from now on. */
   readonly onHangup: (listener: () => void) => void
+  readonly references: References
+  /** the first one */
+  readonly loaded: LoadedConfig
   /** Throws ConfigFaults. */
-  readonly load: () => Config
+  readonly load: () => LoadedConfig
   readonly outsideOf: (config: Config) => Setup['outside']
 }
 
 /** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
 export function reloading(options: ReloadOptions): NextSetup {
   const asking = new Asking(options)
+  const reading = { ...options, load: () => asking.load() }
   // Taken before the next one opens: a key that changes in between is asked about once too often, and never missed.
   let nextKeys: string | undefined
   return async (current, signal) => {
@@ -34,7 +40,7 @@ export function reloading(options: ReloadOptions): NextSetup {
     for (;;) {
       const isAsked = await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
       // Who asked is answered; what is only tried again has been told already.
-      const next = await reloaded(options, current, keys, isAsked ? undefined : fault)
+      const next = await reloaded(reading, current, keys, isAsked ? undefined : fault)
       if (typeof next === 'object') {
         nextKeys = hashKeysDigest(next.config, readTextFile)
         return next
@@ -49,7 +55,7 @@ export function reloading(options: ReloadOptions): NextSetup {
  * told unless that is `known`.
  */
 async function reloaded(
-  options: ReloadOptions,
+  options: Pick<ReloadOptions, 'file' | 'outsideOf'> & { readonly load: () => Config },
   current: CurrentSetup,
   keys: string,
   known: string | undefined,
@@ -96,17 +102,26 @@ function refuseMove(current: Config, next: Config): void {
   )
 }
 
-/** What asks for a new configuration: a SIGHUP at once, a changed file as soon as it has settled. */
+/**
+ * What asks for a new configuration: a SIGHUP at once, a changed file as soon as it has settled, be it the configuration's own or
+ * one that a plain value of it names.
+ */
 class Asking {
   readonly #options: ReloadOptions
+  /** of the configuration that was last taken */
+  #plain: readonly Reference[]
   /** of the file as it was last read */
+  #text: string
+  /** of that and of what the plain values were read as */
   #taken: string
   #hungUp = false
   #wake = new AbortController()
 
   constructor(options: ReloadOptions) {
     this.#options = options
-    this.#taken = digestOf(options.file)
+    this.#plain = plainReferences(options.loaded)
+    this.#text = textOf(options.file)
+    this.#taken = digestOf(this.#text, resolvedOf(this.#plain))
     options.onHangup(() => {
       this.#hungUp = true
       this.#wake.abort()
@@ -115,7 +130,7 @@ class Asking {
 
   /** Resolves when the file is to be read: true where it was asked for, false after `againMs`. Rejects when the signal aborts. */
   async next(signal: AbortSignal, againMs: number): Promise<boolean> {
-    const { clock, file } = this.#options
+    const { clock, file, references } = this.#options
     const againAt = clock.elapsed() + againMs
     let last = this.#taken
     for (;;) {
@@ -124,24 +139,51 @@ class Asking {
         await clock.sleep(LOOK_MS, AbortSignal.any([signal, this.#wake.signal]))
       }
       signal.throwIfAborted()
-      const now = digestOf(file)
+      const text = textOf(file)
+      const now = digestOf(
+        text,
+        this.#plain.map((each) => resolvedNow(each, references)),
+      )
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
       const settled = now !== this.#taken && now === last
       last = now
       const isAsked = this.#hungUp || settled
       if (!isAsked && clock.elapsed() < againAt) continue
       this.#hungUp = false
+      this.#text = text
       this.#taken = now
       return isAsked
     }
   }
-}
 
-/** Of what stands in the file. */
-function digestOf(file: string): string {
-  try {
-    return createHash('sha256').update(readConfigFile(file)).digest('hex')
-  } catch {
-    return 'unreadable'
+  /** Reads it. Throws ConfigFaults. */
+  load(): Config {
+    const loaded = this.#options.load()
+    this.#plain = plainReferences(loaded)
+    this.#taken = digestOf(this.#text, resolvedOf(this.#plain))
+    return loaded.config
   }
 }
+
+const UNREADABLE = 'unreadable'
+
+function textOf(file: string): string {
+  try {
+    return readConfigFile(file)
+  } catch {
+    return UNREADABLE
+  }
+}
+
+const resolvedOf = (plain: readonly Reference[]) => plain.map(({ resolved }) => resolved)
+
+function resolvedNow({ text }: Reference, references: References): string {
+  try {
+    return resolveText(text, references)
+  } catch {
+    return UNREADABLE
+  }
+}
+
+const digestOf = (...parts: readonly unknown[]): string =>
+  createHash('sha256').update(JSON.stringify(parts)).digest('hex')

@@ -32,7 +32,8 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   }
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
-  const config = load()
+  const loaded = load()
+  const { config } = loaded
   const { log, clock } = realOutside(config, world)
   const tracing = await openTracing({ env: world.env, version: world.version, log, clock })
   // One for the process: what is told of a batch may link to what a former configuration read.
@@ -49,6 +50,8 @@ export async function run(world: World, options: RunOptions): Promise<number> {
       file,
       clock,
       onHangup: world.onHangup ?? (() => undefined),
+      references: references(world),
+      loaded,
       load,
       outsideOf,
     })

@@ -8,10 +8,11 @@ import { isRecord } from './fields.ts'
 import { BrokenReference, reasonOf, resolveText, type References } from './references.ts'
 import { configJsonSchema, configSchema, type Config } from './schema.ts'
 
-/** A scalar with references in it, as it was written. */
-interface Reference {
+/** A scalar with references in it, as it was written, and what came of it. */
+export interface Reference {
   readonly path: Path
   readonly text: string
+  readonly resolved: string
 }
 
 /** A configuration with the places of its keys, for whoever has more to say about it. */
@@ -41,7 +42,7 @@ function resolveScalar(text: string, path: Path, { world, references, broken }: 
   if (!text.includes('$')) return text
   try {
     const resolved = resolveText(text, world)
-    if (resolved !== text) references.push({ path, text })
+    if (resolved !== text) references.push({ path, text, resolved })
     return resolved
   } catch (error) {
     if (!(error instanceof BrokenReference)) throw error
@@ -89,6 +90,10 @@ function followSecrets(config: Config, references: readonly Reference[], world: 
     if (value instanceof Secret) value.follow(() => resolveText(text, world), text)
   }
 }
+
+/** Those whose change makes another configuration: a secret that changes is the same one still. */
+export const plainReferences = ({ config, references }: LoadedConfig): readonly Reference[] =>
+  references.filter(({ path }) => !(under(config, path) instanceof Secret))
 
 function textOf(file: string, world: References): string | Fault {
   try {

@@ -8,7 +8,7 @@ import { kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
 import { crowdedOf } from './spare.ts'
-import { type Config, sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
+import { sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
 
 export interface Surroundings {
   readonly faults: readonly Fault[]
@@ -222,7 +222,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
  * A configuration to run with: what would destroy data, or can never be a file to write to, is refused here too, whoever
  * forgot to validate. What may come by itself, such as a folder or a right, holds its sink alone. Throws ConfigFaults.
  */
-export function loadToRun(file: string, world: References, files: Files): Config {
+export function loadToRun(file: string, world: References, files: Files): LoadedConfig {
   const { faults, loaded } = examineConfig(file, world)
   const shared = loaded && looking(loaded, files)
   if (shared) {
@@ -234,5 +234,5 @@ export function loadToRun(file: string, world: References, files: Files): Config
   }
   const all = [...faults, ...(shared?.faults ?? [])]
   if (!loaded || all.length > 0) throw new ConfigFaults(all)
-  return loaded.config
+  return loaded
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { reloading } from '../../../src/commands/reload.ts'
-import { realFiles } from '../../../src/config/files.ts'
+import { readTextFile, realFiles } from '../../../src/config/files.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
@@ -30,9 +30,10 @@ sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder
 server: { listen: "127.0.0.1:0" }
 `
 let loads = 0
+const references = { env: {}, readFile: readTextFile }
 const load = () => {
   loads++
-  return loadToRun(file, { env: {}, readFile: (path) => readFileSync(path, 'utf8') }, realFiles)
+  return loadToRun(file, references, realFiles)
 }
 const linesOf = (name: string) => {
   try {
@@ -50,11 +51,12 @@ function start(): void {
   stopping = new AbortController()
   url = ''
   const { outside } = house
+  const loaded = load()
   const nextSetup = reloading({
-    ...{ file, clock: house.clock, load, outsideOf: () => outside },
+    ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => outside },
     onHangup: (listener) => void (hangUp = listener),
   })
-  daemon = runDaemon({ config: load(), outside }, stopping.signal, {
+  daemon = runDaemon({ config: loaded.config, outside }, stopping.signal, {
     nextSetup,
     started: (where) => void (url = where),
   })
@@ -157,6 +159,35 @@ describe('a valid configuration', () => {
   test('is noticed without a signal, once the file has settled', async () => {
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+
+  test('is noticed without a signal where a plain value is another one in the file that it names', async () => {
+    const named = join(house.folder, 'named')
+    writeFileSync(named, `${house.folder}/two.out\n`)
+    writeFileSync(file, text('one', 'two').replace(/path: \S*two\.out/, `path: "\${file:${named}}"`))
+    await until(() => linesOf('two').length === 20, 'the file that is named')
+    stopping.abort()
+    await daemon
+    start()
+    await until(() => said('Started').length === 3, 'the second start')
+    for (const name of ['three', 'four']) {
+      writeFileSync(named, `${house.folder}/${name}.out\n`)
+      await until(() => said('takes over now').length === (name === 'three' ? 2 : 3), name)
+      house.mock.add({})
+      await until(() => linesOf(name).length === 1, `a line in ${name}`)
+    }
+    expect(said('is refused')).toEqual([])
+  })
+
+  test('is asked for by no secret: that is used as it is in its file, and nothing starts anew', async () => {
+    const key = join(house.folder, 'key')
+    writeFileSync(key, 'acme-key')
+    writeFileSync(file, text('one').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
+    await until(() => said('takes over now').length === 1, 'the reference')
+    loads = 0
+    writeFileSync(key, 'another-key')
+    await house.clock.sleep(15_000)
+    expect([loads, said('takes over now').length]).toEqual([0, 1])
   })
 
   test('that is still being written is not taken before it is whole', async () => {
@@ -350,14 +381,14 @@ test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
   async (bug) => {
     let ask: () => void = () => undefined
     const nextSetup = reloading({
-      ...{ file, clock: house.clock, outsideOf: () => house.outside },
+      ...{ file, clock: house.clock, references, loaded: load(), outsideOf: () => house.outside },
       load: () => {
         throw bug
       },
       onHangup: (listener) => void (ask = listener),
     })
     const current = {
-      ...{ config: load(), outside: house.outside },
+      ...{ config: load().config, outside: house.outside },
       ...{ prepare: async () => undefined, refused: () => expect.fail('refused') },
     }
     const next = nextSetup(current, AbortSignal.timeout(10_000))

@@ -188,7 +188,7 @@ test('a folder that cannot be made yet is a fault of validate, and a daemon star
     expect(around(`  - { name: a, type: file, path: ${folder}/${path} }\n`).faults).toEqual([
       expect.stringContaining('sinks.0.path: cannot be created: '),
     ])
-    const config = loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, realFiles)
+    const { config } = loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, realFiles)
     expect(config.sinks).toHaveLength(1)
   }
 })
@@ -432,7 +432,7 @@ test.each([
   expect(around(sinks(other)).faults).toEqual([fault])
   expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is the file of sinks[0] already')
   expect(around(sinks('there/other')).faults).toEqual([])
-  expect(loadToRun(join(folder, 'a.yaml'), world, realFiles).sinks).toHaveLength(2)
+  expect(loadToRun(join(folder, 'a.yaml'), world, realFiles).config.sinks).toHaveLength(2)
 })
 
 test('a signing key that is none of Ed25519 is a fault before anything is signed, and not a word of it is told', () => {
