@@ -45,21 +45,31 @@ function clock({ endpoint }: Collector, serverAt: number, now: number): CheckRes
   return { what: `${endpoint.where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
 }
 
-/** A post without an event: a good token is answered with "no data". */
-async function token(collector: Collector, signal: AbortSignal): Promise<CheckResult> {
-  const { where } = collector.endpoint
+/** What was posted held no event: a success says that the token is good, of a receiver that is no Splunk. */
+const takesNothing = (reply: HecReply, where: string): boolean =>
+  judge(reply, { count: 0, bytes: 0, where }).kind === 'done'
+
+/** A post without an event: a good token is answered with "no data", or elsewhere with success. */
+function token({ endpoint: { where } }: Collector, reply: HecReply): CheckResult {
   const what = `${where} token`
-  const reply = await collector.post(collector.channels.take(), new Uint8Array(0), false, signal)
-  if (reply.hec?.code === NO_DATA) return { what, ok: true, message: 'the token is accepted' }
+  if (reply.hec?.code === NO_DATA || takesNothing(reply, where))
+    return { what, ok: true, message: 'the token is accepted' }
   if (reply.hec && busy.has(reply.hec.code))
     return { what, ok: true, message: `not told: the collector is busy (${said(reply.hec)})` }
   return { what, ok: false, message: verdictOf(reply, where) }
 }
 
-/** An object with an index and no event: refused for the index, where that is looked at first, or for the event. */
-async function index(name: string, collector: Collector, signal: AbortSignal): Promise<CheckResult> {
+/** An object with an index and no event: refused for the index, where that is looked at first, or for the event. Who takes a post of nothing may take it for an event, and is not asked. */
+async function index(
+  name: string,
+  collector: Collector,
+  empty: HecReply,
+  signal: AbortSignal,
+): Promise<CheckResult> {
   const { where } = collector.endpoint
   const what = `${where} index`
+  if (takesNothing(empty, where))
+    return { what, ok: true, message: 'not asked: this receiver could take the question for an event' }
   const object = Buffer.from(JSON.stringify({ index: name }))
   const reply = await collector.post(collector.channels.take(), object, false, signal)
   if (reply.hec?.code !== 7)
@@ -101,10 +111,11 @@ export async function checkCollector(
     results.push(health(collector, reply))
     results.push(...(await expected.certificates(collector.endpoint, signal)))
     if (reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
-    const good = await token(collector, signal)
+    const empty = await collector.post(collector.channels.take(), new Uint8Array(0), false, signal)
+    const good = token(collector, empty)
     results.push(good)
     if (!good.ok) return results
-    if (expected.index !== undefined) results.push(await index(expected.index, collector, signal))
+    if (expected.index !== undefined) results.push(await index(expected.index, collector, empty, signal))
     if (expected.acks !== false) results.push(await acknowledges(expected.acks, collector, signal))
   } catch (error) {
     const message = error instanceof Error ? error.message : 'could not be asked'

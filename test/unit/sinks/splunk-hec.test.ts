@@ -417,6 +417,20 @@ test('check tells health, token, index and acknowledgements in plain words, and 
   ])
 })
 
+test.each([0, 24, 25])(
+  'check takes success on a post of nothing (code %i) for a good token, and sends nothing that could be taken for an event',
+  async (code) => {
+    const opened = open([hecReply(200, 17), hecReply(200, code)], { index: 'audit', acks: false })
+    const results = await opened.sink.check(never)
+    expect(results.map(({ ok: fine, what, message }) => `${what}: ${fine}, ${message}`)).toEqual([
+      'splunk:8088 health: true, the collector is up',
+      'splunk:8088 token: true, the token is accepted',
+      'splunk:8088 index: true, not asked: this receiver could take the question for an event',
+    ])
+    expect(opened.transport.asked.map(({ body }) => body?.length ?? 0)).toEqual([0, 0])
+  },
+)
+
 test('check says where acknowledgements are off: no fault for `auto`, one for `true`', async () => {
   for (const [acks, ok] of [
     ['auto', true],
