@@ -21,9 +21,11 @@ export interface PutAnswer {
   readonly outcome: 'stored' | 'there'
   /** AES256, aws:kms or what else the server says */
   readonly encryption: string | undefined
+  /** the bucket keeps versions: what is removed there stays as an old one */
+  readonly versioned: boolean
 }
 
-export interface Looked {
+export interface Looked extends Pick<PutAnswer, 'versioned'> {
   readonly bytes: number
   readonly encryption: string | undefined
   readonly kmsKeyId: string | undefined

@@ -69,10 +69,11 @@ export class Store {
             'bad_reply',
             `${this.where} answered without an ETag: a proxy or portal may be in the way`,
           )
-        return { outcome: 'stored', encryption: answer.ServerSideEncryption }
+        const { ServerSideEncryption: encryption, VersionId: version } = answer
+        return { outcome: 'stored', encryption, versioned: version !== undefined }
       } catch (error) {
         if (statusOf(error) !== 412 || codeOf(error) !== 'PreconditionFailed') throw error
-        return { outcome: 'there', encryption: undefined }
+        return { outcome: 'there', encryption: undefined, versioned: false }
       } finally {
         stream.destroy()
       }
@@ -118,6 +119,7 @@ export class Store {
           lockMode: answer.ObjectLockMode,
           lockedUntil: answer.ObjectLockRetainUntilDate?.getTime(),
           sha256: answer.ChecksumSHA256,
+          versioned: answer.VersionId !== undefined,
         }
       } catch (error) {
         if (statusOf(error) === 404) return undefined
