@@ -60,24 +60,36 @@ function withListener(value: unknown, { env }: References): unknown {
   return { ...value, server: { ...server, listen } }
 }
 
+/** What a text stands for where the schema wants no text; undefined where it is nothing of the kind. */
+function meant(text: string, issue: z.core.$ZodIssue): unknown {
+  if (issue.code === 'invalid_union')
+    return issue.errors
+      .flat()
+      .map((inner) => (inner.path.length === 0 ? meant(text, inner) : undefined))
+      .find((value) => value !== undefined)
+  if (issue.code === 'invalid_value')
+    return issue.values.find((value) => typeof value !== 'string' && String(value) === text)
+  if (issue.code !== 'invalid_type') return undefined
+  const isNumber = issue.expected === 'number' || issue.expected === 'int'
+  if (isNumber && /^-?\d+(\.\d+)?$/.test(text)) return Number(text)
+  return issue.expected === 'boolean' && (text === 'true' || text === 'false') ? text === 'true' : undefined
+}
+
 /**
- * A variable or a file can only give a text; where the schema wants a number or yes and no, the text is read as one.
- * True when something changed and the check is worth doing again.
+ * A variable or a file can only give a text; where the schema wants a number or yes and no, alone or as one of several, the text is
+ * read as one. True when something changed and the check is worth doing again.
  */
 function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], references: readonly Reference[]) {
   const referenced = new Set(references.map(({ path }) => pathKey(path)))
   let changed = false
   for (const issue of issues) {
-    if (issue.code !== 'invalid_type' || !referenced.has(pathKey(issue.path))) continue
     const text = under(value, issue.path)
-    const parent = under(value, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
     const last = issue.path.at(-1)
-    if (typeof text !== 'string' || last === undefined) continue
-    const isNumber = issue.expected === 'number' || issue.expected === 'int'
-    if (isNumber && /^-?\d+(\.\d+)?$/.test(text)) parent[last] = Number(text)
-    else if (issue.expected === 'boolean' && (text === 'true' || text === 'false'))
-      parent[last] = text === 'true'
-    else continue
+    if (typeof text !== 'string' || last === undefined || !referenced.has(pathKey(issue.path))) continue
+    const found = meant(text, issue)
+    if (found === undefined) continue
+    const parent = under(value, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
+    parent[last] = found
     changed = true
   }
   return changed
