@@ -53,8 +53,10 @@ const wanted: Readonly<Record<string, string>> = {
 
 function oneOf(words: readonly unknown[], given: unknown): string {
   const list = `want ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
-  return typeof given === 'string' && laterWords.includes(given)
-    ? `${given} is not in this version yet: ${list}`
+  if (typeof given !== 'string') return list
+  if (laterWords.includes(given)) return `${given} is not in this version yet: ${list}`
+  return words.some((word) => typeof word !== 'string' && String(word) === given)
+    ? `${list}, without quotes around it`
     : list
 }
 

@@ -39,11 +39,13 @@ function isStart(text: string): boolean {
   )
 }
 
+const startFault = 'want earliest, latest, a span such as 30d, or a time such as 2026-01-31T00:00:00Z'
+
 /** Where reading begins when nothing was read yet. */
 export const start = () =>
   z
-    .string()
-    .refine(isStart, 'want earliest, latest, a span such as 30d, or a time such as 2026-01-31T00:00:00Z')
+    .string(startFault)
+    .refine(isStart, startFault)
     .transform(parseStart)
     .refine((given) => given.kind !== 'span' || isSpan(given.ms), spanFault)
     .refine(

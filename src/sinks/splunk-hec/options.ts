@@ -31,7 +31,7 @@ export const options = z
     sourcetype: word('`sourcetype` of the events; `auditferry:<source>` when absent.'),
     host: word("`host` of the events; the host of the workspace's `base_url` when absent."),
     acks: z
-      .literal([true, false, 'auto'], { error: 'want true, false or auto' })
+      .literal([true, false, 'auto'], { error: 'want true or false without quotes, or auto' })
       .default('auto')
       .describe(
         'Whether a batch counts only once the indexers have acknowledged it: `true` holds the sink where the token has that off, `auto` goes by the token, `false` never asks.',

@@ -476,7 +476,7 @@ test.each([
 })
 
 test.each([
-  [{ acks: 'yes' }, 'want true, false or auto'],
+  [{ acks: 'yes' }, 'want true or false without quotes, or auto'],
   [{ url: 'https://splunk:8088/services' }, 'want scheme://host:port'],
   [{ url: 'https://user:pw@splunk:8088' }, 'want scheme://host:port'],
   [{ url: 'ftp://splunk:8088' }, 'want scheme://host:port'],
