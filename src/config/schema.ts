@@ -39,7 +39,9 @@ const journal = () =>
       .describe('The file of state, on a local disk.'),
     max_bytes: sizeFrom(1024, '1KiB')
       .prefault('2GiB')
-      .describe('Owed payload at most; reading pauses there, nothing is dropped.'),
+      .describe(
+        'Owed payload: once it is reached reading pauses, nothing is dropped. What reaches it lands whole, so that up to 4 MiB, or one larger entry, may stand above it.',
+      ),
     keep_keys: duration()
       .refine((ms) => ms >= 3_600_000, 'want at least 1h, or entries read again would count as new')
       .prefault('35d')
