@@ -1,5 +1,16 @@
 // The disk, as far as a configuration refers to it. The real one reads; nothing here writes.
-import { accessSync, constants, lstatSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  readSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
@@ -14,6 +25,8 @@ interface Look {
 export interface Files {
   /** Throws as node:fs does. */
   read(path: string): string
+  /** Its first bytes. Throws as node:fs does. Not for a journal that this process has open: closing the file would drop its lock. */
+  head(path: string, bytes: number): Buffer
   /** Permission bits and kind of what a name leads to; undefined where there is nothing. */
   look(path: string): Look | undefined
   writable(path: string): boolean
@@ -83,8 +96,19 @@ export function readConfigFile(path: string): string {
   return readFileSync(path, 'utf8')
 }
 
+function headOf(path: string, bytes: number): Buffer {
+  const file = openSync(path, 'r')
+  try {
+    const head = Buffer.alloc(bytes)
+    return head.subarray(0, readSync(file, head))
+  } finally {
+    closeSync(file)
+  }
+}
+
 export const realFiles: Files = {
   read: readTextFile,
+  head: headOf,
   identity: identityOf,
   place: (path) => placeOf(path),
   look(path) {
@@ -139,4 +163,20 @@ function throughLink(path: string, files: Files): string | undefined {
   return files.look(end)?.kind === 'nowhere'
     ? 'is a link in a circle: want a file name'
     : writeFault(end, files)
+}
+
+/** How every SQLite file begins; an empty one becomes a journal. */
+const JOURNAL_HEAD = Buffer.from('SQLite format 3\0')
+
+/** What stands at `path` and is no journal, nor can become one; undefined where it may be. */
+export function journalFault(path: string, files: Files): string | undefined {
+  if (files.look(path)?.kind !== 'file') return undefined
+  try {
+    const head = files.head(path, JOURNAL_HEAD.length)
+    if (head.length === 0 || head.equals(JOURNAL_HEAD)) return undefined
+  } catch {
+    // That it may not be read is told of its permissions.
+    return undefined
+  }
+  return 'is a file that is no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made'
 }

@@ -4,7 +4,7 @@ import type { NamedFile } from '../model/sink-kind.ts'
 import { besideJournal } from '../model/journal-files.ts'
 import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { kindFault, writeFault, type Files } from './files.ts'
+import { journalFault, kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
 import { crowdedOf } from './spare.ts'
@@ -130,6 +130,11 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
+function lookAtJournal({ loaded, files, fault }: Look): void {
+  const message = journalFault(loaded.config.journal.path, files)
+  if (message !== undefined) fault(['journal', 'path'], message)
+}
+
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {
   const isOpen = (name: string) => ((files.look(name)?.mode ?? 0) & 0o004) !== 0
   const look = (path: Path, name: string, text: string) => {
@@ -210,6 +215,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtRotatedFiles(look)
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, writeFault)
+  lookAtJournal(look)
   lookAtSecretFiles(look)
   lookAtSources(look)
   lookAtVaults(look)

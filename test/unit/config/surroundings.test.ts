@@ -7,6 +7,7 @@ import {
   linkSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -17,7 +18,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
+import { openJournal } from '../../../src/journal/open.ts'
+import { systemClock } from '../../../src/ops/clock.ts'
 import { certificate } from '../../fakes/certificates.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
 
 let folder = ''
 beforeEach(() => {
@@ -180,6 +184,29 @@ test('what can never be a file is a fault, and no daemon starts with it: a devic
     expect(around(sink(path)).faults).toEqual([`5 ${fault}`])
     expect(load).toThrow(`a.yaml:5:34: ${fault.replace('.0', '[0]')}`)
   }
+})
+
+test('a journal at a file that is none is a fault; a journal, also as it stands while it is open, and an empty file are in order', async () => {
+  const path = join(folder, 'a.db')
+  for (const content of ['{"id":"1"}\n', 'SQLite', 'x'.repeat(2 ** 20 + 1)]) {
+    writeFileSync(path, content)
+    expect(around(console, path).faults).toEqual([
+      '1 journal.path: is a file that is no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made',
+    ])
+    expect(readFileSync(path, 'utf8')).toBe(content)
+  }
+  writeFileSync(path, '')
+  expect(around(console, path).faults).toEqual([])
+  const journal = await openJournal({
+    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+    ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+  })
+  // By another process: this one would drop the journal's lock.
+  const copy = join(folder, 'copy.db')
+  execFileSync('cp', [path, copy])
+  expect(around(console, copy).faults).toEqual([])
+  await journal.close()
+  expect(around(console, path).faults).toEqual([])
 })
 
 test('a folder that cannot be made yet is a fault of validate, and a daemon starts with it: that sink alone is held', () => {
