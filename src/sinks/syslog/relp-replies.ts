@@ -38,7 +38,7 @@ export class ReplyParser {
 
   /** Calls `take` for each frame that is whole by now. Throws `bad_reply` for what can no longer become one. */
   push(chunk: Uint8Array, take: TakeReply): void {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    const bytes: Uint8Array = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
     let from = 0
     while (from < bytes.length) {
       this.#at = from
