@@ -140,14 +140,17 @@ export class Shipper implements Stepper {
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
     // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
-    const looking = this.#corner.open ? Promise.resolve() : this.#ahead.look(this.#wish(intent), signal)
+    // What keeps us from looking ahead comes up again when that batch's own turn comes.
+    const looking = this.#corner.open
+      ? undefined
+      : this.#ahead.look(this.#wish(intent), signal).catch(() => undefined)
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
       if (outcome.settled === 0)
         throw new ConnectorError('bad_reply', 'The sink settled nothing and did not say why')
     } catch (error) {
-      await looking.catch(() => undefined)
+      await looking
       if (error instanceof ConnectorError && error.action === 'split')
         return await this.#refused({ intent, loaded }, error, signal)
       this.#release(loaded)
@@ -157,8 +160,7 @@ export class Shipper implements Stepper {
       delivered()
       watch.request(clock.elapsed() - startedAt)
     }
-    // What kept us from looking ahead comes up again when that batch's own turn comes.
-    await looking.catch(() => undefined)
+    await looking
     return this.#answer({ intent, loaded, outcome }, signal)
   }
 

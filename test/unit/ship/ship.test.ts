@@ -1,6 +1,6 @@
 // Delivery, step by step: what goes out in one batch, what survives a crash, what a refusal costs (laws 2, 3 and 4).
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Batch, Journal } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
@@ -691,6 +691,28 @@ describe('looking ahead', () => {
     await berth.step()
     expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
     expect(takes).toBe(2)
+  })
+
+  it('a damaged entry behind a batch in the air is told when its own turn comes, and the batch is delivered', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) =>
+      ++takes === 1 ? take() : Promise.reject(new ConnectorError('journal_corrupt', 'as told')),
+    )
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 }, journal })
+    await quay.append(6)
+    const loose: unknown[] = []
+    const note = (reason: unknown) => void loose.push(reason)
+    process.on('unhandledRejection', note)
+    onTestFinished(() => void process.off('unhandledRejection', note))
+    berth.sink.answer = async (delivery) => {
+      await settled()
+      return taken(delivery)
+    }
+    expect(await berth.step()).toBe('sent')
+    expect(loose).toEqual([])
+    expect(quay.journal.stats().sinks[0]?.position).toBe(3)
+    await expect(berth.step()).rejects.toMatchObject({ code: 'journal_corrupt' })
   })
 
   it('a next batch that cannot be prepared does not unsettle the one that was delivered', async () => {
