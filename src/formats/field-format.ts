@@ -3,6 +3,7 @@ import { ID_END, ID_START, TIME_END, TIME_START } from '../model/entries.ts'
 import type { Run } from '../model/journal.ts'
 import { eachMember, stringAt } from '../model/json-members.ts'
 import { isWritten } from '../model/json-names.ts'
+import { perOrigin, type Shared } from '../model/per-origin.ts'
 import type { Format } from '../model/sink.ts'
 import type { SourceName } from '../model/source.ts'
 import { ByteWriter } from '../model/writer.ts'
@@ -25,13 +26,6 @@ interface Head {
   readonly typed: Buffer
 }
 
-/** What stands in each line of one origin. */
-interface Told {
-  readonly of: Run['origin']
-  readonly replay: boolean
-  readonly bytes: Buffer
-}
-
 /** Types come from outside: more of them, or longer ones, are written anew each time. */
 const MOST_HEADS = 1000
 const LONGEST_KEPT_TYPE = 255
@@ -42,7 +36,7 @@ export function fieldFormat(dialect: Dialect): Format {
   const sourceHeads = new Map<SourceName, Head>()
   const auditHeads = new Map<string, Head>()
   const vaultHeads = new Map<string, Head>()
-  let known: Told | undefined
+  const originOf = perOrigin((shared) => makeOrigin(dialect, scratch, shared))
 
   function headOf(source: SourceName, type: string): Head {
     const typed = hasTypes(source) && type !== ''
@@ -62,12 +56,12 @@ export function fieldFormat(dialect: Dialect): Format {
     const writing = { dialect, out, raw: entries.raw(index) }
     const table = tables[source]
     findMembers(writing.raw, table)
-    if (known?.of !== run.origin || known.replay !== run.replay) known = makeOrigin(dialect, scratch, run)
+    const told = originOf(run)
     const { bytes, typeIsExact, typed } = headOf(source, entries.type(index))
     out.copy(bytes)
     out.text(String(Math.floor(entries.at(index) / 1000)))
     const idIsExact = writeColumn(writing, run, index, ID_START, 'id', 'id')
-    out.copy(known.bytes)
+    out.copy(told)
     const version = entries.version(index)
     if (version > 0) writeText(writing, 'version', String(version), 'version')
     out.copy(typed)
@@ -93,13 +87,13 @@ function makeHead(dialect: Dialect, out: ByteWriter, source: SourceName, type: s
   return { bytes: all.subarray(0, headBytes), typeIsExact, typed: all.subarray(headBytes) }
 }
 
-function makeOrigin(dialect: Dialect, out: ByteWriter, { origin, replay }: Run): Told {
+function makeOrigin(dialect: Dialect, out: ByteWriter, { origin, replay }: Shared): Buffer {
   const writing = { dialect, out, raw: out.bytes }
   out.clear()
   writeText(writing, 'workspace', origin.workspace, '')
   writeText(writing, 'source', origin.source, 'source')
   if (replay) writeText(writing, 'replay', 'true', 'replay')
-  return { of: origin, replay, bytes: Buffer.from(out.view()) }
+  return Buffer.from(out.view())
 }
 
 /** Id or time as the columns have it; the end stands behind the start. */

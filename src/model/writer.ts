@@ -7,12 +7,13 @@ const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: 
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
 const LARGE_BYTES = 4 * 1024 * 1024
+const USUAL_BYTES = 64 * 1024
 
 export class ByteWriter {
   bytes: Buffer
   length = 0
 
-  constructor(capacityBytes = 64 * 1024) {
+  constructor(capacityBytes = USUAL_BYTES) {
     this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
   }
 
@@ -58,7 +59,9 @@ export class ByteWriter {
     return this.bytes.subarray(0, this.length)
   }
 
-  clear(): void {
+  /** Begins anew. A buffer of more than `spareBytes`, which a single huge entry made grow, is not kept. */
+  clear(spareBytes = Infinity): void {
     this.length = 0
+    if (this.bytes.length > spareBytes) this.bytes = Buffer.allocUnsafeSlow(USUAL_BYTES)
   }
 }

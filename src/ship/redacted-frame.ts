@@ -11,7 +11,6 @@ import {
   TYPE,
   VERSION,
 } from '../model/entries.ts'
-import type { Run } from '../model/journal.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import type { Redact } from './redact.ts'
@@ -20,28 +19,14 @@ import type { Redact } from './redact.ts'
 const SPARE_BYTES = 1024 * 1024
 const USUAL_BYTES = 16 * 1024
 
-/** One run stands for all entries of another, one after the other: what a frame keeps of its run stays of use. */
-interface Stand extends Run {
-  entries: Entries
-  firstSeq: number
-}
-
 export function redactedFrame(frame: Frame, redact: Redact): Frame {
-  let slab = new ByteWriter(USUAL_BYTES)
-  let known: Run | undefined
-  let stand: Stand | undefined
+  const slab = new ByteWriter(USUAL_BYTES)
   return (run, index, out, format) => {
-    if (known !== run || !stand) {
-      known = run
-      stand = { ...run }
-    }
-    const { entries, firstSeq } = run
-    slab.clear()
-    const changed = redact(entries.raw(index), slab)
-    stand.entries = changed ? changedEntry(entries, index, slab) : entries
-    stand.firstSeq = changed ? firstSeq + index : firstSeq
-    frame(stand, changed ? 0 : index, out, format)
-    if (slab.bytes.length > SPARE_BYTES) slab = new ByteWriter(USUAL_BYTES)
+    if (redact(run.entries.raw(index), slab)) {
+      const entries = changedEntry(run.entries, index, slab)
+      frame({ ...run, entries, firstSeq: run.firstSeq + index }, 0, out, format)
+    } else frame(run, index, out, format)
+    slab.clear(SPARE_BYTES)
   }
 }
 

@@ -1,6 +1,7 @@
 // A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { ObjectContent, ObjectGroup } from '../model/object.ts'
+import { perOrigin, type Shared } from '../model/per-origin.ts'
 import { DAY_MS, dayText } from '../model/time.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
@@ -10,6 +11,8 @@ import { dayOf, isOwn, Tally } from './tally.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
+/** What one huge entry needed is not kept. */
+const SPARE_BYTES = 1024 * 1024
 
 /** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
 const LAST_DAY = 2_932_896
@@ -19,22 +22,24 @@ const groupDay = (day: number): string =>
   day >= FIRST_DAY && day <= LAST_DAY ? dayText(day * DAY_MS) : 'unknown'
 
 /** A replay has the name of the second in which it began, which all of its entries carry. */
-const replayName = ({ replay, appendedAt }: Run): string | undefined =>
+const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
   replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
 /** The same object for the same group, as long as this lives. */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
-  #run: Run | undefined
+  readonly #placeOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
+  #place: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
   #day = NaN
   #last: ObjectGroup | undefined
 
   of(run: Run, index: number): ObjectGroup {
     const day = dayOf(run, index)
-    if (this.#last && this.#run === run && this.#day === day) return this.#last
-    this.#run = run
+    const place = this.#placeOf(run)
+    if (this.#last && this.#place === place && this.#day === day) return this.#last
+    this.#place = place
     this.#day = day
-    return (this.#last = this.#find({ origin: run.origin, day: groupDay(day), replay: replayName(run) }))
+    return (this.#last = this.#find({ ...place, day: groupDay(day) }))
   }
 
   #find(group: ObjectGroup): ObjectGroup {
@@ -67,19 +72,20 @@ export class Plan {
     for (const run of piece.runs)
       for (let i = 0; i < run.entries.count; i++) {
         if (wanted(run, i)) {
-          this.#scratch.clear()
           sink.frame(run, i, this.#scratch, format)
-          if (!this.#fits(this.#groups.of(run, i), maxBytes)) return true
+          const { length } = this.#scratch
+          this.#scratch.clear(SPARE_BYTES)
+          if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
           if (this.count++ === 0) this.oldestAt = run.appendedAt
-          this.#bytes += this.#scratch.length
+          this.#bytes += length
         } else if (isOwn(run, name) && !run.replay) this.filtered.add(run, dayOf(run, i), 'filtered')
         this.last = run.firstSeq + i
       }
     return this.#bytes >= maxBytes
   }
 
-  #fits(group: ObjectGroup, maxBytes: number): boolean {
-    if (this.count > 0 && this.#bytes + this.#scratch.length > maxBytes) return false
+  #fits(group: ObjectGroup, bytes: number, maxBytes: number): boolean {
+    if (this.count > 0 && this.#bytes + bytes > maxBytes) return false
     if (!this.#met.has(group) && this.#met.size === MOST_GROUPS) return false
     this.#met.add(group)
     return true

@@ -26,7 +26,7 @@ export interface WritingOptions {
 interface Writing {
   readonly object: OpenObject
   readonly contents: Contents
-  writer: ByteWriter
+  readonly writer: ByteWriter
 }
 
 /** Leaves up to a lot of its objects on the disk, to be put. */
@@ -132,10 +132,8 @@ class Lot {
 }
 
 /** What was framed of one piece goes to the disk. */
-async function flush(writing: Writing): Promise<void> {
-  const { object, writer } = writing
+async function flush({ object, writer }: Writing): Promise<void> {
   if (writer.length === 0) return
   await object.write(writer.view())
-  writer.clear()
-  if (writer.bytes.length > SPARE_BYTES) writing.writer = new ByteWriter()
+  writer.clear(SPARE_BYTES)
 }

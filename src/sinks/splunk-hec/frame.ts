@@ -1,7 +1,7 @@
 // One line as one HEC event object. Only keys that Splunk knows: an unknown one is answered with 200, and nothing after it is kept.
 import { ID_END, ID_START } from '../../model/entries.ts'
-import type { Run } from '../../model/journal.ts'
 import { writeEscaped } from '../../model/json.ts'
+import { perOrigin, type Shared } from '../../model/per-origin.ts'
 import type { Frame } from '../../model/sink.ts'
 import { epochSeconds } from '../../model/time.ts'
 import type { ByteWriter } from '../../model/writer.ts'
@@ -16,7 +16,6 @@ export interface FrameOptions {
 
 /** What all events of an origin share: written once, copied from then on. */
 interface Constants {
-  readonly run: Run
   /** between the time and the event */
   readonly middle: Buffer
   /** between the event and the entry's id */
@@ -33,20 +32,19 @@ const DOT = 46
 const ZERO = 48
 const MICRO = 1_000_000
 
-function constantsOf(run: Run, options: FrameOptions): Constants {
-  const { workspace, source: origin } = run.origin
+function constantsOf({ origin, replay }: Shared, options: FrameOptions): Constants {
+  const { workspace, source } = origin
   const meta = {
     host: options.host ?? options.hostOf(workspace),
     source: options.source ?? `auditferry:${workspace}`,
-    sourcetype: options.sourcetype ?? `auditferry:${origin}`,
+    sourcetype: options.sourcetype ?? `auditferry:${source}`,
     ...(options.index === undefined ? {} : { index: options.index }),
   }
-  const fields = JSON.stringify({ workspace, auditferry_source: origin }).slice(0, -1)
+  const fields = JSON.stringify({ workspace, auditferry_source: source }).slice(0, -1)
   return {
-    run,
     middle: Buffer.from(`${JSON.stringify(meta).slice(1, -1)},"event":`),
     fields: Buffer.from(`,"fields":${fields},"entry_id":"`),
-    close: Buffer.from(run.replay ? ',"replay":true}}' : '}}'),
+    close: Buffer.from(replay ? ',"replay":true}}' : '}}'),
   }
 }
 
@@ -92,16 +90,16 @@ function quoteUnlessJson(out: ByteWriter, from: number): void {
 }
 
 export function hecFrame(options: FrameOptions): Frame {
-  let known: Constants | undefined
+  const constants = perOrigin((shared) => constantsOf(shared, options))
   return (run, index, out, format) => {
-    if (known?.run !== run) known = constantsOf(run, options)
+    const { middle, fields, close } = constants(run)
     const { entries } = run
     writeTime(entries.at(index), out)
-    out.copy(known.middle)
+    out.copy(middle)
     const from = out.length
     format(run, index, out)
     quoteUnlessJson(out, from)
-    out.copy(known.fields)
+    out.copy(fields)
     writeEscaped(out, entries.bytes, entries.column(index, ID_START), entries.column(index, ID_END))
     const version = entries.version(index)
     if (version > 0) {
@@ -110,6 +108,6 @@ export function hecFrame(options: FrameOptions): Frame {
     } else {
       out.byte(QUOTE)
     }
-    out.copy(known.close)
+    out.copy(close)
   }
 }

@@ -32,11 +32,9 @@ export function syslogFrame(options: FrameOptions): Frame {
   const { maxMessageBytes, oversize } = options
   const header = headerOf(options)
   const head = new ByteWriter(1024)
-  let text = new ByteWriter(USUAL_BYTES)
+  const text = new ByteWriter(USUAL_BYTES)
 
   const formatInto = (run: Run, index: number, format: Format) => {
-    // A single huge entry leaves no huge buffer behind.
-    if (text.bytes.length > KEPT_BYTES) text = new ByteWriter(USUAL_BYTES)
     text.clear()
     format(run, index, text)
     neutralise(text.bytes, 0, text.length)
@@ -72,7 +70,7 @@ export function syslogFrame(options: FrameOptions): Frame {
     return false
   }
 
-  return (run, index, out, format) => {
+  const write: Frame = (run, index, out, format) => {
     formatInto(run, index, format)
     const severity = severityOf(text.bytes, text.length)
     const room = maxMessageBytes - headBytes(run, index, severity)
@@ -84,5 +82,11 @@ export function syslogFrame(options: FrameOptions): Frame {
       }
     }
     writeMessage(head, text.bytes.subarray(0, text.length), out)
+  }
+
+  return (run, index, out, format) => {
+    write(run, index, out, format)
+    // A single huge entry leaves no huge buffer behind.
+    text.clear(KEPT_BYTES)
   }
 }

@@ -1,6 +1,7 @@
 // What stands before an entry's text in a syslog message, by RFC 5424 or 3164; the bytes follow from the entry and the options alone.
 import { ID_END, ID_START } from '../../model/entries.ts'
 import type { Run } from '../../model/journal.ts'
+import { perOrigin, type Shared } from '../../model/per-origin.ts'
 import type { ByteWriter } from '../../model/writer.ts'
 import { stamp5424, writeStamp3164 } from './stamp.ts'
 import { headerField, tagField, writeParam } from './text.ts'
@@ -34,20 +35,11 @@ export type Header = (
 const ID_BYTES = 128
 const NAME_BYTES = 64
 
-/** What all entries of a run share: written once, copied from then on. */
-function perRun<T>(make: (run: Run) => T): (run: Run) => T {
-  let known: { readonly run: Run; readonly made: T } | undefined
-  return (run) => {
-    if (known?.run !== run) known = { run, made: make(run) }
-    return known.made
-  }
-}
-
 /** Names of the configuration, which are words: what would need escaping cannot stand there. */
 const paramField = (text: string) => headerField(text, NAME_BYTES).replace(/["\\\]]/g, '_')
 
-const hostnameOf = (options: HeaderOptions, run: Run) =>
-  headerField(options.hostname ?? options.hostOf(run.origin.workspace), 255)
+const hostnameOf = (options: HeaderOptions, { origin: { workspace } }: Shared) =>
+  headerField(options.hostname ?? options.hostOf(workspace), 255)
 
 function writeId({ entries }: Run, index: number, out: ByteWriter): void {
   const [start, end] = [entries.column(index, ID_START), entries.column(index, ID_END)]
@@ -57,11 +49,11 @@ function writeId({ entries }: Run, index: number, out: ByteWriter): void {
 function header5424(options: HeaderOptions): Header {
   const { facility, appName, enterpriseId } = options
   const stamp = stamp5424()
-  const constants = perRun((run) => {
-    const { workspace, source } = run.origin
-    const fields = `${hostnameOf(options, run)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
+  const constants = perOrigin((shared) => {
+    const { workspace, source } = shared.origin
+    const fields = `${hostnameOf(options, shared)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
     const data = `auditferry@${enterpriseId} workspace="${paramField(workspace)}" source="${paramField(source)}"`
-    const close = run.replay ? '" replay="true"' : '"'
+    const close = shared.replay ? '" replay="true"' : '"'
     return { middle: Buffer.from(` ${fields} [${data} id="`), close, end: Buffer.from(`${close}] `) }
   })
   const open = Array.from({ length: 8 }, (_, severity) => Buffer.from(`<${facility * 8 + severity}>1 `))
@@ -85,7 +77,7 @@ function header5424(options: HeaderOptions): Header {
 
 function header3164(options: HeaderOptions): Header {
   const tag = tagField(options.appName)
-  const constants = perRun((run) => Buffer.from(` ${hostnameOf(options, run)} ${tag}: `))
+  const constants = perOrigin((shared) => Buffer.from(` ${hostnameOf(options, shared)} ${tag}: `))
   return (run, index, severity, part, out) => {
     out.text(`<${options.facility * 8 + severity}>`)
     writeStamp3164(run.entries.at(index), run.appendedAt, out)
