@@ -28,13 +28,14 @@ export type LetterStatements = ReturnType<typeof prepareLetters>
 
 interface Chosen {
   sink: string | null
-  ids: string | null
+  ids?: string
   after: number
   limit: number
 }
 
-const chosen = `WHERE id > :after AND (:sink IS NULL OR sink = :sink)
-  AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids))) ORDER BY id LIMIT :limit`
+const listed = (ids: string) =>
+  `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, replay FROM dead_letters
+   WHERE id > :after AND (:sink IS NULL OR sink = :sink) ${ids} ORDER BY id LIMIT :limit`
 
 export function prepareLetters(db: Database) {
   return {
@@ -42,25 +43,23 @@ export function prepareLetters(db: Database) {
       `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, raw, replay)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    list: db.prepare<[Chosen], LetterRow>(
-      `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, replay FROM dead_letters ${chosen}`,
-    ),
+    list: db.prepare<[Chosen], LetterRow>(listed('')),
+    listOf: db.prepare<[Chosen], LetterRow>(listed('AND id IN (SELECT value FROM json_each(:ids))')),
     raw: db.prepare<[number], Buffer>('SELECT raw FROM dead_letters WHERE id = ?').pluck(),
     remove: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
   }
 }
 
-function choose({ sink, ids, after, limit }: DeadLetterQuery): Chosen {
-  return {
-    sink: sink ?? null,
-    ids: ids === undefined ? null : JSON.stringify(ids),
-    after: after ?? 0,
-    limit: limit ?? -1,
-  }
+function rowsOf(
+  { list, listOf }: LetterStatements,
+  { sink, ids, after = 0, limit = -1 }: DeadLetterQuery,
+): LetterRow[] {
+  const chosen = { sink: sink ?? null, after, limit }
+  return ids === undefined ? list.all(chosen) : listOf.all({ ...chosen, ids: JSON.stringify(ids) })
 }
 
 export function list({ origins }: Core, statements: LetterStatements, query: DeadLetterQuery): DeadLetter[] {
-  return statements.list.all(choose(query)).map((row) => ({
+  return rowsOf(statements, query).map((row) => ({
     id: row.id,
     sink: row.sink,
     seq: row.seq,
@@ -176,7 +175,7 @@ export function retry(core: Core, statements: LetterStatements, query: DeadLette
   let bytes = 0
   let rows: LetterRow[] = []
   transactions.write(() => {
-    rows = statements.list.all(choose(query)).filter(({ sink }) => ledger.names.includes(sink))
+    rows = rowsOf(statements, query).filter(({ sink }) => ledger.names.includes(sink))
     count = 0
     bytes = 0
     for (const each of bundle(rows)) {
@@ -206,7 +205,7 @@ export function drop(
   query: DeadLetterQuery,
 ): number {
   const rows = transactions.write(() => {
-    const found = statements.list.all(choose(query))
+    const found = rowsOf(statements, query)
     for (const row of found) {
       statements.remove.run(row.id)
       deliveries.letter(letterOf(row), -1, 1)

@@ -15,7 +15,7 @@ interface QuarantineRow {
 }
 
 interface Chosen {
-  ids: string | null
+  ids?: string
   after: number
   limit: number
 }
@@ -23,13 +23,13 @@ interface Chosen {
 /** Its sums follow the disk: `apply` what a transaction returned when that has landed. */
 export class Quarantine {
   readonly #origins: Origins
-  readonly #statements: ReturnType<typeof prepare>
+  readonly #statements: ReturnType<typeof prepareQuarantine>
   #held: Amount
 
   /** Inside a transaction. What was dropped before `forgetBefore` (epoch ms) is no longer known here. */
   constructor(db: Database, origins: Origins, forgetBefore: number) {
     this.#origins = origins
-    this.#statements = prepare(db)
+    this.#statements = prepareQuarantine(db)
     this.#statements.forget.run(-forgetBefore)
     this.#held = { count: 0, bytes: 0, ...this.#statements.held.get() }
   }
@@ -39,13 +39,11 @@ export class Quarantine {
     return this.#held
   }
 
-  list({ ids, limit, after }: QuarantineQuery): QuarantineRecord[] {
-    const chosen = {
-      ids: ids === undefined ? null : JSON.stringify(ids),
-      after: after ?? 0,
-      limit: limit ?? -1,
-    }
-    return this.#statements.list.all(chosen).map((row) => ({
+  list({ ids, limit = -1, after = 0 }: QuarantineQuery): QuarantineRecord[] {
+    const { list, listOf } = this.#statements
+    const rows =
+      ids === undefined ? list.all({ after, limit }) : listOf.all({ after, limit, ids: JSON.stringify(ids) })
+    return rows.map((row) => ({
       id: row.id,
       origin: this.#origins.origin(row.source),
       reason: row.reason,
@@ -89,16 +87,18 @@ export class Quarantine {
   }
 }
 
-function prepare(db: Database) {
+const listed = (ids: string) =>
+  `SELECT id, source, reason, total_bytes, length(bytes) AS kept_bytes, sha256, kept_at FROM quarantine
+   WHERE id > :after AND kept_at >= 0 ${ids} ORDER BY id LIMIT :limit`
+
+/** @internal for tests: how it finds its rows */
+export function prepareQuarantine(db: Database) {
   return {
     insert: db.prepare(
       'INSERT OR IGNORE INTO quarantine (source, reason, total_bytes, sha256, kept_at, bytes) VALUES (?, ?, ?, ?, ?, ?)',
     ),
-    list: db.prepare<[Chosen], QuarantineRow>(
-      `SELECT id, source, reason, total_bytes, length(bytes) AS kept_bytes, sha256, kept_at FROM quarantine
-       WHERE id > :after AND kept_at >= 0 AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
-       ORDER BY id LIMIT :limit`,
-    ),
+    list: db.prepare<[Chosen], QuarantineRow>(listed('')),
+    listOf: db.prepare<[Chosen], QuarantineRow>(listed('AND id IN (SELECT value FROM json_each(:ids))')),
     raw: db.prepare<[number], Buffer>('SELECT bytes FROM quarantine WHERE id = ? AND kept_at >= 0').pluck(),
     held: db.prepare<[], Amount>(
       'SELECT count(*) AS count, total(length(bytes)) AS bytes FROM quarantine WHERE kept_at >= 0',

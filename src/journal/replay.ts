@@ -28,7 +28,11 @@ export function prepareReplay(db: Database) {
     next: db.prepare<[Seq, Seq, number], { first: Seq; last: Seq; payload: number }>(
       'SELECT first, last, payload FROM chunks WHERE first > ? AND first <= ? AND only_sink IS NULL ORDER BY first LIMIT ?',
     ),
-    keptSince: db.prepare<[], number | null>('SELECT min(appended_at) FROM chunks').pluck(),
+    keptSince: db
+      .prepare<[], number | null>(
+        'SELECT appended_at FROM chunks WHERE first = (SELECT min(first) FROM chunks)',
+      )
+      .pluck(),
   }
 }
 
