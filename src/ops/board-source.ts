@@ -48,6 +48,12 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
+/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read. */
+function pausedLagSeconds(memory: Memory, now: number): number {
+  const readToMs = Math.max(memory.caughtUpAt, memory.cursorUs / 1000)
+  return readToMs === 0 ? 0 : Math.max(lagSeconds(memory), (now - readToMs) / 1000)
+}
+
 /** By the entries' own times: of what lies between, nobody knows how much there is. */
 function progress(memory: Memory): number | null {
   const { backlogUs, cursorUs, headUs } = memory
@@ -206,10 +212,13 @@ export function openBoardSource(
     const stall = steady ? stalled(memory, intervalMs, clock) : null
     return stall ? { state: 'failing', error: stall } : { state, error }
   }
+  const lag = () =>
+    condition.state === 'paused' ? pausedLagSeconds(memory, clock.now()) : lagSeconds(memory)
   return {
     origin,
     watch: watchOver(memory, condition, metrics, own, clock),
     refresh() {
+      metrics.lag.set(own, lag())
       const { state: now } = look()
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
@@ -224,7 +233,7 @@ export function openBoardSource(
         caught_up_at: isoOrNull(memory.caughtUpAt),
         head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
         cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
-        lag_seconds: lagSeconds(memory),
+        lag_seconds: lag(),
         progress: progress(memory),
         new_entries: memory.newEntries,
         gaps: memory.gaps,

@@ -27,6 +27,7 @@ import type {
   FindingStatus,
   JournalStatus,
   SinkStatus,
+  SourceStatus,
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
@@ -85,8 +86,11 @@ function workspacesOf(sources: readonly BoardSource[], budget: BoardOptions['bud
   }))
 }
 
+/** Of its own bound the journal knows at once when there is room again, and readers a second later; of the disk they alone know. */
 function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): boolean {
-  return stats.full || workspaces.some(({ sources }) => sources.some(({ state }) => state === 'paused'))
+  const forDisk = ({ state, error }: SourceStatus) =>
+    state === 'paused' && error !== null && error.code !== 'journal_full'
+  return stats.full || workspaces.some(({ sources }) => sources.some(forDisk))
 }
 
 function isWell(

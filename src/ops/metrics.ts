@@ -64,7 +64,11 @@ function sourceMetrics(make: Makers) {
       'Own time of the last entry read in order; 0: none',
       ...own,
     ),
-    lag: gauge('source_lag_seconds', 'Head minus cursor; 0 when caught up', ...own),
+    lag: gauge(
+      'source_lag_seconds',
+      'Head minus cursor; 0 when caught up; while reading is paused, how long ago all was read',
+      ...own,
+    ),
     requests: counter(
       'source_requests_total',
       'Requests by HTTP status, or by error code where there was none',

@@ -24,6 +24,7 @@ export interface SourceStatus {
   readonly caught_up_at: Instant
   readonly head_at: Instant
   readonly cursor_at: Instant
+  /** while reading is paused: how long ago all was read, or the last that is */
   readonly lag_seconds: number
   /** while it works through a backlog: how far it came on the way from where it began to the head, 0 to 1 */
   readonly progress: number | null
@@ -68,9 +69,9 @@ export const isCaughtUp = (
 
 type Lag = Pick<SourceStatus, 'state' | 'last_success_at' | 'lag_seconds'>
 
-/** No lag is told of a source that has read nothing yet, or cannot look now: how far it is behind is not known then. */
+/** No lag is told of a source that has read nothing yet, or does not look now: how far it is behind is not known then. */
 export const isLagUnknown = ({ state, last_success_at, lag_seconds }: Lag): boolean =>
-  lag_seconds < 1 && (last_success_at === null || state === 'held' || state === 'failing')
+  lag_seconds < 1 && (last_success_at === null || ['held', 'failing', 'paused'].includes(state))
 
 export interface SinkStatus {
   readonly name: string

@@ -427,6 +427,41 @@ describe('/status', () => {
     expect(board.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
   })
 
+  it('while reading is paused nobody looks at the head: lag goes on with the clock, from where all was read', async () => {
+    const house = openHouse()
+    const lag = () => house.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    settle(house)
+    house.clock.pass(1_000)
+    house.source.state('paused')
+    expect(lag()).toBe(1)
+    house.clock.pass(7_199_000)
+    expect(lag()).toBe(7_200)
+    expect(await house.metrics.render()).toContain(
+      'auditferry_source_lag_seconds{workspace="acme",source="audit"} 7200',
+    )
+    house.source.state('reading')
+    expect(lag()).toBe(0)
+  })
+
+  it('a pause in the middle of a backlog tells no less than what is known, also right after a restart', () => {
+    const house = openHouse()
+    const lag = () => house.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    house.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
+    house.source.state('paused')
+    expect(lag()).toBe(3_600)
+    house.source.cursor((startAt - 600_000) * 1000)
+    expect(lag()).toBe(600)
+    house.source.head((startAt + 60_000) * 1000)
+    expect(lag()).toBe(660)
+  })
+
+  it('a journal that has room again is no full one while its readers have not looked yet', () => {
+    const house = openHouse()
+    settle(house)
+    house.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    expect(house.board.status()).toMatchObject({ ok: true, journal: { paused: false } })
+  })
+
   it('a backlog tells how far it is read, from where it began to the head', () => {
     const { board, source } = openHouse()
     const progress = () => board.status().workspaces[0]?.sources[0]?.progress

@@ -129,6 +129,7 @@ describe('the status page', () => {
     ['caught up', {}, 'none'],
     ['that cannot look', { state: 'held' }, 'unknown'],
     ['that fails', { state: 'failing' }, 'unknown'],
+    ['that is paused before it has read anything', { state: 'paused' }, 'unknown'],
     ['that has read nothing yet', { state: 'starting', last_success_at: null }, 'unknown'],
   ] as const)('the lag of a source %s is told as what is known of it', (_, change, lag) => {
     const page = renderPage(withSource(change))
