@@ -43,6 +43,19 @@ interface Memory {
   aliveAt: number
 }
 
+const unknown: Omit<Memory, 'aliveAt'> = {
+  lastSuccessAt: 0,
+  caughtUpAt: 0,
+  caughtUp: false,
+  headUs: 0,
+  cursorUs: 0,
+  backlogUs: 0,
+  newEntries: 0,
+  gaps: 0,
+  lastGapAt: 0,
+  findings: 0,
+}
+
 function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
   if (caughtUp || headUs === 0 || cursorUs === 0) return 0
   return Math.max(0, (headUs - cursorUs) / 1e6)
@@ -191,19 +204,7 @@ export function openBoardSource(
 ): BoardSource {
   const own = { workspace: origin.workspace, source: origin.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
-  const memory: Memory = {
-    lastSuccessAt: 0,
-    caughtUpAt: 0,
-    caughtUp: false,
-    headUs: 0,
-    cursorUs: 0,
-    backlogUs: 0,
-    newEntries: 0,
-    gaps: 0,
-    lastGapAt: 0,
-    findings: 0,
-    aliveAt: clock.elapsed(),
-  }
+  const memory: Memory = { ...unknown, aliveAt: clock.elapsed() }
   prepareSeries(metrics, own)
   metrics.interval.set(own, (intervalMs ?? 0) / 1000)
   const look = (): Pick<SourceStatus, 'state' | 'error'> => {

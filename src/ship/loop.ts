@@ -17,8 +17,11 @@ const HELD = { baseMs: 10_000, capMs: 60_000 }
 /** Steps over what nobody wants have no wait in them: the rest of the process is served at least so often. */
 const TURN_MS = 200
 
-/** `sent`: call again at once. A number: nothing to send before so many ms, unless more arrives. */
-export type StepResult = 'sent' | number
+/**
+ * `sent`: call again at once. `passed`: the same, and no sign that the receiver takes anything: all there was nobody wants.
+ * A number: nothing to send before so many ms, unless more arrives.
+ */
+export type StepResult = 'sent' | 'passed' | number
 
 /** What delivers to one sink, a step at a time: in batches, or in objects. */
 export interface Stepper {
@@ -75,8 +78,8 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      if (streak.over()) options.log.info('Delivery goes on again')
-      if (result === 'sent') {
+      if (result !== 'passed' && streak.over()) options.log.info('Delivery goes on again')
+      if (typeof result !== 'number') {
         await othersTurn()
         continue
       }

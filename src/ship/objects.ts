@@ -42,7 +42,7 @@ export class ObjectShipper implements Stepper {
     if (this.#sending) return this.#send(this.#sending, signal)
     if (this.#plan.first === undefined) await this.#evidence?.step({ idle: false, over: false }, signal)
     const result = await this.#gather(signal)
-    if (result === 'sent' || !this.#evidence) return result
+    if (typeof result !== 'number' || !this.#evidence) return result
     const isEmpty = result === Infinity
     const ends = isEmpty && this.#options.over()
     const over = isEmpty && waitsInVain(this.#options)

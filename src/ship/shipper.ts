@@ -83,8 +83,7 @@ export class Shipper implements Stepper {
     if (typeof loaded === 'number') return this.#idle(loaded, signal)
     if (loaded.lines.count === 0) {
       await this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
-      // Passing by what nobody wants is no sign that the receiver takes anything.
-      return this.#corner.oneLine && !signal.aborted ? this.#begin(signal) : 'sent'
+      return 'passed'
     }
     this.#sending = await this.#intend(loaded, signal)
     return this.#send(this.#sending, signal)

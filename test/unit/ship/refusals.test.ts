@@ -175,6 +175,26 @@ it('passing by what nobody wants, or having nothing left, is no recovery', async
   await voyage.stop()
 })
 
+it('while one line is tried at a time, what nobody wants is passed by a step at a time', async () => {
+  const quay = await openQuay()
+  const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index <= 10
+  const berth = quay.berth('archive', { wanted, batch: { maxEntries: 10 } })
+  berth.sink.answer = ({ lines: { count } }) => ({
+    settled: count,
+    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+  })
+  await quay.append(30)
+  await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
+  const position = () => quay.journal.stats().sinks[0]?.position
+  expect([await berth.step(), position(), await berth.step(), position()]).toEqual([
+    'passed',
+    20,
+    'passed',
+    30,
+  ])
+  await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
+})
+
 it('a single run of which all was refused ends', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', { over: () => true })
