@@ -140,6 +140,7 @@ export interface SinkPosition {
   readonly sink: string
   /** all up to here is settled */
   readonly position: Seq
+  /** not settled yet, with those among them that the sink will pass by */
   readonly owedEntries: number
   /** epoch ms when the oldest owed entry came into the journal */
   readonly oldestOwedAt: number | undefined

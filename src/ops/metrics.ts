@@ -101,7 +101,11 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
   return {
     state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'sink', 'state'),
     linger: gauge('sink_linger_seconds', 'How long an entry may wait on purpose before it is sent', 'sink'),
-    owed: gauge('sink_owed_entries', 'Entries in the journal that this sink has not settled', 'sink'),
+    owed: gauge(
+      'sink_owed_entries',
+      'Entries in the journal that this sink has not settled, with those among them that it will pass by',
+      'sink',
+    ),
     lag: gauge(
       'sink_lag_seconds',
       'How long the oldest owed entry has been in the journal; 0: none owed',

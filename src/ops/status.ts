@@ -78,6 +78,7 @@ export interface SinkStatus {
   readonly type: string
   readonly assurance: Assurance
   readonly state: SinkState
+  /** not settled yet, with those among them that the sink will pass by */
   readonly owed_entries: number
   readonly lag_seconds: number
   /** since this process started; before that nobody kept it */
