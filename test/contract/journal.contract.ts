@@ -511,6 +511,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await reopen()
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(2)])
         expect(journal.stats()).toMatchObject({ strangers: [], entries: 1 })
+        // It came back: that it leaves once more is news.
+        await reopen({ sinks: ['b'] })
+        expect(sentences.filter((sentence) => sentence.includes('left the configuration'))).toHaveLength(2)
+      })
+
+      it('of a sink that comes back, intents of what is kept no more are gone, and no others', async () => {
+        for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
+        for (const n of [1, 2, 3]) await journal.intend('a', intent(n, n))
+        await reopen({ sinks: ['b'] })
+        await settle('b', 1, 2)
+        while (await journal.prune()) continue
+        await reopen()
+        expect(await journal.intents('a')).toMatchObject([{ first: 3, last: 3 }])
+        expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
       })
 
       it('the order goes on where it was after everything is delivered and pruned', async () => {

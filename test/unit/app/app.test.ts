@@ -158,6 +158,16 @@ describe('stop', () => {
     ).toHaveLength(1)
   })
 
+  test('a process that does not get the journal touches nothing of what the one that has it is sending', async () => {
+    house = openHouse()
+    app = await house.open(false)
+    const under = join(house.folder, 'spool', 'bucket')
+    mkdirSync(under, { recursive: true })
+    writeFileSync(join(under, 'object-0.part'), 'content')
+    await expect(house.open(false)).rejects.toMatchObject({ code: 'journal_in_use' })
+    expect(readdirSync(under)).toEqual(['object-0.part'])
+  })
+
   test('what a stop leaves is delivered by the next start, nothing twice', async () => {
     const { app: first, house: place } = await start({ receiver: refuseToken })
     await until(() => {
@@ -236,6 +246,18 @@ describe('the journal', () => {
     broken = true
     place.mock.add({})
     await expect(running).rejects.toBe(failed)
+  })
+
+  test('a fatal error ends every other loop too, before anybody asks for a stop', async () => {
+    const tamper: HouseOptions['tamper'] = (journal) =>
+      withMethods(journal, { prune: () => Promise.reject(failed) })
+    const { house: place, running } = await start({ tamper })
+    await expect(running).rejects.toBe(failed)
+    // Of what was under way when it failed.
+    await place.clock.sleep(1_000)
+    const asked = place.mock.requests.length
+    await place.clock.sleep(10_000)
+    expect(place.mock.requests).toHaveLength(asked)
   })
 
   test('a disk too full to prune on is waited for', async () => {

@@ -12,7 +12,7 @@ import { driven, SECOND } from '../source/desk.ts'
 
 const origin = { workspace: 'acme', source: 'audit' } as const
 
-async function collecting(roomAt: number) {
+async function collecting(roomAt: number, signal = never) {
   const quay = await openQuay()
   const asked = { times: 0, closed: 0 }
   const source: Source = {
@@ -31,14 +31,15 @@ async function collecting(roomAt: number) {
   let parts = 0
   const journal = withMethods(quay.journal, {
     append: async (part) => {
-      if (++parts > 1 && quay.clock.now() < roomAt) throw new ConnectorError('journal_full', 'no room')
+      if (++parts > 100) throw new Error('this goes in circles')
+      if (parts > 1 && quay.clock.now() < roomAt) throw new ConnectorError('journal_full', 'no room')
       return quay.journal.append(part)
     },
   })
   const watch = new SourceNotes()
   const { clock, log } = quay
   const more = { random: () => 0.5, wanted: () => true, once: false }
-  const read = driven(clock, collectOnce({ source, journal, watch, log, clock, ...more }, 'zero', never))
+  const read = driven(clock, collectOnce({ source, journal, watch, log, clock, ...more }, 'zero', signal))
   return { quay, asked, watch, read }
 }
 
@@ -57,4 +58,11 @@ test('a later part that finds no room within 30 s gives its answer up, and the c
   expect(quay.clock.now()).toBeLessThan(START + 35 * SECOND)
   expect(asked).toEqual({ times: 1, closed: 1 })
   expect(await quay.journal.cursor(origin)).toBeUndefined()
+})
+
+test('at a stop a later part that waits for room waits no longer, and is not tried in circles', async () => {
+  const { quay, asked, read } = await collecting(Infinity, AbortSignal.abort())
+  await expect(read).rejects.toMatchObject({ code: 'journal_full' })
+  expect(quay.clock.now()).toBe(START)
+  expect(asked).toEqual({ times: 1, closed: 1 })
 })

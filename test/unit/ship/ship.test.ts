@@ -1,6 +1,7 @@
 // Delivery, step by step: what goes out in one batch, what survives a crash, what a refusal costs (laws 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Clock } from '../../../src/model/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Batch, Journal } from '../../../src/model/journal.ts'
 import { Room } from '../../../src/model/room.ts'
@@ -8,7 +9,7 @@ import type { Delivery, Outcome } from '../../../src/model/sink.ts'
 import { failing, taken } from '../../fakes/sink.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { never, openQuay, range, START } from './quay.ts'
-import type { Berth } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
 /** Refuses a batch that holds one of `bad`, as a receiver that names no index. */
@@ -31,6 +32,12 @@ function accepting(berth: Berth, answer: Berth['sink']['answer'] = taken): numbe
   }
   return accepted
 }
+
+const withNow = ({ clock }: Quay, now: () => number): Clock => ({
+  now,
+  elapsed: () => clock.elapsed(),
+  sleep: (ms, signal) => clock.sleep(ms, signal),
+})
 
 describe('batches', () => {
   it('a batch holds no more entries than it may', async () => {
@@ -72,6 +79,15 @@ describe('batches', () => {
     quay.clock.advance(START + 1_000)
     expect(await berth.step()).toBe('sent')
     expect(berth.sink.seqs).toEqual([[1, 2, 3]])
+  })
+
+  it('after the clock was set back a batch waits for nothing: not until the old time is reached again', async () => {
+    const quay = await openQuay()
+    const back = withNow(quay, () => quay.clock.now() - 3_600_000)
+    const berth = quay.berth('archive', { batch: { lingerMs: 1_000 }, clock: back })
+    await quay.append(2)
+    expect(await berth.step()).toBe('sent')
+    expect(berth.sink.seqs).toEqual([[1, 2]])
   })
 
   it('a full batch waits for nothing, by count or by bytes', async () => {
@@ -203,6 +219,25 @@ describe('intents', () => {
     await berth.empty()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
     expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], detail: 'an offset', doubtful: true }])
+  })
+
+  it('a batch that went out again under new settings waits for its acknowledgement under these', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(2)
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
+    berth.sink.answer = () => ({
+      ...{ settled: 2, refused: [] },
+      later: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
+    })
+    await berth.step()
+    expect(await quay.journal.intents('archive')).toEqual([
+      { first: 1, last: 2, shape: 'one', detail: 'a ticket' },
+    ])
+    berth.restart()
+    berth.sink.answer = taken
+    await berth.empty()
+    expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
   })
 
   it('a stretch of objects that a former sink of the same name left goes out in batches, and that is told', async () => {
@@ -540,6 +575,22 @@ describe('room', () => {
     await berth.empty()
     expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
     expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('room that came free for a batch which is there no more is given back', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) => (++takes === 2 ? Promise.resolve(undefined) : take()))
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const leave = await berth.room.enter(32 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    leave()
+    expect(await step).toBe(Infinity)
+    expect(berth.room.heldBytes).toBe(0)
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3)])
   })
 
   it('a huge entry is read when its turn has come, and not before', async () => {
