@@ -14,12 +14,11 @@ export class Ahead {
   }
 
   /** Has one framed, unless there is one already; only where there is room. */
-  async look(wish: Wish, signal: AbortSignal): Promise<void> {
+  async look(wish: Wish): Promise<void> {
     if (this.#loaded) return
-    const next = await this.#loader.load({ ...wish, onlyIfRoom: true }, signal)
-    if (typeof next === 'number') return
+    const next = await this.#loader.loadIfRoom(wish)
     this.#loaded = next
-    if (next.lines.count > 0) this.#sink.warm?.(next.lines)
+    if (next && next.lines.count > 0) this.#sink.warm?.(next.lines)
   }
 
   /** What is to be sent next, if it is there and anything of it is wanted; it stays here. */

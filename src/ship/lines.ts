@@ -31,7 +31,7 @@ export interface BatchFraming extends Framing {
   readonly maxBytes: number
 }
 
-/** A batch with its lines. The lines live in `writer` until `leave` is called. */
+/** A batch with its lines. The lines live in `writer` until the loader frees it. */
 export interface Loaded {
   readonly first: Seq
   /** everything up to here stands in it, framed or filtered */

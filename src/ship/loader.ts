@@ -26,8 +26,6 @@ export interface Wish {
   readonly maxEntries: number
   /** on their way already */
   readonly busy: readonly Stretch[]
-  /** Gives up where there is no room right now. */
-  readonly onlyIfRoom?: boolean
   /** No more than one line, with what nobody wants around it. */
   readonly oneLine?: boolean
 }
@@ -47,25 +45,32 @@ export class Loader {
     this.#framing = framingOf(options)
   }
 
-  /** The oldest entries that are neither settled nor on their way, or how long to wait for more of them. `free` what comes. */
+  /** The oldest entries that are neither settled nor on their way, or ms to wait for more of them. `free` what comes. */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
-    const { limits, room } = this.#options
-    // A batch that could not stay is not read to find that out.
-    if (wish.onlyIfRoom && room.full) return Infinity
-    const found = await room.oneByOne(() => this.#look(wish, limits.maxBytes))
+    const found = await this.#look(wish)
     if ('waitMs' in found) return found.waitMs
     if ('batch' in found) return this.#frame(found.batch, this.#lineBytes(wish), found.leave)
-    return wish.onlyIfRoom ? Infinity : this.#loadInTurn(wish, found.wantedBytes, signal)
+    return this.#loadInTurn(wish, found.wantedBytes, signal)
+  }
+
+  /** The same where it may go out now and there is room right now; else undefined. */
+  async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
+    // A batch that could not stay is not read to find that out.
+    if (this.#options.room.full) return undefined
+    const found = await this.#look(wish)
+    return 'batch' in found ? this.#frame(found.batch, this.#lineBytes(wish), found.leave) : undefined
   }
 
   /** What there is, where it may stay; else no more of it than how much room it wants. */
-  async #look(wish: Wish, mostBytes: number): Promise<Looked> {
-    const { room } = this.#options
-    const batch = await this.#take(wish, mostBytes, rawBytesIn(room.freeBytes))
-    if (typeof batch === 'number') return { waitMs: batch }
-    const wantedBytes = roomBytes(batch)
-    const leave = batch.leftBytes === undefined && room.tryEnter(wantedBytes)
-    return leave ? { batch, leave } : { wantedBytes }
+  #look(wish: Wish): Promise<Looked> {
+    const { limits, room } = this.#options
+    return room.oneByOne(async () => {
+      const batch = await this.#take(wish, limits.maxBytes, rawBytesIn(room.freeBytes))
+      if (typeof batch === 'number') return { waitMs: batch }
+      const wantedBytes = roomBytes(batch)
+      const leave = batch.leftBytes === undefined && room.tryEnter(wantedBytes)
+      return leave ? { batch, leave } : { wantedBytes }
+    })
   }
 
   /** Whoever waits for room holds no batch meanwhile: it is read again, and no more of it, when its turn has come. */
@@ -124,6 +129,7 @@ export class Loader {
     }
   }
 
+  /** Once: its buffer is another batch's from then on. */
   free({ leave, writer }: Loaded): void {
     leave()
     if (writer.bytes.length <= SPARE_BYTES) this.#spare.push(writer)

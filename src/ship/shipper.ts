@@ -4,8 +4,7 @@ import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
-import type { Loaded } from './lines.ts'
-import { tellDelays } from './lines.ts'
+import { type Loaded, tellDelays } from './lines.ts'
 import { Left } from './left.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
@@ -34,6 +33,13 @@ interface Answered {
 
 const NOTHING: Outcome = { settled: 0, refused: [] }
 
+/** The first of these that is there decides a step, and becomes:
+ * answered | said by the receiver, not noted yet           | settled, or unconfirmed
+ * left     | an intent of a former process                 | unconfirmed, or one of again
+ * judged   | unconfirmed until its word came               | confirmed: settled; lapsed: again, with all that lapsed
+ * sending  | its intent is written; else the next of again | answered; where it failed it stays; refused whole: begun anew, smaller
+ * none     |                                               | sending, with what was looked ahead or is loaded now; or a wait
+ */
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
   readonly #loader: Loader
@@ -142,7 +148,7 @@ export class Shipper implements Stepper {
     // What keeps us from looking ahead comes up again when that batch's own turn comes.
     const looking = this.#corner.open
       ? undefined
-      : this.#ahead.look(this.#wish(intent), signal).catch(() => undefined)
+      : this.#ahead.look(this.#wish(intent)).catch(() => undefined)
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
