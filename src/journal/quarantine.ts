@@ -91,7 +91,6 @@ const listed = (ids: string) =>
   `SELECT id, source, reason, total_bytes, length(bytes) AS kept_bytes, sha256, kept_at FROM quarantine
    WHERE id > :after AND kept_at >= 0 ${ids} ORDER BY id LIMIT :limit`
 
-/** @internal for tests: how it finds its rows */
 export function prepareQuarantine(db: Database) {
   return {
     insert: db.prepare(
