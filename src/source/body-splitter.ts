@@ -3,8 +3,8 @@ import { isUtf8 } from 'node:buffer'
 import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import { EntriesBuilder } from './entries-builder.ts'
-import type { Group, Naming } from './entries-builder.ts'
-import { LargeElement } from './malformed.ts'
+import type { ClosedGroup, Group, Naming } from './entries-builder.ts'
+import { LargeElement, type Reason } from './malformed.ts'
 import { stripLineBreaks } from './line-breaks.ts'
 import { ELEMENT, ElementMarks, NONE, TOKEN } from './element-marks.ts'
 import type { Target } from './element-marks.ts'
@@ -54,7 +54,7 @@ export class Splitter {
   #start = NONE
   #end = NONE
   #large: LargeElement | undefined
-  readonly #groups: Group[] = []
+  readonly #groups: ClosedGroup[] = []
   #failure: unknown
 
   constructor(target: Target, options: Omit<SplitterOptions, 'arrayKey'>) {
@@ -93,7 +93,8 @@ export class Splitter {
 
   /** The next whole group; undefined when there is none yet. */
   take(): Group | undefined {
-    return this.#groups.shift()
+    const group = this.#groups.shift()
+    return group && { entries: group.entries, quarantined: group.quarantined() }
   }
 
   end(): void {
@@ -144,12 +145,12 @@ export class Splitter {
     const { isObject, tooDeep, hasLineBreaks, marks, escapes } = this.#elements
     if (!isObject || tooDeep) {
       const reason = isObject ? 'too_deep' : 'not_an_object'
-      this.#builder.quarantine(reason, this.#slab.bytes.subarray(start, end))
+      this.#quarantine(reason, start, end)
     } else if (hasLineBreaks) {
       this.#keepOneLine(start, end)
     } else {
       const fault = this.#builder.add(this.#slab.bytes, this.#start, start, end, marks, escapes)
-      if (fault) this.#builder.quarantine(fault, this.#slab.bytes.subarray(start, end))
+      if (fault) this.#quarantine(fault, start, end)
     }
   }
 
@@ -158,13 +159,19 @@ export class Splitter {
     const { marks, escapes } = this.#elements
     const written = this.#slab.bytes.slice(start, end)
     if (!isUtf8(written)) {
-      this.#builder.quarantine('invalid_utf8', written)
+      this.#quarantine('invalid_utf8', start, end)
       return
     }
     const bytes = this.#slab.own()
     const lineEnd = stripLineBreaks(bytes, start, end, marks)
     const fault = this.#builder.add(bytes, this.#start, start, lineEnd, marks, escapes)
-    if (fault) this.#builder.quarantine(fault, written)
+    if (!fault) return
+    bytes.set(written, start)
+    this.#quarantine(fault, start, end)
+  }
+
+  #quarantine(reason: Reason, start: number, end: number): void {
+    this.#builder.quarantine(reason, start - this.#start, end - this.#start)
   }
 
   /** After each chunk: what nobody needs any more leaves the slab, however long the body. */

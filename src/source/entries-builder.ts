@@ -1,4 +1,4 @@
-// Makes one group of what the scanner found: columns of offsets for the good elements, whole bytes for the malformed ones.
+// Makes one group of what the scanner found: columns of offsets for the good elements, places for the malformed ones.
 import { isUtf8 } from 'node:buffer'
 import {
   COLUMNS,
@@ -14,7 +14,7 @@ import {
 import type { Quarantined } from '../model/source.ts'
 import { parseInstant } from '../model/time.ts'
 import { decodeString } from './json-string.ts'
-import { type LargeElement, malformed } from './malformed.ts'
+import { type LargeElement, MalformedPlaces, type Reason } from './malformed.ts'
 import { TextsBehind } from './texts-behind.ts'
 import { ID, NONE, TIME, TYPE as TYPE_MARK } from './element-marks.ts'
 import { TypeNames } from './type-names.ts'
@@ -24,7 +24,11 @@ export interface Group {
   readonly quarantined: readonly Quarantined[]
 }
 
-type Reason = Quarantined['reason']
+/** A group whose malformed elements are not made yet. */
+export interface ClosedGroup {
+  readonly entries: Entries
+  readonly quarantined: () => readonly Quarantined[]
+}
 
 /** For entries that carry no id, and not always a time: what each is called and when it was. */
 export interface Naming {
@@ -47,7 +51,7 @@ export class EntriesBuilder {
   readonly #times: Float64Array
   readonly #types: TypeNames
   #count = 0
-  #quarantined: Quarantined[] = []
+  readonly #malformed = new MalformedPlaces()
   readonly #texts = new TextsBehind()
   readonly #naming: Naming | undefined
 
@@ -60,7 +64,7 @@ export class EntriesBuilder {
 
   /** entries and quarantined elements */
   get size(): number {
-    return this.#count + this.#quarantined.length
+    return this.#count + this.#malformed.size
   }
 
   /** Adds the entry `bytes[start, end)` of a group that begins at `origin`; says what it lacks when it is none. */
@@ -134,16 +138,17 @@ export class EntriesBuilder {
     return undefined
   }
 
-  quarantine(reason: Reason, bytes: Uint8Array): void {
-    this.#quarantined.push(malformed(reason, bytes))
+  /** Sets the element `[start, end)` of the group's bytes aside. */
+  quarantine(reason: Reason, start: number, end: number): void {
+    this.#malformed.add(reason, start, end)
   }
 
   quarantineLarge(large: LargeElement): void {
-    this.#quarantined.push(large.close())
+    this.#malformed.addLarge(large)
   }
 
   /** The group, of which `bytes` are all; empties the builder. `withRoom`: the same bytes with so much room at their end, where that costs nothing. */
-  close(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): Group {
+  close(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): ClosedGroup {
     const slab = this.#texts.place(bytes, this.#columns, withRoom)
     // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
     const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
@@ -152,9 +157,8 @@ export class EntriesBuilder {
       count === 0
         ? Entries.none
         : new Entries(slab, count, columns, this.#times.slice(0, count), this.#types.names)
-    const group = { entries, quarantined: this.#quarantined }
+    const group = { entries, quarantined: this.#malformed.close(bytes) }
     this.#count = 0
-    this.#quarantined = []
     this.#types.clear()
     return group
   }
@@ -173,8 +177,9 @@ export class EntriesBuilder {
     let kept = 0
     for (let i = 0; i < this.#count; i++) {
       const row = i * COLUMNS
-      const raw = bytes.subarray(columns[row + RAW_START], columns[row + RAW_END])
-      if (!isUtf8(raw)) this.quarantine('invalid_utf8', raw)
+      const start = columns[row + RAW_START] as number
+      const end = columns[row + RAW_END] as number
+      if (!isUtf8(bytes.subarray(start, end))) this.quarantine('invalid_utf8', start, end)
       else {
         columns.copyWithin(kept * COLUMNS, row, row + COLUMNS)
         this.#times[kept++] = this.#times[i] as number

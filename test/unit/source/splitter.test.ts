@@ -269,6 +269,31 @@ describe('memory stays bounded whatever comes', () => {
   }
   const piece = 'x'.repeat(10_000)
 
+  test.each([
+    ['numbers', '1'],
+    ['objects', '{}'],
+    ['objects of two lines', '{\n}'],
+  ])(
+    'a held page of a million malformed elements takes little beside its bytes until they are taken: %s',
+    (_, element) => {
+      const count = 1_000_000
+      const body = Buffer.from(`[${`${element},`.repeat(count - 1)}${element}]`)
+      const splitter = openSplitter(options)
+      const before = process.memoryUsage()
+      splitter.push(body, true)
+      splitter.end()
+      const { heapUsed, external } = process.memoryUsage()
+      expect(heapUsed + external - before.heapUsed - before.external).toBeLessThan(64 * 2 ** 20)
+      let taken = 0
+      for (let group = splitter.take(); group; group = splitter.take()) {
+        taken += group.quarantined.length
+        const [{ bytes, sha256: told } = { bytes: '', sha256: '' }] = group.quarantined
+        expect([Buffer.from(bytes).toString(), told]).toEqual([element, sha256(element)])
+      }
+      expect(taken).toBe(count)
+    },
+  )
+
   test('an element over the limit is let go as it passes', () => {
     const { mostBytes, groups } = most(`[${entry('a')},{"x":"`, piece, '"}]')
     expect(mostBytes).toBeLessThan(120_000)
