@@ -8,6 +8,8 @@ import type { VaultCursor } from './vault-cursor.ts'
  * the worst, and all of the process must stay under 256 MB.
  */
 const MOST_CURSOR_BYTES = 4 * 1024 * 1024
+/** Pages of 100 are asked for; a list that comes whole in one may have as much as the inventory can hold, and each element takes memory beside its bytes. */
+const MOST_ON_A_PAGE = 30_000
 /** The API's permission levels are a handful. */
 export const MOST_LEVELS = 1000
 export const MOST_PRINCIPALS = 50_000
@@ -51,6 +53,12 @@ export function checkWeight(cursor: VaultCursor, workspace: string): void {
   throw beyond(
     `What is to be kept of the vault of workspace ${workspace} exceeds ${MOST_CURSOR_BYTES / 1024 / 1024} MiB at ${cursor.projects.size} projects and ${cursor.principals.length} users and workspaces`,
   )
+}
+
+/** Throws ConnectorError `misconfigured` where one page lists more than may be held. */
+export function checkPage(listed: number): void {
+  if (listed > MOST_ON_A_PAGE)
+    throw beyond(`One page of the vault's list has more than ${MOST_ON_A_PAGE} elements`)
 }
 
 /** Throws ConnectorError `misconfigured` where a table of the cursor is full. */

@@ -6,7 +6,7 @@ import { Splitter } from './body-splitter.ts'
 import type { EntryLimits } from './body-splitter.ts'
 import { memberValue, valueText } from './json-elements.ts'
 import { openSplitter } from './splitter.ts'
-import { keptId } from './vault-bounds.ts'
+import { checkPage, keptId } from './vault-bounds.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4
@@ -34,7 +34,7 @@ export interface VaultPage {
   readonly totalPages: number | undefined
 }
 
-/** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape. */
+/** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape, `misconfigured` where it lists more than may be held. */
 export function cutPage(body: Uint8Array, limits: PageLimits): VaultPage {
   checkJson(body, limits)
   const content = inside(inside(body, 'response'), 'content')
@@ -51,6 +51,7 @@ export function cutPage(body: Uint8Array, limits: PageLimits): VaultPage {
   const malformed: Malformed[] = []
   for (let group = splitter.take(); group; group = splitter.take()) {
     const { entries, quarantined } = group
+    checkPage(projects.length + malformed.length + entries.count + quarantined.length)
     for (let i = 0; i < entries.count; i++) projects.push({ id: keptId(entries.id(i)), raw: entries.raw(i) })
     for (const element of quarantined) {
       const id = idOf(element.bytes)

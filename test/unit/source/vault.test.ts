@@ -577,6 +577,20 @@ it('more than the inventory can hold holds the source, and says what to do; with
   expect(openedCursor(desk).projects.size).toBe(10)
 })
 
+it('a page that lists more than may be held, projects or not, holds the source, and nothing of it is told', async () => {
+  const desk = await withProjects(2)
+  for (const stray of ['1', '{"id":"a"}']) {
+    desk.vault.strays = Array.from({ length: 30_001 }, () => stray)
+    const error = await desk.step()
+    expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+    expect(error?.message).toContain('more than 30000 elements')
+  }
+  expect(await desk.types()).toEqual([])
+  desk.vault.strays = []
+  await desk.pass()
+  expect(await desk.types()).toEqual(['project_listed', 'project_listed'])
+})
+
 it('a page of much work lets others have their turn, and ends where it is called off', async () => {
   const stop = new AbortController()
   let [worked, turns, last] = [0, 0, Infinity]
