@@ -1,4 +1,8 @@
 // The types of one group, each once: a small hash table over bytes, so that no string is made for an entry.
+import { hash } from 'node:crypto'
+
+/** Real types are shorter. Of longer ones a page could name a thousand that the table tells apart by all their bytes only, each against each. */
+const LONGEST_SKETCHED_BYTES = 48
 
 const utf8 = new TextDecoder()
 
@@ -7,6 +11,8 @@ export class TypeNames {
   /** index of a name + 1; 0 is free */
   readonly #slots: Uint16Array
   readonly #bytes: Uint8Array[] = []
+  /** of long names by their hash */
+  readonly #long = new Map<string, number>()
 
   /** Room for `maxNames`, at most 65,535 of them. */
   constructor(maxNames: number) {
@@ -15,11 +21,17 @@ export class TypeNames {
 
   /** The index of the type whose UTF-8 is `bytes[start, end)`. */
   index(bytes: Uint8Array, start: number, end: number): number {
+    if (end - start > LONGEST_SKETCHED_BYTES) return this.#longIndex(bytes.subarray(start, end))
     const slots = this.#slots
     const mask = slots.length - 1
     for (let slot = sketch(bytes, start, end) & mask; ; slot = (slot + 1) & mask) {
       const index = (slots[slot] as number) - 1
-      if (index < 0) return this.#add(slot, bytes.slice(start, end))
+      if (index < 0) {
+        const name = bytes.slice(start, end)
+        this.#bytes[this.names.length] = name
+        slots[slot] = this.names.length + 1
+        return this.#add(name)
+      }
       if (isSame(this.#bytes[index] as Uint8Array, bytes, start, end)) return index
     }
   }
@@ -28,13 +40,21 @@ export class TypeNames {
     if (this.names.length === 0) return
     this.names = []
     this.#bytes.length = 0
+    this.#long.clear()
     this.#slots.fill(0)
   }
 
-  #add(slot: number, name: Uint8Array): number {
-    this.#bytes.push(name)
-    this.#slots[slot] = this.names.push(utf8.decode(name))
-    return this.names.length - 1
+  #longIndex(name: Uint8Array): number {
+    const key = hash('sha256', name, 'base64')
+    const known = this.#long.get(key)
+    if (known !== undefined) return known
+    const index = this.#add(name)
+    this.#long.set(key, index)
+    return index
+  }
+
+  #add(name: Uint8Array): number {
+    return this.names.push(utf8.decode(name)) - 1
   }
 }
 

@@ -21,6 +21,14 @@ describe('entries', () => {
     }
   })
 
+  test.each([40, 4000])('types of %i bytes that differ in one of them are told apart', (size) => {
+    const types = Array.from({ length: 900 }, (_, i) => `${'a'.repeat(size - 9)}${i + 100}${'a'.repeat(6)}`)
+    const list = [...types, ...types].map((type, i) => `{"id":"${i}",${time},"type":"${type}"}`)
+    const { entries, groups } = splitAll(`[${list.join()}]`)
+    expect(entries.map(({ type }) => type)).toEqual([...types, ...types])
+    expect(groups.length).toBeGreaterThan(1)
+  })
+
   test('microseconds survive in the instant', () => {
     expect(splitAll(`[${entry('a')}]`).entries[0]?.at).toBe(Date.UTC(2026, 10, 20, 10) * 1000 + 1)
   })
