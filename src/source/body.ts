@@ -6,6 +6,9 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { HttpReply } from '../model/http.ts'
 
+/** An API that says nothing for so long is given up: half a minute is what a failing part may take to show. */
+export const SILENT_MS = 25_000
+
 export interface BodyLimits {
   /** after decompression */
   readonly capBytes: number

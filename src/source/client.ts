@@ -10,7 +10,7 @@ import { type Secret, SecretLook } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
-import { Deadline, leave, readBody } from './body.ts'
+import { Deadline, leave, readBody, SILENT_MS } from './body.ts'
 import type { Budget } from './budget.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 
@@ -18,7 +18,7 @@ const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
   totalMs: 60_000,
   wholeBytes: WHOLE_BODY_BYTES,
-  idleMs: 30_000,
+  idleMs: SILENT_MS,
   minBytesPerSecond: 32 * 1024,
 }
 

@@ -6,6 +6,7 @@ import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
 import type { BodyLimits } from './body.ts'
+import { SILENT_MS } from './body.ts'
 import { noteClocks, noteServer } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
@@ -165,7 +166,7 @@ function limitsOf({ divisible }: Window): BodyLimits {
     capBytes: 2 * 1024 ** 3,
     totalMs: 60_000,
     wholeBytes: WHOLE_BODY_BYTES,
-    idleMs: 30_000,
+    idleMs: SILENT_MS,
     minBytesPerSecond: 32 * 1024,
   }
   // What cannot be asked for in halves may be as large as it is; the pace holds all the same.
