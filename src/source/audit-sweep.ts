@@ -133,9 +133,10 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
       stopUs: () => null,
       passedHead: false,
       whole: (view) => {
-        const over = view.last === null || view.newestUs >= sweep.untilUs || isStuck(walk, view)
-        if (over || view.last === null) end(sweep, view.count > 0)
-        else walk.from = view.last
+        const { last } = view
+        const isAtEnd = last === null || view.newestUs >= sweep.untilUs
+        if (isAtEnd || isStuck(walk, view)) end(sweep, isAtEnd && view.count > 0)
+        else walk.from = last
         return {}
       },
       // The head has quarantined it, or will: here it is only passed.

@@ -287,3 +287,68 @@ it('an entry found by time is shipped only at or after the start, where the curs
   expect(await desk.ids()).toEqual([head, ...fresh])
   expect(await desk.ids()).not.toContain(before)
 })
+
+/** Answers what is asked of `endpoint` with `text`, while there is one. */
+function answering(endpoint: string) {
+  const given: { text?: string } = {}
+  const body = async function* (text: string) {
+    yield Buffer.from(text)
+  }
+  const wrap: DeskOptions['wrap'] = (send) => (request, signal) =>
+    given.text === undefined || !request.url.includes(endpoint)
+      ? send(request, signal)
+      : Promise.resolve({
+          status: 200,
+          headers: { 'content-type': 'application/json' },
+          body: body(given.text),
+        })
+  return { given, wrap }
+}
+
+it('a sweep whose pages do not advance is over, and was no whole one', async () => {
+  const { given, wrap } = answering('audit?from=')
+  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  desk.add(20, START - MINUTE)
+  desk.add(20, START - SECOND)
+  await desk.drain()
+  for (let steps = 0; !desk.state().sweep.walk && steps < 10; steps++) await desk.step()
+  const { from } = desk.state().sweep.walk ?? { from: undefined }
+  const stamp = new Date((from?.at ?? 0) / 1000).toISOString()
+  given.text = JSON.stringify([
+    { id: from?.id, timestamp: stamp, type: 'x' },
+    { id: 'other', timestamp: stamp, type: 'x' },
+  ])
+  const { fullSweptAt } = desk.state().sweep
+  await desk.step()
+  await desk.step()
+  expect(desk.state().sweep).toMatchObject({ walk: null, fullSweptAt })
+})
+
+it('a sweep that is shown nothing where there must be something was no whole one', async () => {
+  const { given, wrap } = answering('search')
+  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  desk.add(20, START - SECOND)
+  await desk.drain()
+  given.text = 'null'
+  await desk.step()
+  const { walk, fullBeganAt, fullSweptAt, fullDueAt } = desk.state().sweep
+  expect([walk, fullBeganAt]).toEqual([null, undefined])
+  expect(fullDueAt).toBeGreaterThan(desk.clock.now())
+  expect(fullSweptAt).toBeLessThan(desk.clock.now())
+})
+
+it('a sweep to which nothing can be read from some place on ends where it was to end', async () => {
+  const { given, wrap } = answering('search')
+  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  desk.add(20, START - SECOND)
+  await desk.drain()
+  given.text = '{"log":{"x":1}}'
+  await desk.step()
+  expect(desk.state().sweep.walk?.probe).toBeDefined()
+  for (let steps = 0; desk.state().sweep.walk && steps < 80; steps++) {
+    await wait(desk, MINUTE)
+    await desk.step()
+  }
+  expect(desk.state().sweep.walk).toBeNull()
+  expect(desk.state().sweep.fullDueAt).toBeGreaterThan(desk.clock.now())
+})
