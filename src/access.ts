@@ -8,9 +8,9 @@ import type { Source, SourceName } from './model/source.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
 import type { Network, SharedToRead } from './outside.ts'
-import type { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
+import type { Budgeting } from './source/joint-budget.ts'
 import type { SourceOptions } from './source/source-options.ts'
 
 export interface Reader extends Collector {
@@ -33,7 +33,7 @@ export class Access {
   readonly workspace: WorkspaceConfig
   readonly #network: Network
   readonly #send: Transport
-  readonly #budgets = new Map<Area, Budget>()
+  readonly #budgets = new Map<Area, Budgeting>()
 
   constructor(shared: SharedToRead, workspace: WorkspaceConfig, network: Network) {
     this.shared = shared
@@ -101,14 +101,16 @@ export class Access {
     return { ...loop, intervalMs, finished: false }
   }
 
-  #budget(area: Area): Budget {
+  #budget(area: Area): Budgeting {
+    const known = this.#budgets.get(area)
+    if (known) return known
     const budget = this.shared.budgets.of(this.workspace, area)
     this.#budgets.set(area, budget)
     return budget
   }
 
   budgets(): readonly BudgetStatus[] {
-    const others = this.shared.budgets.sharedWith(this.workspace.name)
+    const others = this.shared.budgets.sharedWith(this.workspace)
     return [...this.#budgets].map(([area, { used }]) => ({
       area,
       used: used.places,

@@ -1,66 +1,171 @@
 // The request budgets of all workspaces: those that are read with one key on one host share what may be asked (law 5).
+import { createHash } from 'node:crypto'
 import type { WorkspaceConfig } from './config/schema.ts'
 import type { Clock, Random } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
-import { lastSaved } from './source/budget-stored.ts'
+import { ConnectorError } from './model/errors.ts'
+import { MINUTE_MS } from './model/time.ts'
+import { isStale, lastSaved } from './source/budget-stored.ts'
 import { Budget } from './source/budget.ts'
+import type { Budgeting } from './source/joint-budget.ts'
+import { JointBudget } from './source/joint-budget.ts'
 
 /** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
 export type Area = keyof WorkspaceConfig['rate_limits']
 
 export interface BudgetsOptions {
-  readonly journal: Pick<Journal, 'note' | 'changeNotes'>
+  readonly journal: Pick<Journal, 'note' | 'notes' | 'changeNotes'>
   readonly clock: Clock
   readonly random: Random
 }
 
 type Asking = Pick<WorkspaceConfig, 'name' | 'base_url' | 'api_key' | 'rate_limits'>
 
-function mayAskAsOne(a: Asking, b: Asking): boolean {
-  return new URL(a.base_url).host === new URL(b.base_url).host && a.api_key.reveal() === b.api_key.reveal()
+/**
+ * So long a key that was given up still counts what is asked with the next one. The specification leaves open whether the limit is
+ * the key's or the workspace's (§8): by the key the new one begins with nothing used, by the workspace it does not, and both hold
+ * where both count. A minute is the limit's own, another is for workspaces that learn of one rotation one after the other.
+ */
+const LINGER_MS = 2 * MINUTE_MS
+
+/** A budget's window by its key and area. Until 0.1.0 came out it went by the workspace's name, which a reload may change. */
+const WINDOW = 'requests:'
+const OLD_WINDOW = 'budget:'
+/** Which key a workspace last asked with: one that is changed while nobody runs was rotated too. */
+const ASKED_WITH = 'asked-with:'
+/** More than any journal has. */
+const ALL = 100_000
+
+/** A key on a host, by a hash that is cut short: it stands in the journal, and names no key. */
+function keyIdOf({ base_url: url, api_key: key }: Asking): string {
+  const text = `${new URL(url).host}\n${key.reveal()}`
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+function unlessFull(error: unknown): void {
+  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error
 }
 
 export class Budgets {
+  readonly #workspaces: readonly Asking[]
   readonly #options: BudgetsOptions
-  /** by a workspace's name: all that share its budgets, in the configuration's order */
-  readonly #sharing: ReadonlyMap<string, readonly Asking[]>
+  /** by a workspace's name: the keys whose limit counts what it asks, and until when; the one that it asks with until ever */
+  readonly #counting = new Map<string, Map<string, number>>()
+  /** by a key: who has asked with it */
+  readonly #holders = new Map<string, Set<Asking>>()
+  readonly #asked: (readonly [Asking, Area])[] = []
+  /** by their note's name */
   readonly #opened = new Map<string, Budget>()
 
-  /** Who shares is decided here, once: keys that are rotated one after the other do not part them. */
   constructor(workspaces: readonly Asking[], options: BudgetsOptions) {
+    this.#workspaces = workspaces
     this.#options = options
-    this.#sharing = new Map(
-      workspaces.map((one) => [one.name, workspaces.filter((other) => mayAskAsOne(one, other))]),
-    )
+    for (const workspace of workspaces) this.#keysOf(workspace)
   }
 
   /** The names of the others that share the budgets of this one. */
-  sharedWith(workspace: string): readonly string[] {
-    const sharing = this.#sharing.get(workspace) ?? []
-    return sharing.map(({ name }) => name).filter((name) => name !== workspace)
+  sharedWith(workspace: Asking): readonly string[] {
+    const key = keyIdOf(workspace)
+    const others = this.#workspaces.filter(({ name }) => name !== workspace.name)
+    return others.filter((other) => keyIdOf(other) === key).map(({ name }) => name)
   }
 
-  /** Of those opened so far: from then on each tells what an earlier process, or the one before a reload, has used. */
+  /** Of those asked for so far: from then on each tells what an earlier process, or the one before a reload, has used. */
   async load(): Promise<void> {
-    await Promise.all([...this.#opened.values()].map((budget) => budget.load()))
+    const { journal } = this.#options
+    for (const workspace of this.#workspaces) {
+      const before = await journal.note(ASKED_WITH + workspace.name)
+      if (before !== undefined) this.#linger(workspace, before)
+    }
+    const budgets = this.#asked.flatMap(([workspace, area]) => this.#budgetsOf(workspace, area))
+    await Promise.all(budgets.map((budget) => budget.load()))
+    await this.#tidy()
   }
 
-  /** Kept in the journal under the name of each that shares it, whoever of them is left tomorrow; of their limits the least holds. */
-  of(workspace: Asking, area: Area): Budget {
-    const sharing = this.#sharing.get(workspace.name) ?? [workspace]
-    const notes = sharing.map(({ name }) => `budget:${name}:${area}`)
-    const [first = ''] = notes
-    const known = this.#opened.get(first)
+  /** What counts this workspace's requests to one area, whatever key it has by then; of the limits of all that have a key the least holds. */
+  of(workspace: Asking, area: Area): Budgeting {
+    this.#asked.push([workspace, area])
+    this.#budgetsOf(workspace, area)
+    return new JointBudget(() => this.#budgetsOf(workspace, area))
+  }
+
+  /** In the keys' order, which is everybody's. */
+  #budgetsOf(workspace: Asking, area: Area): readonly Budget[] {
+    return this.#keysOf(workspace).map((key) => this.#budget(key, area))
+  }
+
+  /** The keys whose limit counts what this workspace asks now. */
+  #keysOf(workspace: Asking): readonly string[] {
+    const now = this.#options.clock.elapsed()
+    const key = keyIdOf(workspace)
+    const counting = this.#counting.get(workspace.name) ?? new Map<string, number>()
+    if (counting.get(key) !== Infinity) {
+      for (const [other, until] of counting) if (until === Infinity) counting.set(other, now + LINGER_MS)
+      counting.set(key, Infinity)
+      this.#counting.set(workspace.name, counting)
+      this.#hold(workspace, key)
+    }
+    for (const [other, until] of counting) if (until <= now) this.#forget(other, counting)
+    return [...counting.keys()].toSorted()
+  }
+
+  /** A key that this workspace asked with before this process, or the last reload. */
+  #linger(workspace: Asking, key: string): void {
+    const counting = this.#counting.get(workspace.name)
+    if (!counting || counting.has(key)) return
+    counting.set(key, this.#options.clock.elapsed() + LINGER_MS)
+    this.#hold(workspace, key)
+  }
+
+  /** Its window stays in the journal. */
+  #forget(key: string, counting: Map<string, number>): void {
+    counting.delete(key)
+    if ([...this.#counting.values()].some((others) => others.has(key))) return
+    this.#holders.delete(key)
+    for (const note of this.#opened.keys()) if (note.startsWith(`${WINDOW}${key}:`)) this.#opened.delete(note)
+  }
+
+  #hold(workspace: Asking, key: string): void {
+    const holders = this.#holders.get(key) ?? new Set()
+    this.#holders.set(key, holders.add(workspace))
+  }
+
+  #budget(key: string, area: Area): Budget {
+    const note = `${WINDOW}${key}:${area}`
+    const known = this.#opened.get(note)
     if (known) return known
     const { journal, clock, random } = this.#options
+    const holders = this.#holders.get(key) ?? new Set()
+    const old = [...holders].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
     const store = {
-      load: async () => lastSaved(await Promise.all(notes.map((note) => journal.note(note)))),
-      save: (state: string) =>
-        journal.changeNotes({ drop: [], put: notes.map((name) => ({ name, value: state })) }),
+      load: async () => lastSaved(await Promise.all([note, ...old].map((name) => journal.note(name)))),
+      save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
     }
-    const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
-    const budget = new Budget({ limit, clock, random, store })
-    this.#opened.set(first, budget)
+    const budget = new Budget({
+      ...{ clock, random, store },
+      get limit() {
+        return Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
+      },
+    })
+    this.#opened.set(note, budget)
     return budget
+  }
+
+  /** Remembers who asks with which key, and forgets the windows that say nothing any more: of keys and names that are gone. */
+  async #tidy(): Promise<void> {
+    const { journal, clock } = this.#options
+    const names = new Set(this.#workspaces.map(({ name }) => ASKED_WITH + name))
+    const known = await journal.notes(ASKED_WITH, ALL)
+    const windows = [...(await journal.notes(WINDOW, ALL)), ...(await journal.notes(OLD_WINDOW, ALL))]
+    const drop = [
+      ...known.filter(({ name }) => !names.has(name)),
+      ...windows.filter(({ name, value }) => !this.#opened.has(name) && isStale(value, clock.now())),
+    ].map(({ name }) => name)
+    const put = this.#workspaces
+      .map((one) => ({ name: ASKED_WITH + one.name, value: keyIdOf(one) }))
+      .filter(({ name, value }) => !known.some((note) => note.name === name && note.value === value))
+    if (drop.length + put.length === 0) return
+    // What cannot be written now is written at the next start: nobody is kept from starting by a full disk.
+    await journal.changeNotes({ drop, put }).catch(unlessFull)
   }
 }

@@ -24,7 +24,7 @@ export interface BudgetStore {
 }
 
 export interface BudgetOptions {
-  /** requests in any rolling minute */
+  /** requests in any rolling minute; asked for each time, since who shares them may change */
   readonly limit: number
   readonly clock: Clock
   readonly random: Random
@@ -150,6 +150,7 @@ export class Budget {
     const { clock, limit } = this.#options
     const now = clock.elapsed()
     this.#recent.expire(now)
+    this.#allowed = Math.min(limit, this.#allowed)
     while (this.#allowed < limit && now - this.#raisedAt >= RECOVERY_MS) {
       this.#allowed = Math.min(limit, this.#allowed + Math.ceil(limit / 10))
       this.#raisedAt += RECOVERY_MS
@@ -232,7 +233,7 @@ export class Budget {
   }
 
   async #load(): Promise<void> {
-    const { clock, limit, store } = this.#options
+    const { clock, store } = this.#options
     const text = await store.load()
     const now = clock.elapsed()
     this.#raisedAt = now
@@ -243,7 +244,7 @@ export class Budget {
     const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
     for (const [ageMs, count] of places) this.#recent.restore(now - downMs - ageMs, count)
     this.#blockedUntil = now + stored.blockedMs - downMs
-    this.#allowed = Math.min(limit, stored.allowed)
+    this.#allowed = stored.allowed
     this.#expire()
   }
 }

@@ -11,8 +11,8 @@ import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
 import { Deadline, leave, readBody, SILENT_MS } from './body.ts'
-import type { Budget } from './budget.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
+import type { Budgeting } from './joint-budget.ts'
 
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
@@ -28,7 +28,7 @@ export interface ClientOptions {
   readonly apiKey: Secret
   readonly transport: Transport
   readonly clock: Clock
-  readonly budget: Budget
+  readonly budget: Pick<Budgeting, 'freeAt' | 'enter' | 'limited'>
   readonly room: Room
   readonly watch: SourceWatch
   /** Carries the instance's id, by which own fetches are found again (law 7). */
@@ -105,9 +105,9 @@ export class Client {
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
     const limits = ask.limits ?? pageLimits
-    const { budget, clock, watch } = this.#options
+    const { clock, watch } = this.#options
     const waitedFrom = clock.elapsed()
-    const answered = await budget.enter(lane, signal, () => watch.state('waiting')).catch(stoppedOr)
+    const { key, answered } = await this.#place(lane, signal).catch(stoppedOr)
     const waitedMs = clock.elapsed() - waitedFrom
     if (waitedMs > 0) watch.waited(waitedMs)
     watch.state('reading')
@@ -118,7 +118,7 @@ export class Client {
       const deadline = new Deadline(clock, limits, signal)
       try {
         const sentAt = clock.now()
-        const reply = await orAborted(this.#transmit(ask, deadline), deadline.signal)
+        const reply = await orAborted(this.#transmit(ask, key, deadline), deadline.signal)
         code = String(reply.status)
         const none = reply.status === 204 && ask.orNone === true
         if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, reply)
@@ -140,6 +140,22 @@ export class Client {
     }
   }
 
+  /** A place in the budget of the key that the request goes out with: one that changes during the wait takes a place anew. */
+  async #place(lane: Lane, signal: AbortSignal): Promise<{ key: string; answered: () => void }> {
+    const { budget, watch } = this.#options
+    for (;;) {
+      const key = this.#lookAtKey()
+      const answered = await budget.enter(lane, signal, () => watch.state('waiting'))
+      if (this.#lookAtKey() === key) return { key, answered }
+      answered()
+    }
+  }
+
+  #lookAtKey(): string {
+    this.#key.look()
+    return this.#options.apiKey.reveal()
+  }
+
   /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
   async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
     deadline.rest()
@@ -155,17 +171,17 @@ export class Client {
 
   #transmit(
     { method, path, headers, body, stream, accept = [] }: Ask,
+    key: string,
     deadline: Deadline,
   ): Promise<HttpReply> {
-    const { apiKey, baseUrl, transport, userAgent } = this.#options
-    this.#key.look()
+    const { baseUrl, transport, userAgent } = this.#options
     const request = {
       method,
       url: baseUrl + path,
       headers: {
         'user-agent': userAgent,
         ...headers,
-        authorization: `Bearer ${apiKey.reveal()}`,
+        authorization: `Bearer ${key}`,
         accept: ['application/json', ...accept].join(', '),
         'accept-encoding': 'identity',
       },

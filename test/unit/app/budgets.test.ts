@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest'
 import { Budgets } from '../../../src/budgets.ts'
 import type { NoteChange } from '../../../src/model/journal.ts'
 import { Secret, SecretLook } from '../../../src/model/secret.ts'
-import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { openHouse, until } from './house.ts'
 
 const limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
@@ -15,66 +15,173 @@ const workspace = (name: string, key: string, more: Partial<{ url: string; audit
   rate_limits: { ...limits, audit: more.audit ?? limits.audit },
 })
 
-function budgetsOf(...workspaces: ReturnType<typeof workspace>[]) {
-  const notes: string[] = []
+type Workspaces = ReturnType<typeof workspace>[]
+
+/** A journal's notes and a clock, over which one set of budgets follows another. */
+function place(kept: Readonly<Record<string, string>> = {}) {
+  const notes = new Map(Object.entries(kept))
   const journal = {
-    note: async () => undefined,
-    changeNotes: async ({ put }: NoteChange) => void notes.push(...put.map(({ name }) => name)),
+    note: async (name: string) => notes.get(name),
+    notes: async (prefix: string) =>
+      [...notes].filter(([name]) => name.startsWith(prefix)).map(([name, value]) => ({ name, value })),
+    changeNotes: async ({ drop, put }: NoteChange) => {
+      for (const name of drop) notes.delete(name)
+      for (const { name, value } of put) notes.set(name, value)
+    },
   }
   const clock = new VirtualClock(0)
-  return { notes, budgets: new Budgets(workspaces, { journal, clock, random: () => 0.5 }) }
+  const open = (...workspaces: Workspaces) => new Budgets(workspaces, { journal, clock, random: () => 0.5 })
+  return { notes, clock, open }
 }
 
-test('workspaces with one key on one host share a budget in each area, with the least of their limits', () => {
+const budgetsOf = (...workspaces: Workspaces) => ({ budgets: place().open(...workspaces) })
+
+type Opened = ReturnType<Budgets['of']>
+
+async function ask(budget: Opened, times = 1): Promise<void> {
+  for (let i = 0; i < times; i++) (await budget.enter('live', new AbortController().signal))()
+}
+
+async function pass(clock: VirtualClock, ms: number): Promise<void> {
+  const until = clock.now() + ms
+  do await settled()
+  while (clock.advance(until))
+}
+
+function rotate({ api_key: key }: Workspaces[number], value: string): void {
+  key.follow(() => value)
+  new SecretLook([key], { elapsed: () => 0 }).look()
+}
+
+const window = (ahead: number, savedAt = 0) =>
+  JSON.stringify({ savedAt, answered: [], ahead, blockedMs: 0, allowed: 60 })
+
+test('workspaces with one key on one host share a budget in each area, with the least of their limits', async () => {
   const one = workspace('one', 'k', { audit: 50 })
   const two = workspace('two', 'k', { audit: 40, url: 'https://api.example.com/' })
   const { budgets } = budgetsOf(one, two)
-  expect(budgets.of(two, 'audit')).toBe(budgets.of(one, 'audit'))
-  expect(budgets.of(one, 'audit').used.allowed).toBe(40)
-  expect(budgets.of(one, 'history')).not.toBe(budgets.of(one, 'audit'))
+  await ask(budgets.of(two, 'audit'), 3)
+  expect(budgets.of(one, 'audit').used).toEqual({ places: 3, allowed: 40 })
+  expect(budgets.of(one, 'history').used.places).toBe(0)
+  expect([budgets.sharedWith(one), budgets.sharedWith(two)]).toEqual([['two'], ['one']])
 })
 
-test('another key or another host has budgets of its own', () => {
-  const all = [
-    workspace('one', 'k'),
-    workspace('two', 'other'),
-    workspace('three', 'k', { url: 'https://api.example.org' }),
-  ]
-  const { budgets } = budgetsOf(...all)
-  expect(new Set(all.map((each) => budgets.of(each, 'audit'))).size).toBe(3)
-})
-
-test('a shared budget is kept under each name, and a key that is rotated later parts nobody', async () => {
-  const keys = ['k', 'fresh']
+test('another key or another host has budgets of its own', async () => {
   const one = workspace('one', 'k')
-  const two = workspace('two', 'k')
-  const { budgets, notes } = budgetsOf(one, two)
-  two.api_key.follow(() => keys[1] ?? '')
-  new SecretLook([two.api_key], { elapsed: () => 0 }).look()
-  const leave = await budgets.of(two, 'audit').enter('live', new AbortController().signal)
-  leave()
-  expect(new Set(notes)).toEqual(new Set(['budget:one:audit', 'budget:two:audit']))
-  expect(budgets.of(one, 'audit')).toBe(budgets.of(two, 'audit'))
+  const others = [workspace('two', 'other'), workspace('three', 'k', { url: 'https://api.example.org' })]
+  const { budgets } = budgetsOf(one, ...others)
+  await ask(budgets.of(one, 'audit'))
+  expect(others.map((each) => budgets.of(each, 'audit').used.places)).toEqual([0, 0])
+  expect(budgets.sharedWith(one)).toEqual([])
 })
 
-test.each([
-  ['never was there', undefined],
-  [
-    'was away for a while',
-    JSON.stringify({ savedAt: -60_000, answered: [], ahead: 1, blockedMs: 0, allowed: 60 }),
-  ],
-])('one that %s takes over what those have used that it shares a budget with', async (_, own) => {
-  const state = JSON.stringify({ savedAt: 0, answered: [], ahead: 7, blockedMs: 0, allowed: 60 })
-  const journal = {
-    note: async (name: string) => (name === 'budget:two:audit' ? state : own),
-    changeNotes: async () => undefined,
-  }
-  const one = workspace('one', 'k')
-  const options = { journal, clock: new VirtualClock(0), random: () => 0.5 }
-  const budget = new Budgets([one, workspace('two', 'k')], options).of(one, 'audit')
-  const leave = await budget.enter('live', new AbortController().signal)
-  leave()
+test('a workspace by another name goes on in the budget of its key, and the journal does not have the key', async () => {
+  const { notes, open } = place()
+  await ask(open(workspace('one', 'planted-key')).of(workspace('one', 'planted-key'), 'audit'), 7)
+  const renamed = workspace('uno', 'planted-key')
+  const budgets = open(renamed)
+  const budget = budgets.of(renamed, 'audit')
+  await budgets.load()
+  expect(budget.used.places).toBeGreaterThanOrEqual(7)
+  expect([...notes].flat().join(' ')).not.toContain('planted-key')
+})
+
+test('what was kept under the names of workspaces is taken over, the last of it, and then gone', async () => {
+  const { notes, open } = place({ 'budget:one:audit': window(1, -60_000), 'budget:two:audit': window(7) })
+  const all = [workspace('one', 'k'), workspace('two', 'k')] as const
+  const budget = open(...all).of(all[0], 'audit')
+  await ask(budget)
   expect(budget.used.places).toBe(8)
+  expect([...notes.keys()].filter((name) => name.startsWith('budget:'))).toEqual([])
+})
+
+test('windows of keys and names that are gone leave the journal when they say nothing any more', async () => {
+  const hour = 3_600_000
+  const kept = { 'budget:gone:audit': window(1, -2 * hour), 'requests:feed:audit': window(1, -2 * hour) }
+  const { notes, open } = place({
+    ...kept,
+    'requests:beef:audit': window(1, -hour / 2),
+    'asked-with:gone': 'feed',
+  })
+  await open(workspace('one', 'k')).load()
+  expect([...notes.keys()]).toEqual(['requests:beef:audit', 'asked-with:one'])
+})
+
+test('a key that is rotated to the one of another workspace counts with it from the next request on', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 20 }), workspace('two', 'l')]
+  const { budgets } = budgetsOf(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ask(ofTwo, 15)
+  rotate(one, 'l')
+  await ask(ofOne, 5)
+  expect(ofTwo.used).toEqual({ places: 20, allowed: 20 })
+  expect(ofOne.freeAt('live')).toBeGreaterThan(0)
+  expect(budgets.sharedWith(two)).toEqual(['one'])
+})
+
+test('a fresh key is used up with what was asked before it, for two minutes: the limit may be the workspace’s', async () => {
+  const [one, two] = [workspace('one', 'k'), workspace('two', 'k')]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ask(ofOne, 50)
+  rotate(one, 'fresh')
+  await ask(ofOne, 10)
+  expect(ofOne.freeAt('live')).toBeGreaterThan(clock.now())
+  await pass(clock, 120_000)
+  await ask(ofTwo, 60)
+  expect(ofOne.used.places).toBe(0)
+})
+
+test('a key that was changed while nobody ran is used up with the one before', async () => {
+  const { open } = place()
+  const before = workspace('one', 'k')
+  const budgets = open(before)
+  const budget = budgets.of(before, 'audit')
+  await budgets.load()
+  await ask(budget, 50)
+  const after = workspace('one', 'fresh')
+  const next = open(after)
+  const fresh = next.of(after, 'audit')
+  await next.load()
+  expect(fresh.used.places).toBeGreaterThanOrEqual(50)
+})
+
+test.each(['a reload', 'a rotation'])(
+  'two keys that are swapped in %s each keep what was asked with them',
+  async (how) => {
+    const { open } = place()
+    let [one, two] = [workspace('one', 'k'), workspace('two', 'l')]
+    let budgets = open(one, two)
+    const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+    await budgets.load()
+    await ask(ofOne, 10)
+    await ask(ofTwo, 30)
+    if (how === 'a reload') {
+      await Promise.all([ofOne.close(), ofTwo.close()])
+      ;[one, two] = [workspace('one', 'l'), workspace('two', 'k')]
+      budgets = open(one, two)
+    } else {
+      rotate(one, 'l')
+      rotate(two, 'k')
+    }
+    const swapped = [budgets.of(one, 'audit'), budgets.of(two, 'audit')] as const
+    await budgets.load()
+    await Promise.all([ask(swapped[0], 15), ask(swapped[1], 15)])
+    expect(swapped.map(({ used }) => used)).toEqual(Array(2).fill({ places: 60, allowed: 60 }))
+  },
+)
+
+test('two that take places in the same two budgets never wait for each other', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 1 }), workspace('two', 'l', { audit: 1 })]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const both = [budgets.of(one, 'audit'), budgets.of(two, 'audit')] as const
+  rotate(one, 'l')
+  rotate(two, 'k')
+  const asked = Promise.all(both.map((budget) => ask(budget)))
+  await pass(clock, 180_000)
+  await asked
 })
 
 let house: ReturnType<typeof openHouse> | undefined

@@ -259,6 +259,25 @@ it('a key that changed in its file is used within a second', async () => {
   expect(seen).toEqual(['Bearer old', 'Bearer new'])
 })
 
+it('a key that changes while its request waits for the budget goes out fresh, with a place of its own', async () => {
+  let key = 'old'
+  const seen: (string | undefined)[] = []
+  const { ask, budget, clock } = open(
+    async ({ headers }) => {
+      seen.push(headers['authorization'])
+      return reply({}).given
+    },
+    new Secret('old', () => key),
+  )
+  await budget.limited(5_000)
+  const asked = ask()
+  await settled()
+  key = 'new'
+  await driven(clock, asked)
+  expect(seen).toEqual(['Bearer new'])
+  expect(budget.used.places).toBe(2)
+})
+
 it('a 401 reads the key again at once: a changed one is tried without waiting, the same one is held', async () => {
   let key = 'old'
   const { ask } = open(
