@@ -11,6 +11,7 @@ import type { Network, SharedToRead } from './outside.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
 import type { Budgeting } from './source/joint-budget.ts'
+import { tellingUnread } from './source/key-unread.ts'
 import type { SourceOptions } from './source/source-options.ts'
 
 export interface Reader extends Collector {
@@ -40,7 +41,8 @@ export class Access {
     this.workspace = workspace
     this.#network = network
     const { clock, log } = shared.outside
-    this.#send = tellingClocks(network.send, clock, log.with({ workspace: workspace.name }))
+    const told = log.with({ workspace: workspace.name })
+    this.#send = tellingUnread(tellingClocks(network.send, clock, told), workspace.api_key, told)
   }
 
   /** A client whose requests are counted under the source that they are made for. */

@@ -11,6 +11,7 @@ export class Secret {
   #value: string
   #reread: (() => string) | undefined
   #from = ''
+  #unread: string | undefined
 
   constructor(value: string, reread?: () => string) {
     this.#value = value
@@ -33,13 +34,20 @@ export class Secret {
     return this.#value === other.#value && this.#from === other.#from
   }
 
+  /** Why it could not be read again when that was last tried; undefined: it could. Names the place, never the value. */
+  get unread(): string | undefined {
+    return this.#unread
+  }
+
   /** As it stands now where it comes from; undefined while that cannot be read (a mount in mid-swap), is empty or holds what no header can carry. */
   fresh(): string | undefined {
     if (!this.#reread) return this.#value
     try {
       const fresh = this.#reread()
-      return sendable.test(fresh) ? fresh : undefined
-    } catch {
+      this.#unread = sendable.test(fresh) ? undefined : 'it is empty, or holds what no header can carry'
+      return this.#unread === undefined ? fresh : undefined
+    } catch (error) {
+      this.#unread = error instanceof Error ? error.message : 'it cannot be read'
       return undefined
     }
   }

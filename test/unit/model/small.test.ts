@@ -50,13 +50,17 @@ describe('secrets', () => {
     const look = new SecretLook([it], { elapsed: () => 0 })
     expect(look.refresh()).toBe(false)
     source = () => 'two'
-    expect([look.refresh(), it.reveal()]).toEqual([true, 'two'])
+    expect([look.refresh(), it.reveal(), it.unread]).toEqual([true, 'two', undefined])
     source = () => ''
     expect([look.refresh(), it.reveal()]).toEqual([false, 'two'])
+    expect(it.unread).toMatch(/empty/)
     source = () => {
       throw new Error('ENOENT')
     }
     expect([look.refresh(), it.reveal()]).toEqual([false, 'two'])
+    expect(it.unread).toBe('ENOENT')
+    source = () => 'two'
+    expect([look.refresh(), it.unread]).toEqual([false, undefined])
   })
 
   it.each(['new\r\nkey', 'new\nkey', 'new\n', '\ttab', 'nul\0', 'clé', 'bell\x07', '\ufeffkey', '\ufffd'])(
