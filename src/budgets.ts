@@ -1,5 +1,5 @@
 // The request budgets of all workspaces: those that are read with one key on one host share what may be asked (law 5).
-import { createHash } from 'node:crypto'
+import { keyIdOf } from './config/key-id.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
 import type { Clock, Random } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
@@ -35,12 +35,6 @@ const OLD_WINDOW = 'budget:'
 const ASKED_WITH = 'asked-with:'
 /** More than any journal has. */
 const ALL = 100_000
-
-/** A key on a host, by a hash that is cut short: it stands in the journal, and names no key. */
-function keyIdOf({ base_url: url, api_key: key }: Asking): string {
-  const text = `${new URL(url).host}\n${key.reveal()}`
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
-}
 
 function unlessFull(error: unknown): void {
   if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error

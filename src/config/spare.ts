@@ -1,5 +1,6 @@
 // What the polls of a workspace leave of its requests: late entries are found by reading again, from what is to spare (law 6).
 import { MINUTE_MS } from '../model/time.ts'
+import { keyIdOf } from './key-id.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
 /** Reading again leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter. */
@@ -9,31 +10,50 @@ interface Polls {
   readonly area: 'audit' | 'history'
   readonly intervalMs: number
   readonly requests: number
-  readonly again: string
+  /** the key by which late entries are found; undefined: nothing is read again */
+  readonly again: string | undefined
 }
 
 function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
   const polls: Polls[] = []
-  if (audit?.interval !== undefined && audit.sweep > 0)
-    polls.push({ area: 'audit', intervalMs: audit.interval, requests: 1, again: 'sweep' })
-  if (history && history.reread > 0) {
-    const requests = Number(history.usage) + Number(history.query)
-    polls.push({ area: 'history', intervalMs: history.interval, requests, again: 'reread' })
-  }
+  if (audit?.interval !== undefined)
+    polls.push({
+      ...{ area: 'audit', intervalMs: audit.interval, requests: 1 },
+      again: audit.sweep > 0 ? 'sweep' : undefined,
+    })
+  if (history)
+    polls.push({
+      ...{ area: 'history', intervalMs: history.interval },
+      requests: Number(history.usage) + Number(history.query),
+      again: history.reread > 0 ? 'reread' : undefined,
+    })
   return polls
 }
 
-/** Where an interval is so short that late entries would be found late, or never: the area, and what is wrong with its interval. */
+/** A minute's polls of one area. */
+const rateOf = ({ intervalMs, requests }: Polls): number => (requests * MINUTE_MS) / intervalMs
+
+/**
+ * Where intervals are so short that late entries would be found late, or never: the area, and what is wrong with its interval. `all`
+ * may have others that share its key, and so its requests.
+ */
 export function crowdedOf(
   workspace: WorkspaceConfig,
+  all: readonly WorkspaceConfig[],
 ): readonly { readonly area: string; readonly why: string }[] {
-  return pollsOf(workspace).flatMap(({ area, intervalMs, requests, again }) => {
-    const limit = workspace.rate_limits[area]
-    const leastMs = (requests * MINUTE_MS) / (limit * MOST_SHARE)
-    if (intervalMs >= leastMs) return []
-    const perMinute = Math.round((requests * MINUTE_MS) / intervalMs)
-    const least = `${Math.ceil(leastMs / 1000)}s`
-    const why = `${perMinute} polls a minute of ${limit} requests (rate_limits.${area}) leave too little to read again (${again}): late entries would be found late or not at all; want ${least} or more`
+  const sharing = all.filter((other) => keyIdOf(other) === keyIdOf(workspace))
+  return pollsOf(workspace).flatMap(({ area, again }) => {
+    const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
+    const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)
+    const perMinute = sum(polls.map(rateOf))
+    if (again === undefined || perMinute <= limit * MOST_SHARE) return []
+    const leastMs = (sum(polls.map(({ requests }) => requests)) * MINUTE_MS) / (limit * MOST_SHARE)
+    const others = sharing.filter(({ name }) => name !== workspace.name).map(({ name }) => name)
+    const together = others.length > 0 ? `, together with ${others.join(', ')} (one key),` : ''
+    const least = `${Math.ceil(leastMs / 1000)}s or more${others.length > 0 ? ' at each' : ''}`
+    const why = `${Math.round(perMinute)} polls a minute${together} of ${limit} requests (rate_limits.${area}) leave too little to read again (${again}): late entries would be found late or not at all; want ${least}`
     return [{ area, why }]
   })
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0)

@@ -185,8 +185,10 @@ function lookAtVaults({ loaded, warning }: Look): void {
 }
 
 function lookAtIntervals({ loaded, warning }: Look): void {
-  for (const [index, workspace] of loaded.config.workspaces.entries())
-    for (const { area, why } of crowdedOf(workspace)) warning(['workspaces', index, area, 'interval'], why)
+  const { workspaces } = loaded.config
+  for (const [index, workspace] of workspaces.entries())
+    for (const { area, why } of crowdedOf(workspace, workspaces))
+      warning(['workspaces', index, area, 'interval'], why)
 }
 
 function lookAtIdleKeys({ loaded, warning }: Look): void {

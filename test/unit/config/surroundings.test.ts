@@ -416,6 +416,17 @@ test('a vault of which nothing is read is a warning, unless somebody switched it
   expect(warningsOf('vault: { projects: true }')).toEqual([])
 })
 
+test('intervals that leave too little together, of workspaces that share a key, are a warning at each that reads again', () => {
+  const beta = (key: string, more = '') =>
+    `}\n  - { name: beta, base_url: "https://a.example.com", api_key: ${key}, audit: { interval: 3s${more} }`
+  const together = (key: string, more?: string) => warningsOf(beta(key, more), undefined, '{ interval: 3s }')
+  const why = (other: string) =>
+    `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: 40 polls a minute, together with ${other} (one key), of 60 requests (rate_limits.audit) leave too little to read again (sweep): late entries would be found late or not at all; want 4s or more at each`
+  expect(together('k')).toEqual([`3 ${why('beta')}`, `4 ${why('acme')}`])
+  expect(together('k', ', sweep: 0s')).toEqual([`3 ${why('beta')}`])
+  expect(together('another')).toEqual([])
+})
+
 test('an interval that leaves too little to find late entries with is a warning', () => {
   const audit = (interval: string, more = '') =>
     warningsOf(`rate_limits: { audit: 30 }`, undefined, `{ interval: ${interval}${more} }`)
