@@ -3,7 +3,6 @@ import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import type { PastChoice } from '../model/past.ts'
-import { sourceNames } from '../model/source.ts'
 import type { SourceName } from '../model/source.ts'
 import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
@@ -63,9 +62,7 @@ async function look(
   if (!client) return withoutDaemon(world, file, 'a backfill')
   const wanted = again.find((name) => name === source)
   if (source !== undefined && wanted === undefined) {
-    world.stderr(
-      `error: --source ${source} has no past that could be read again; there are ${again.join(', ')}\n`,
-    )
+    world.stderr(withoutPast(source))
     return exitCodes.usage
   }
   if (status) return tellAll(world, backfillsFollowed, client, { workspace, source }, there)
@@ -77,17 +74,22 @@ async function look(
   return tellCancelled(world, backfillsFollowed, count)
 }
 
+const withoutPast = (source: string): string =>
+  `error: --source ${source} has no past that could be read again; there are ${again.join(', ')}\n`
+
 function choiceOf(
   world: World,
   { workspaces }: Config,
   { workspace, source }: BackfillCommandOptions,
 ): PastChoice | undefined {
   if (!isKnown(world, 'workspace', workspace, workspaces)) return undefined
-  const wanted = sourceNames.find((name) => name === source)
-  const isOn = workspaces.some((one) => sourcesOf(one).some((name) => name === wanted))
-  if (source !== undefined && (wanted === undefined || !isOn || !again.includes(wanted))) {
-    const why = isOn ? 'has no past that could be read again; there are' : 'is not switched on; there may be'
-    world.stderr(`error: --source ${source} ${why} ${again.join(', ')}\n`)
+  const wanted = again.find((name) => name === source)
+  if (source !== undefined && wanted === undefined) {
+    world.stderr(withoutPast(source))
+    return undefined
+  }
+  if (wanted && !workspaces.some((one) => sourcesOf(one).includes(wanted))) {
+    world.stderr(`error: --source ${source} is not switched on at any workspace: nothing reads it\n`)
     return undefined
   }
   return {

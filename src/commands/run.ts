@@ -22,7 +22,8 @@ export interface RunOptions {
 }
 
 export async function run(world: World, options: RunOptions): Promise<number> {
-  if (options.timeout !== undefined && !durationPattern.test(options.timeout)) {
+  const timeoutMs = timeoutOf(options)
+  if (timeoutMs === undefined) {
     world.stderr(`auditferry: --timeout ${options.timeout}: want a duration such as 90s or 10m\n`)
     return exitCodes.usage
   }
@@ -39,7 +40,6 @@ export async function run(world: World, options: RunOptions): Promise<number> {
   // One for the process: what is told of a batch may link to what a former configuration read.
   const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
   const outside = outsideOf(config)
-  const timeoutMs = options.timeout === undefined ? Infinity : durationMs(options.timeout)
   let once: Once | undefined
   try {
     if (options.once === true) {
@@ -65,4 +65,10 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     // Behind the log, where a job looks for it.
     if (once) world.stderr(once.line)
   }
+}
+
+/** Undefined: what is given is none. In no time nothing could be read. */
+function timeoutOf({ timeout }: RunOptions): number | undefined {
+  if (timeout === undefined) return Infinity
+  return durationPattern.test(timeout) && durationMs(timeout) > 0 ? durationMs(timeout) : undefined
 }

@@ -25,6 +25,8 @@ export async function tap(world: World, { config: given, sink, limit }: TapOptio
     world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed
   }
+  // Whether it may be looked into the daemon says: nobody is told to wait for a refusal.
+  await client.tap(sink, 1, 0)
   world.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
   for (let left = limit; left > 0 && !world.signal.aborted;) {
     const lines = await client.tap(sink, left, WAIT_MS)

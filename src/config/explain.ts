@@ -55,9 +55,10 @@ function oneOf(words: readonly unknown[], given: unknown): string {
   const list = `want ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
   if (typeof given !== 'string') return list
   if (laterWords.includes(given)) return `${given} is not in this version yet: ${list}`
-  return words.some((word) => typeof word !== 'string' && String(word) === given)
-    ? `${list}, without quotes around it`
-    : list
+  if (words.some((word) => typeof word !== 'string' && String(word) === given))
+    return `${list}, without quotes around it`
+  const meant = nearest(given, words.map(String))
+  return meant === undefined ? list : `did you mean ${meant}? ${list}`
 }
 
 const bound = (issue: { readonly origin: string }, amount: string): string =>

@@ -234,7 +234,8 @@ test.each([
   [{ workspace: 'other', cancel: true }, 'there is no workspace other; there are acme'],
   [{ workspace: 'other', status: true }, 'there is no workspace other; there are acme'],
   [{ source: 'vault.projects', status: true }, '--source vault.projects has no past'],
-  [{ source: 'history.usage' }, '--source history.usage is not switched on'],
+  [{ source: 'vault.projects' }, '--source vault.projects has no past'],
+  [{ source: 'history.usage' }, '--source history.usage is not switched on at any workspace'],
 ])('wrong usage is said: %j', async (more, message) => {
   stand = await openPastStand()
   await stand.daemon()

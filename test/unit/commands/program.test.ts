@@ -325,6 +325,14 @@ describe('wrong usage', () => {
     expect(stderr).toContain('--timeout is of --once')
   })
 
+  test.each(['0s', '10', 'soon'])('a timeout of %s', (timeout) => {
+    const { code, stderr } = run(['run', '--once', '--timeout', timeout, '--config', write('a.yaml', good())])
+    expect([code, stderr]).toEqual([
+      2,
+      `auditferry: --timeout ${timeout}: want a duration such as 90s or 10m\n`,
+    ])
+  })
+
   test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo that is to listen on %s', (listen) => {
     const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', listen])
     expect(code).toBe(2)

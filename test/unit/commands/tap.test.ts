@@ -96,7 +96,7 @@ describe('tap', () => {
     await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
       'Sink closed may not be looked into: its lines are content; set tap: true at it',
     )
-    expect(stand.heard().stdout).toBe('')
+    expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
   })
 
   test.each(['', 'nonsense: true\n'])(
