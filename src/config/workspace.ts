@@ -60,7 +60,7 @@ export const workspace = z
     rate_limits: rateLimits()
       .prefault({})
       .describe(
-        'Requests a minute for this key; the documented limits. Workspaces with one key on one host share them, and the least holds.',
+        'Requests a minute for this key; the documented limits. Workspaces with one key on one host share them, and the least holds. They go by the key, over restarts, renames and rotations; a new key counts with the one before it for two minutes.',
       ),
     expected_user_agents: z
       .array(z.string().min(1))
