@@ -22,7 +22,7 @@ test('a key that cannot be read again is told once for each reason, and once whe
   const send = tellingUnread(async () => reply(), key, { info: say('info'), warn: say('warn') })
   for (const next of [undefined, 'gone', 'gone', 'no permission', undefined, undefined]) {
     trouble = next
-    key.refresh()
+    key.fresh()
     expect((await send(request, new AbortController().signal)).status).toBe(200)
   }
   expect(told).toEqual([
