@@ -56,9 +56,19 @@ const usualHelp = new Help()
 const optionDescription = (option: Option): string =>
   option.defaultValue === false ? option.description : usualHelp.optionDescription(option)
 
-function codeOf(error: unknown, world: World): number {
+/** An option that commands have, and that stands before the name of one. */
+function isMisplaced(error: CommanderError, [first = '']: readonly string[]): boolean {
+  if (error.code !== 'commander.unknownOption' || !first.startsWith('--')) return false
+  const [option = ''] = first.split('=')
+  return completed().some(({ options }) => options.includes(option))
+}
+
+function codeOf(error: unknown, argv: readonly string[], world: World): number {
   // commander has said what is wrong already.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
+  if (error instanceof CommanderError) {
+    if (isMisplaced(error, argv)) world.stderr('(options stand behind their command: auditferry run …)\n')
+    return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
+  }
   if (error instanceof ConfigFaults) {
     world.stderr(`${error.message}\n`)
     return exitCodes.config
@@ -90,6 +100,6 @@ export async function runProgram(argv: readonly string[], world: World): Promise
     await program.parseAsync([...argv], { from: 'user' })
     return code
   } catch (error) {
-    return codeOf(error, world)
+    return codeOf(error, argv, world)
   }
 }

@@ -51,7 +51,7 @@ export class Ledger {
     const begin = (kept?.oldest ?? this.lastSeq + 1) - 1
     for (const name of sinks) this.#meet(name, rows.get(name), begin, log)
     this.strangers = [...rows.keys()].filter((name) => !this.#sinks.has(name))
-    for (const name of this.strangers) this.#tell(name, rows.get(name)?.told === 1, log)
+    for (const name of this.strangers) this.#tell(name, rows.get(name), log)
     this.#owedFrom = begin + 1
     this.owedBytes = this.keptBytes
     this.#release()
@@ -61,7 +61,7 @@ export class Ledger {
   #meet(name: string, row: SinkRow | undefined, begin: Seq, log: Log): void {
     const lost = row !== undefined && row.position < begin
     // What stands there for another sink alone, such as its replay, is passed over.
-    const entries = row === undefined ? (this.#statements.keptFor.get(name) ?? 0) : 0
+    const entries = row === undefined ? (this.#statements.keptFor.get({ after: 0, sink: name }) ?? 0) : 0
     if (entries > 0)
       log.info('A sink that the journal has not met begins with the oldest entry that is still kept', {
         sink: name,
@@ -79,12 +79,15 @@ export class Ledger {
     this.#sinks.set(name, { progress, deadLetters: deadLettersOf.get(name) ?? 0 })
   }
 
-  #tell(name: string, told: boolean, log: Log): void {
-    if (told) return
+  #tell(name: string, row: SinkRow | undefined, log: Log): void {
+    if (row?.told === 1) return
+    const { keptFor, aheadOf, tellSink } = this.#statements
+    const ahead = aheadOf.all(name).reduce((sum, { first, last }) => sum + last - first + 1, 0)
     log.warn('A sink left the configuration: what it had not settled is no longer kept for it', {
       sink: name,
+      entries: (keptFor.get({ after: row?.position ?? 0, sink: name }) ?? 0) - ahead,
     })
-    this.#statements.tellSink.run(name)
+    tellSink.run(name)
   }
 
   #sink(name: string): SinkState {
@@ -212,8 +215,8 @@ function prepare(db: Database) {
     dropIntentsBelow: db.prepare('DELETE FROM intents WHERE sink = ? AND first <= ?'),
     deadLettersOf: number<[string]>('SELECT count(*) FROM dead_letters WHERE sink = ?'),
     letterBytes: number<[]>('SELECT total(bytes) FROM dead_letters'),
-    keptFor: number<[string]>(
-      'SELECT total(last - first + 1) FROM chunks WHERE only_sink IS NULL OR only_sink = ?',
+    keptFor: number<[{ after: Seq; sink: string }]>(
+      'SELECT total(last - max(first - 1, :after)) FROM chunks WHERE last > :after AND (only_sink IS NULL OR only_sink = :sink)',
     ),
     appendedAt: number<[number]>(
       'SELECT appended_at FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1',

@@ -498,6 +498,18 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(told).toEqual([{ sink: 'new', entries: 3 }])
       })
 
+      it('of a sink that left it is told how many entries it had not settled, without those for another sink alone', async () => {
+        await journal.append(part(many(1, 5)))
+        await settle('a', 1, 2)
+        await settle('a', 4, 4)
+        const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
+        await journal.replay({ ...span, sink: 'b', runAt: 1, dryRun: false, after: 0, until: undefined })
+        const told: unknown[] = []
+        const tell = (_: string, fields?: object) => void told.push(fields)
+        await reopen({ sinks: ['b'], log: { ...logOf(), warn: tell } })
+        expect(told).toEqual([{ sink: 'a', entries: 2 }])
+      })
+
       it('a sink that left the configuration holds nothing back and is told once', async () => {
         await journal.append(part([spec(1)]))
         await reopen({ sinks: ['b'] })

@@ -111,6 +111,7 @@ test('schema prints a JSON Schema of the configuration', () => {
 test.each([
   [['vlidate'], "error: unknown command 'vlidate'\n(Did you mean validate?)"],
   [['validate', '--confg', 'x'], "error: unknown option '--confg'\n(Did you mean --config?)"],
+  [['--config', 'x', 'run'], '(options stand behind their command: auditferry run …)'],
   [['validate', '--config'], "error: option '-c, --config <file>' argument missing"],
   [['validate', 'x'], 'error: too many arguments'],
   [['mock', '--port', '70000'], 'Want a port from 0 to 65535.'],
