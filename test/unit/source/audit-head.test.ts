@@ -55,6 +55,21 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     }
   })
 
+  it('own fetches that are read again before the head are no end, however short their page', async () => {
+    const desk = await openDesk({
+      switches: { from, self_audit: 'all' },
+      source: { intervalMs: 20 * SECOND },
+    })
+    desk.add(100, START - 10 * MINUTE)
+    await desk.live(START + 5 * MINUTE)
+    // From now on a page holds no more than a few of the fetches that the overlap begins with.
+    desk.mock.setSwitches({ page_cap: 3 })
+    await wait(desk, 20 * SECOND)
+    const news = desk.add(3)
+    await desk.drain(20)
+    expect(await desk.ids()).toEqual(expect.arrayContaining(news))
+  })
+
   it('a drain ends at the first entry newer than its own start, by the server’s clock', async () => {
     const desk = await atRest({ switches: { from, clock_skew_ms: 3 * HOUR, page_cap: 5, latency: 1_000 } })
     await wait(desk, 5 * MINUTE)
