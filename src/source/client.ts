@@ -121,7 +121,7 @@ export class Client {
         const reply = await orAborted(this.#transmit(ask, key, deadline), deadline.signal)
         code = String(reply.status)
         const none = reply.status === 204 && ask.orNone === true
-        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, reply)
+        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, key, reply)
         if (!none) checkType(ask, reply)
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
@@ -192,7 +192,7 @@ export class Client {
   }
 
   /** Its body is not read: it could hold anything. The status says all that we act on. */
-  async #refusal(ask: Ask, reply: HttpReply): Promise<ConnectorError> {
+  async #refusal(ask: Ask, key: string, reply: HttpReply): Promise<ConnectorError> {
     leave(reply)
     const { status } = reply
     const code = codeOfStatus(status)
@@ -203,8 +203,8 @@ export class Client {
     if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
-    // A key that was changed meanwhile is tried at once.
-    if (code === 'unauthorized' && this.#key.refresh())
+    // A key that was changed meanwhile is tried at once, also where another request has noticed it.
+    if (code === 'unauthorized' && (this.#key.refresh() || this.#options.apiKey.reveal() !== key))
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })

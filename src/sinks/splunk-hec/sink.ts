@@ -106,13 +106,15 @@ class HecSink implements Sink {
     signal: AbortSignal,
   ): Promise<Verdict> {
     const { endpoint } = collector
-    const gzip = this.#options.compression === 'gzip'
+    const { compression, token } = this.#options
+    const gzip = compression === 'gzip'
+    const before = token.reveal()
     let verdict: Verdict
     try {
       await this.#acks.assureOf(collector, signal)
       verdict = judge(await collector.post(channel, body, gzip, signal), sent)
-      // A token that was changed under our feet: read again once, before anybody is told.
-      if (blamesToken(verdict) && collector.refreshToken())
+      // A token that was changed under our feet, and perhaps read by another request: once more with it, before anybody is told.
+      if (blamesToken(verdict) && (collector.refreshToken() || token.reveal() !== before))
         verdict = judge(await collector.post(channel, body, gzip, signal), sent)
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error

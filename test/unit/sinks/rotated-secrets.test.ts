@@ -33,7 +33,7 @@ function configured(sink: string) {
   return sinks[0] ?? expect.fail('no sink')
 }
 
-function openHec(fake: FakeHec, more = 'acks: false') {
+function openHec(fake: FakeHec, more = 'acks: false', gate = Promise.resolve()) {
   const options = configured(
     `type: splunk_hec, url: "https://splunk:8088", token: "\${file:${folder}/token}", ${more}`,
   )
@@ -41,7 +41,10 @@ function openHec(fake: FakeHec, more = 'acks: false') {
   const { clock } = deps
   const sink = sinkKinds.splunk_hec.open('there', options, {
     ...deps,
-    transport: () => hecTransport(fake, clock),
+    transport: () => async (request, signal) => {
+      await gate
+      return hecTransport(fake, clock)(request, signal)
+    },
   })
   const lines = linesOf(runOf(someEntries(2)), sink.frame)
   const deliver = () => sink.deliver({ lines, detail: '', doubtful: false }, never)
@@ -72,6 +75,21 @@ test('it is the one that asks for acknowledgements too', async () => {
     deps.clock.advance()
   }
   expect(tokens().at(-1)).toBe('Splunk new 200')
+})
+
+test('of two batches that are on their way with a token that is given up, neither is refused', async () => {
+  write('token', 'old')
+  let answer: () => void = () => undefined
+  const gate = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  const { deliver, tokens } = openHec(new FakeHec({ tokens: { new: {} } }), 'acks: false', gate)
+  const both = Promise.all([deliver(), deliver()])
+  await settled()
+  write('token', 'new')
+  answer()
+  expect(await both).toMatchObject([{ settled: 2 }, { settled: 2 }])
+  expect(tokens()).toEqual(['Splunk old 403', 'Splunk old 403', 'Splunk new 200', 'Splunk new 200'])
 })
 
 test('a token whose file is for a moment empty or gone stays the one that it was', async () => {

@@ -278,6 +278,26 @@ it('a key that changes while its request waits for the budget goes out fresh, wi
   expect(budget.used.places).toBe(2)
 })
 
+it('of two requests that are under way with a key that is given up, each is tried again at once', async () => {
+  let key = 'old'
+  let answer: () => void = () => undefined
+  const gate = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  const { ask } = open(
+    async () => {
+      await gate
+      return reply({ status: 401 }).given
+    },
+    new Secret('old', () => key),
+  )
+  const both = [errorOf(ask()), errorOf(ask())]
+  await settled()
+  key = 'new'
+  answer()
+  expect((await Promise.all(both)).map(({ retryAfterMs }) => retryAfterMs)).toEqual([0, 0])
+})
+
 it('a 401 reads the key again at once: a changed one is tried without waiting, the same one is held', async () => {
   let key = 'old'
   const { ask } = open(
