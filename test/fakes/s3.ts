@@ -24,8 +24,6 @@ export interface S3Switches {
   deniesLocked: boolean
   /** versitygw and Garage ignore both, Ceph the first */
   ignoresSse: 'none' | 's3' | 'both'
-  /** the bucket keeps versions: each answer about an object names one */
-  versions: boolean
   /** a role that may put and nothing else */
   writeOnly: boolean
   /** the least that a lock may last, as a bucket's policy may say, ms */
@@ -102,7 +100,6 @@ const defaults: S3Switches = {
   locks: true,
   deniesLocked: false,
   ignoresSse: 'none',
-  versions: false,
   writeOnly: false,
   leastLockMs: 0,
   bucket: 'logs',
@@ -240,8 +237,7 @@ export class FakeS3 {
     const checksum = headers['x-amz-checksum-sha256']
     const kept = this.switches.forgetsChecksums ? undefined : checksum
     this.objects.set(key, { key, body, headers, checksum: kept, versions: (before?.versions ?? 0) + 1 })
-    const etag = `"${sha256(body, 'hex').slice(0, 32)}"`
-    return reply(200, '', { etag, ...this.#version, ...this.#encrypted(headers) })
+    return reply(200, '', { etag: `"${sha256(body, 'hex').slice(0, 32)}"`, ...this.#encrypted(headers) })
   }
 
   #unfit(headers: S3Request['headers'], body: Buffer, clock: Pick<Clock, 'now'>): RawReply | undefined {
@@ -274,10 +270,6 @@ export class FakeS3 {
     return true
   }
 
-  get #version(): Record<string, string> {
-    return this.switches.versions ? { 'x-amz-version-id': 'v1' } : {}
-  }
-
   #encrypted(headers: S3Request['headers']): Record<string, string> {
     const asked = headers['x-amz-server-side-encryption']
     const { ignoresSse } = this.switches
@@ -296,7 +288,6 @@ export class FakeS3 {
     const facts = {
       'content-length': String(body.length),
       etag: '"e"',
-      ...this.#version,
       ...this.#encrypted(headers),
       ...(checksum === undefined ? {} : { 'x-amz-checksum-sha256': checksum }),
       ...(locked ? { 'x-amz-object-lock-mode': mode, 'x-amz-object-lock-retain-until-date': until } : {}),

@@ -21,11 +21,9 @@ export interface PutAnswer {
   readonly outcome: 'stored' | 'there'
   /** AES256, aws:kms or what else the server says */
   readonly encryption: string | undefined
-  /** the bucket keeps versions: what is removed there stays as an old one */
-  readonly versioned: boolean
 }
 
-export interface Looked extends Pick<PutAnswer, 'versioned'> {
+export interface Looked {
   readonly bytes: number
   readonly encryption: string | undefined
   readonly kmsKeyId: string | undefined

@@ -106,9 +106,7 @@ async function examine(probe: Probe, key: string): Promise<Manners> {
   // A name that was taken when we came has shown what is asked here.
   const again = answer.outcome === 'there' ? 'refused' : await putAgain(probe, key)
   const looked = await look(probe, key)
-  const versioned = answer.versioned || (typeof looked === 'object' && looked.versioned)
-  const { encryption } = answer
-  return { encryption, again, looked, versioned, sha256: first.sha256, bytes: first.bytes }
+  return { encryption: answer.encryption, again, looked, sha256: first.sha256, bytes: first.bytes }
 }
 
 /** True when it could be removed, as far as one is told. */
@@ -135,16 +133,12 @@ export async function checkBucket(
     const wrongChecksum = await takesWrongChecksum(probe, `${key}-checksum`)
     const racers = await winners(probe, `${key}-race`)
     const clean = await removed(probe, made)
-    const folder = `${under(options.prefix, FOLDER)}/`
-    const removal = manners.versioned
-      ? `what this check wrote is removed; its old versions a lifecycle rule for ${folder} takes, locked ones when they may go`
-      : 'what this check wrote is removed'
     const left: CheckResult = {
       what: `${store.where}, clean-up`,
       ok: true,
       message: clean
-        ? removal
-        : `this key may not delete, as it should be: remove ${folder} by a lifecycle rule`,
+        ? 'what this check wrote is removed'
+        : `this key may not delete, as it should be: remove ${under(options.prefix, FOLDER)}/ by a lifecycle rule`,
     }
     return [...verdicts(store.where, options, { ...manners, wrongChecksum, winners: racers }), left]
   } catch (error) {
@@ -154,31 +148,20 @@ export async function checkBucket(
   }
 }
 
-/** Why the proof's object is not to be removed; undefined where it is. A removal would leave a version more with each start. */
-function whyKept({ object_lock: lock }: S3Options, { versioned }: Manners): string | undefined {
-  if (lock) return 'object_lock is set'
-  return versioned ? 'the bucket keeps versions' : undefined
-}
-
 /**
  * Before the first object of a process. Throws `misconfigured` when the server ignores what the configuration demands. Its
- * object has one name for each set of demands: where it stays the next start finds it there, which answers the first question.
+ * object has one name for each set of demands and stays: the next start finds it there, which answers the first question.
  */
 export async function proveBucket(
   store: Store,
   options: S3Options,
-  { clock, log }: Pick<SinkDeps, 'clock' | 'log'>,
+  { clock }: Outside,
   signal: AbortSignal,
 ): Promise<void> {
   const { sse, object_lock: lock } = options
   const demands = createHash('sha256').update(JSON.stringify({ sse, lock })).digest('hex').slice(0, 8)
   const key = under(options.prefix, `${FOLDER}/probe-${demands}`)
-  const probe = { store, options, now: () => clock.now(), signal }
-  const manners = await examine(probe, key)
-  const why =
-    whyKept(options, manners) ?? ((await removed(probe, [key])) ? undefined : 'this key may not delete')
-  if (why !== undefined)
-    log.info('The small object by which the server was proven stays in the bucket', { object: key, why })
+  const manners = await examine({ store, options, now: () => clock.now(), signal }, key)
   const fault = verdicts(store.where, options, manners).find(({ ok }) => !ok)
   if (fault) throw new ConnectorError('misconfigured', `${fault.what}: ${fault.message}`)
 }

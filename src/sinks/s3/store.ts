@@ -69,11 +69,10 @@ export class Store {
             'bad_reply',
             `${this.where} answered without an ETag: a proxy or portal may be in the way`,
           )
-        const { ServerSideEncryption: encryption, VersionId: version } = answer
-        return { outcome: 'stored', encryption, versioned: version !== undefined }
+        return { outcome: 'stored', encryption: answer.ServerSideEncryption }
       } catch (error) {
         if (statusOf(error) !== 412 || codeOf(error) !== 'PreconditionFailed') throw error
-        return { outcome: 'there', encryption: undefined, versioned: false }
+        return { outcome: 'there', encryption: undefined }
       } finally {
         stream.destroy()
       }
@@ -119,7 +118,6 @@ export class Store {
           lockMode: answer.ObjectLockMode,
           lockedUntil: answer.ObjectLockRetainUntilDate?.getTime(),
           sha256: answer.ChecksumSHA256,
-          versioned: answer.VersionId !== undefined,
         }
       } catch (error) {
         if (statusOf(error) === 404) return undefined

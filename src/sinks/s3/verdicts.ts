@@ -10,8 +10,6 @@ export interface Manners {
   readonly again: 'refused' | 'replaced' | 'denied'
   /** `denied`: this key may not read; undefined: not there although it was told to be */
   readonly looked: Looked | 'denied' | undefined
-  /** the bucket keeps versions, as far as one is told */
-  readonly versioned: boolean
   /** of the body that was put, hex */
   readonly sha256: string
   readonly bytes: number

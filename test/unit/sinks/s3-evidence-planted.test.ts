@@ -37,7 +37,7 @@ describe('a body without end under the name of the next manifest', () => {
     manifestStore(
       {
         where: 'bucket logs',
-        put: async () => ({ outcome: 'there', encryption: undefined, versioned: false }),
+        put: async () => ({ outcome: 'there', encryption: undefined }),
         fetch,
       },
       options.parse({ bucket: 'logs' }),
