@@ -31,8 +31,10 @@ const LINGER_MS = 2 * MINUTE_MS
 /** A budget's window by its key and area. Until 0.1.0 came out it went by the workspace's name, which a reload may change. */
 const WINDOW = 'requests:'
 const OLD_WINDOW = 'budget:'
-/** Which key a workspace last asked with: one that is changed while nobody runs was rotated too. */
+/** Which keys count what a workspace asks: one that is changed while nobody runs was rotated too. */
 const ASKED_WITH = 'asked-with:'
+/** Until when each counts, epoch ms; null: it is the one that is asked with. */
+type Counting = readonly (readonly [key: string, until: number | null])[]
 /** More than any journal has. */
 const ALL = 100_000
 
@@ -66,10 +68,11 @@ export class Budgets {
 
   /** Of those asked for so far: from then on each tells what an earlier process, or the one before a reload, has used. */
   async load(): Promise<void> {
-    const { journal } = this.#options
+    const { journal, clock } = this.#options
     for (const workspace of this.#workspaces) {
-      const before = await journal.note(ASKED_WITH + workspace.name)
-      if (before !== undefined) this.#linger(workspace, before)
+      const before = JSON.parse((await journal.note(ASKED_WITH + workspace.name)) ?? '[]') as Counting
+      for (const [key, until] of before)
+        this.#linger(workspace, key, until === null ? LINGER_MS : Math.min(until - clock.now(), LINGER_MS))
     }
     const budgets = this.#asked.flatMap(([workspace, area]) => this.#budgetsOf(workspace, area))
     await Promise.all(budgets.map((budget) => budget.load()))
@@ -95,28 +98,29 @@ export class Budgets {
     const counting = this.#counting.get(workspace.name) ?? new Map<string, number>()
     if (counting.get(key) !== Infinity) {
       for (const [other, until] of counting) if (until === Infinity) counting.set(other, now + LINGER_MS)
+      const isRotated = counting.size > 0
       counting.set(key, Infinity)
       this.#counting.set(workspace.name, counting)
       this.#hold(workspace, key)
+      if (isRotated) this.#remember(workspace)
     }
-    for (const [other, until] of counting) if (until <= now) this.#forget(other, counting)
+    for (const [other, until] of counting) if (until <= now) this.#leave(workspace, other)
     return [...counting.keys()].toSorted()
   }
 
   /** A key that this workspace asked with before this process, or the last reload. */
-  #linger(workspace: Asking, key: string): void {
+  #linger(workspace: Asking, key: string, ms: number): void {
     const counting = this.#counting.get(workspace.name)
-    if (!counting || counting.has(key)) return
-    counting.set(key, this.#options.clock.elapsed() + LINGER_MS)
+    if (!counting || counting.has(key) || ms <= 0) return
+    counting.set(key, this.#options.clock.elapsed() + ms)
     this.#hold(workspace, key)
   }
 
-  /** Its window stays in the journal. */
-  #forget(key: string, counting: Map<string, number>): void {
-    counting.delete(key)
-    if ([...this.#counting.values()].some((others) => others.has(key))) return
-    this.#holders.delete(key)
-    for (const note of this.#opened.keys()) if (note.startsWith(`${WINDOW}${key}:`)) this.#opened.delete(note)
+  /** The key's budget stays, as it is: it may be taken again, and somebody may still wait there, under the limit of the last to have it. */
+  #leave(workspace: Asking, key: string): void {
+    this.#counting.get(workspace.name)?.delete(key)
+    const holders = this.#holders.get(key)
+    if (holders && holders.size > 1) holders.delete(workspace)
   }
 
   #hold(workspace: Asking, key: string): void {
@@ -145,6 +149,22 @@ export class Budgets {
     return budget
   }
 
+  #countingNote({ name }: Asking): { name: string; value: string } {
+    const { clock } = this.#options
+    const sinceMs = clock.now() - clock.elapsed()
+    const counting: Counting = [...(this.#counting.get(name) ?? [])].map(([key, until]) => [
+      key,
+      until === Infinity ? null : until + sinceMs,
+    ])
+    return { name: ASKED_WITH + name, value: JSON.stringify(counting) }
+  }
+
+  #remember(workspace: Asking): void {
+    const { journal } = this.#options
+    // What the disk has against it, the request's own place in a budget meets too.
+    journal.changeNotes({ drop: [], put: [this.#countingNote(workspace)] }).catch(() => undefined)
+  }
+
   /** Remembers who asks with which key, and forgets the windows that say nothing any more: of keys and names that are gone. */
   async #tidy(): Promise<void> {
     const { journal, clock } = this.#options
@@ -156,7 +176,7 @@ export class Budgets {
       ...windows.filter(({ name, value }) => !this.#opened.has(name) && isStale(value, clock.now())),
     ].map(({ name }) => name)
     const put = this.#workspaces
-      .map((one) => ({ name: ASKED_WITH + one.name, value: keyIdOf(one) }))
+      .map((one) => this.#countingNote(one))
       .filter(({ name, value }) => !known.some((note) => note.name === name && note.value === value))
     if (drop.length + put.length === 0) return
     // What cannot be written now is written at the next start: nobody is kept from starting by a full disk.

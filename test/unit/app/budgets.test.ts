@@ -101,7 +101,7 @@ test('windows of keys and names that are gone leave the journal when they say no
   const { notes, open } = place({
     ...kept,
     'requests:beef:audit': window(1, -hour / 2),
-    'asked-with:gone': 'feed',
+    'asked-with:gone': '[["feed",null]]',
   })
   await open(workspace('one', 'k')).load()
   expect([...notes.keys()]).toEqual(['requests:beef:audit', 'asked-with:one'])
@@ -145,6 +145,79 @@ test('a key that was changed while nobody ran is used up with the one before', a
   const fresh = next.of(after, 'audit')
   await next.load()
   expect(fresh.used.places).toBeGreaterThanOrEqual(50)
+})
+
+test('however soon one start or key follows another, each key counts with the next for its two minutes', async () => {
+  const { clock, open } = place()
+  const used: number[] = []
+  for (const key of ['k', 'fresh', 'fresh', 'third']) {
+    const one = workspace('one', key)
+    const budgets = open(one)
+    const budget = budgets.of(one, 'audit')
+    await budgets.load()
+    used.push(budget.used.places)
+    if (key === 'k') await ask(budget, 50)
+    await budget.close()
+  }
+  expect(Math.min(...used.slice(1))).toBeGreaterThanOrEqual(50)
+  await pass(clock, 120_000)
+  const one = workspace('one', 'third')
+  const budgets = open(one)
+  const budget = budgets.of(one, 'audit')
+  await budgets.load()
+  await ask(budget, 60)
+  expect(budget.used.places).toBe(60)
+})
+
+test('a key that was rotated while the daemon ran is the one before to the next start', async () => {
+  const { clock, open } = place()
+  const before = workspace('one', 'k')
+  const budgets = open(before)
+  const budget = budgets.of(before, 'audit')
+  await budgets.load()
+  rotate(before, 'fresh')
+  await ask(budget)
+  await pass(clock, 600_000)
+  await ask(budget, 50)
+  const after = workspace('one', 'third')
+  const next = open(after)
+  const third = next.of(after, 'audit')
+  await next.load()
+  expect(third.used.places).toBeGreaterThanOrEqual(50)
+})
+
+test('a key that is left and taken again has one budget, with those who have waited in it all along', async () => {
+  const one = workspace('one', 'k')
+  const { clock, open } = place()
+  const budget = open(one).of(one, 'audit')
+  let entered = 0
+  const enter = () => void budget.enter('live', new AbortController().signal).then(() => entered++)
+  await budget.limited(600_000)
+  for (let i = 0; i < 40; i++) enter()
+  rotate(one, 'fresh')
+  budget.freeAt('live')
+  await pass(clock, 180_000)
+  budget.freeAt('live')
+  rotate(one, 'k')
+  for (let i = 0; i < 45; i++) enter()
+  await pass(clock, 430_000)
+  expect(entered).toBeGreaterThanOrEqual(50)
+  expect(entered).toBeLessThanOrEqual(60)
+})
+
+test('the limit of a workspace that has left a key is not the others’ any more', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 5 }), workspace('two', 'k')]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  rotate(one, 'fresh')
+  ofOne.freeAt('live')
+  await pass(clock, 120_000)
+  await ask(ofOne)
+  await ask(ofTwo)
+  await pass(clock, 3_600_000)
+  await ask(ofTwo, 60)
+  expect(ofTwo.used).toEqual({ places: 60, allowed: 60 })
 })
 
 test.each(['a reload', 'a rotation'])(
