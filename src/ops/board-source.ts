@@ -61,10 +61,12 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
-/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read. */
-function pausedLagSeconds(memory: Memory, now: number): number {
-  const readToMs = Math.max(memory.caughtUpAt, memory.cursorUs / 1000)
-  return readToMs === 0 ? 0 : Math.max(lagSeconds(memory), (now - readToMs) / 1000)
+/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
+function pausedLagSeconds(memory: Memory, intervalMs: number, now: number): number {
+  const { caughtUp, caughtUpAt, cursorUs } = memory
+  const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
+  if (readToMs === 0 || (caughtUp && now < readToMs + intervalMs)) return 0
+  return Math.max(lagSeconds(memory), (now - readToMs) / 1000)
 }
 
 /** By the entries' own times: of what lies between, nobody knows how much there is. */
@@ -214,7 +216,7 @@ export function openBoardSource(
     return stall ? { state: 'failing', error: stall } : { state, error }
   }
   const lag = () =>
-    condition.state === 'paused' ? pausedLagSeconds(memory, clock.now()) : lagSeconds(memory)
+    condition.state === 'paused' ? pausedLagSeconds(memory, intervalMs ?? 0, clock.now()) : lagSeconds(memory)
   return {
     origin,
     watch: watchOver(memory, condition, metrics, own, clock),

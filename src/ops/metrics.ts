@@ -66,7 +66,7 @@ function sourceMetrics(make: Makers) {
     ),
     lag: gauge(
       'source_lag_seconds',
-      'Head minus cursor; 0 when caught up; while reading is paused, how long ago all was read',
+      'Head minus cursor; 0 when caught up; while reading is paused and due, how long ago all was read',
       ...own,
     ),
     requests: counter(
