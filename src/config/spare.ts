@@ -41,7 +41,8 @@ export function crowdedOf(
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
 ): readonly { readonly area: string; readonly why: string }[] {
-  const sharing = all.filter((other) => keyIdOf(other) === keyIdOf(workspace))
+  const key = keyIdOf(workspace)
+  const sharing = all.filter((other) => keyIdOf(other) === key)
   return pollsOf(workspace).flatMap(({ area, again }) => {
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)

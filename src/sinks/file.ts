@@ -30,9 +30,7 @@ const options = z.strictObject({
       max_bytes: size()
         .refine((bytes) => bytes >= 1, 'want at least 1B')
         .prefault('256MiB')
-        .describe(
-          'A batch that would take the file over this size begins a new one; a file that holds one batch alone may be larger.',
-        ),
+        .describe('A batch that would take the file over this begins a new one; alone it may be larger.'),
       keep: z
         .int()
         .min(1)
