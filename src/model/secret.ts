@@ -92,9 +92,18 @@ export class SecretLook {
     return this.#take(false)
   }
 
-  /** After a refusal: looks at once, and takes a part that changed too: what there was is worth nothing any more. */
-  refresh(): boolean {
-    return this.#take(true)
+  /** As a request bears them now. */
+  get values(): readonly string[] {
+    return this.#secrets.map((secret) => secret.reveal())
+  }
+
+  /**
+   * After a refusal of what a request bore: looks at once, and takes a part that changed too, since what there was is worth nothing
+   * any more. True when a request would bear something else now, whoever noticed it.
+   */
+  refresh(bore = this.values): boolean {
+    this.#take(true)
+    return this.values.some((value, i) => value !== bore[i])
   }
 
   #take(isPartTaken: boolean): boolean {

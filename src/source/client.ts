@@ -203,8 +203,8 @@ export class Client {
     if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
-    // A key that was changed meanwhile is tried at once, also where another request has noticed it.
-    if (code === 'unauthorized' && (this.#key.refresh() || this.#options.apiKey.reveal() !== key))
+    // A key that was changed meanwhile is tried at once.
+    if (code === 'unauthorized' && this.#key.refresh([key]))
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })

@@ -181,10 +181,11 @@ export class Store {
   async #ask<T>(signal: AbortSignal, work: (loaded: Loaded) => Promise<T>): Promise<T> {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.where}: called off`)
     if (this.#key.look()) this.#forget()
+    const bore = this.#key.values
     try {
       return await work(await this.#load())
     } catch (error) {
-      if (!this.#worthAnother(error)) throw s3Error(this.where, error, this.#clock.now())
+      if (!this.#worthAnother(error, bore)) throw s3Error(this.where, error, this.#clock.now())
     }
     try {
       return await work(await this.#load())
@@ -193,13 +194,13 @@ export class Store {
     }
   }
 
-  #worthAnother(error: unknown): boolean {
+  #worthAnother(error: unknown, bore: readonly string[]): boolean {
     if (codeOf(error) === 'RequestTimeTooSkewed') return true
     if (error instanceof ConnectorError) return false
     const { action, code } = s3Error(this.where, error, this.#clock.now())
     if (action !== 'hold' || (code !== 'unauthorized' && code !== 'forbidden')) return false
     const fixed = this.#options.role_arn === undefined && this.#options.access_key_id !== undefined
-    if (this.#key.refresh()) this.#forget()
+    if (this.#key.refresh(bore)) this.#forget()
     else if (!fixed && code === 'unauthorized') this.#forget()
     else return false
     return true

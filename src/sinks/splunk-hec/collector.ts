@@ -38,9 +38,9 @@ export class Collector {
     this.#clock = clock
   }
 
-  /** After a refusal of the token: true when another one stands there now. */
-  refreshToken(): boolean {
-    return this.#look.refresh()
+  /** After a refusal of the token `bore`: true when the next request bears another one. */
+  refreshToken(bore: string): boolean {
+    return this.#look.refresh([bore])
   }
 
   /** as the next request sends it */

@@ -113,8 +113,8 @@ class HecSink implements Sink {
     try {
       await this.#acks.assureOf(collector, signal)
       verdict = judge(await collector.post(channel, body, gzip, signal), sent)
-      // A token that was changed under our feet, and perhaps read by another request: once more with it, before anybody is told.
-      if (blamesToken(verdict) && (collector.refreshToken() || token.reveal() !== before))
+      // A token that was changed under our feet: once more with it, before anybody is told.
+      if (blamesToken(verdict) && collector.refreshToken(before))
         verdict = judge(await collector.post(channel, body, gzip, signal), sent)
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error

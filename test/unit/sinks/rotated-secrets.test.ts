@@ -103,13 +103,19 @@ test('a token whose file is for a moment empty or gone stays the one that it was
   expect(tokens()).toEqual(['Splunk old 200', 'Splunk old 200', 'Splunk new 200'])
 })
 
-function openS3(fake: FakeS3, more = '') {
+function openS3(fake: FakeS3, more = '', gate = () => Promise.resolve()) {
   const key = `access_key_id: "\${file:${folder}/id}", secret_access_key: "\${file:${folder}/secret}"`
   const place = 'bucket: logs, endpoint: "https://s3.test", force_path_style: true'
   const options = configured(`type: s3, ${place}, ${key}${more}`)
   if (options.type !== 's3') return expect.fail(options.type)
   const { clock } = deps
-  const sink = sinkKinds.s3.open('there', options, { ...deps, transport: () => s3Transport(fake, clock) })
+  const sink = sinkKinds.s3.open('there', options, {
+    ...deps,
+    transport: () => async (request, signal) => {
+      await gate()
+      return s3Transport(fake, clock)(request, signal)
+    },
+  })
   let seq = 0
   const put = async () => {
     const group = {
@@ -117,9 +123,10 @@ function openS3(fake: FakeS3, more = '') {
       day: '2026-01-31',
       replay: undefined,
     } as const
-    const object = await sink.open(0, group, never)
-    await object.write(Buffer.from(`{"id":${++seq}}\n`))
-    const ready = await object.end({ group, count: 1, first: seq, last: seq, firstAtUs: 1, lastAtUs: 1 })
+    const own = ++seq
+    const object = await sink.open(own, group, never)
+    await object.write(Buffer.from(`{"id":${own}}\n`))
+    const ready = await object.end({ group, count: 1, first: own, last: own, firstAtUs: 1, lastAtUs: 1 })
     await ready.put(never)
     await object.discard()
     const { headers, status } = fake.exchanges.at(-1) ?? expect.fail('nothing was asked')
@@ -143,6 +150,24 @@ test('a rotated key of a bucket is used at the next request, before the old one 
   write('secret', 'secret-2')
   deps.clock.pass(1_000)
   expect(await put()).toBe('NEW 200')
+})
+
+test('of two objects that are on their way with a key of a bucket that is given up, neither is refused', async () => {
+  rotate('OLD', 'secret-1')
+  const waiting: (() => void)[] = []
+  let isHeld = false
+  const gate = () => (isHeld ? new Promise<void>((resolve) => waiting.push(resolve)) : Promise.resolve())
+  const fake = new FakeS3({ keys: ['OLD', 'NEW'] })
+  const { put } = openS3(fake, '', gate)
+  await put()
+  isHeld = true
+  const both = Promise.all([put(), put()])
+  while (waiting.length < 2) await settled()
+  isHeld = false
+  rotate('NEW', 'secret-2')
+  Object.assign(fake.switches, { keys: ['NEW'] })
+  for (const go of waiting) go()
+  expect(await both).toEqual(['NEW 200', 'NEW 200'])
 })
 
 test('a key of which one file is for a moment empty or gone stays the one that it was', async () => {
