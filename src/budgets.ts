@@ -1,5 +1,5 @@
 // The request budgets of all workspaces: those that are read with one key on one host share what may be asked (law 5).
-import { keyIdOf } from './config/key-id.ts'
+import { askingAsOne, keyIdOf } from './config/key-id.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
 import type { Clock, Random } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
@@ -61,9 +61,8 @@ export class Budgets {
 
   /** The names of the others that share the budgets of this one. */
   sharedWith(workspace: Asking): readonly string[] {
-    const key = keyIdOf(workspace)
-    const others = this.#workspaces.filter(({ name }) => name !== workspace.name)
-    return others.filter((other) => keyIdOf(other) === key).map(({ name }) => name)
+    const names = askingAsOne(workspace, this.#workspaces).map(({ name }) => name)
+    return names.filter((name) => name !== workspace.name)
   }
 
   /** Of those asked for so far: from then on each tells what an earlier process, or the one before a reload, has used. */

@@ -1,6 +1,6 @@
 // What the polls of a workspace leave of its requests: late entries are found by reading again, from what is to spare (law 6).
 import { MINUTE_MS } from '../model/time.ts'
-import { keyIdOf } from './key-id.ts'
+import { askingAsOne } from './key-id.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
 /** Reading again leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter. */
@@ -41,8 +41,7 @@ export function crowdedOf(
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
 ): readonly { readonly area: string; readonly why: string }[] {
-  const key = keyIdOf(workspace)
-  const sharing = all.filter((other) => keyIdOf(other) === key)
+  const sharing = askingAsOne(workspace, all)
   return pollsOf(workspace).flatMap(({ area, again }) => {
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)
