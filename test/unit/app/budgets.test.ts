@@ -42,6 +42,14 @@ async function ask(budget: Opened, times = 1): Promise<void> {
   for (let i = 0; i < times; i++) (await budget.enter('live', new AbortController().signal))()
 }
 
+/** The budget of the audit log as a start finds it, with what was used before. */
+async function started(open: (...workspaces: Workspaces) => Budgets, one: Workspaces[number]) {
+  const budgets = open(one)
+  const budget = budgets.of(one, 'audit')
+  await budgets.load()
+  return budget
+}
+
 async function pass(clock: VirtualClock, ms: number): Promise<void> {
   const until = clock.now() + ms
   do await settled()
@@ -135,15 +143,8 @@ test('a fresh key is used up with what was asked before it, for two minutes: the
 
 test('a key that was changed while nobody ran is used up with the one before', async () => {
   const { open } = place()
-  const before = workspace('one', 'k')
-  const budgets = open(before)
-  const budget = budgets.of(before, 'audit')
-  await budgets.load()
-  await ask(budget, 50)
-  const after = workspace('one', 'fresh')
-  const next = open(after)
-  const fresh = next.of(after, 'audit')
-  await next.load()
+  await ask(await started(open, workspace('one', 'k')), 50)
+  const fresh = await started(open, workspace('one', 'fresh'))
   expect(fresh.used.places).toBeGreaterThanOrEqual(50)
 })
 
@@ -151,20 +152,14 @@ test('however soon one start or key follows another, each key counts with the ne
   const { clock, open } = place()
   const used: number[] = []
   for (const key of ['k', 'fresh', 'fresh', 'third']) {
-    const one = workspace('one', key)
-    const budgets = open(one)
-    const budget = budgets.of(one, 'audit')
-    await budgets.load()
+    const budget = await started(open, workspace('one', key))
     used.push(budget.used.places)
     if (key === 'k') await ask(budget, 50)
     await budget.close()
   }
   expect(Math.min(...used.slice(1))).toBeGreaterThanOrEqual(50)
   await pass(clock, 120_000)
-  const one = workspace('one', 'third')
-  const budgets = open(one)
-  const budget = budgets.of(one, 'audit')
-  await budgets.load()
+  const budget = await started(open, workspace('one', 'third'))
   await ask(budget, 60)
   expect(budget.used.places).toBe(60)
 })
@@ -172,17 +167,12 @@ test('however soon one start or key follows another, each key counts with the ne
 test('a key that was rotated while the daemon ran is the one before to the next start', async () => {
   const { clock, open } = place()
   const before = workspace('one', 'k')
-  const budgets = open(before)
-  const budget = budgets.of(before, 'audit')
-  await budgets.load()
+  const budget = await started(open, before)
   rotate(before, 'fresh')
   await ask(budget)
   await pass(clock, 600_000)
   await ask(budget, 50)
-  const after = workspace('one', 'third')
-  const next = open(after)
-  const third = next.of(after, 'audit')
-  await next.load()
+  const third = await started(open, workspace('one', 'third'))
   expect(third.used.places).toBeGreaterThanOrEqual(50)
 })
 
