@@ -19,9 +19,11 @@ import type { Target } from './tower.ts'
 const KEY = 'the-first-key'
 const FRESH_KEY = 'the-next-key'
 const main = join(import.meta.dirname, '../../src/main.ts')
-/** A few entries a second; the journal of the second daemon holds some of them. */
+/** A few entries a second. */
 const trafficFrom = (since: number) => ({ entriesPerHour: 36_000, rhythm: 'steady' as const, since })
+/** The journal of the second daemon holds the traffic of some seconds, and not the burst that comes on top of it. */
 const JOURNAL_BYTES = '32KiB'
+const BURST_ENTRIES = 16
 const LONGEST_MESSAGE = 4_000
 
 export interface House {
@@ -174,6 +176,8 @@ export async function openHouse(folder: string): Promise<House> {
       delivering.api.mock.add({ data: { text: 'x'.repeat(LONGEST_MESSAGE) } })
       await shows(delivering.daemon, /^auditferry_sink_dead_letters\{sink="relay"\} [1-9]/m)
       await delivering.server.close()
+      for (let entry = 0; entry < BURST_ENTRIES; entry++)
+        delivering.api.mock.add({ data: { text: 'x'.repeat(LONGEST_MESSAGE / 2) } })
     },
     mendKey: () => reading.mendKey(),
     mendConfig: () => writeFileSync(reading.daemon.config, reading.daemon.text),
