@@ -4,7 +4,7 @@ import { isAbort } from '../model/errors.ts'
 import type { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import type { Group, Splitter, SplitterOptions } from './splitter.ts'
-import { ROOM_BEHIND_BYTES } from './slab.ts'
+import { joined } from './slab.ts'
 import { openSplitter } from './splitter.ts'
 
 /**
@@ -80,14 +80,7 @@ class GroupReader {
   #pushHeld(): void {
     const held = this.#held
     this.#held = undefined
-    if (!held) return
-    const body = Buffer.allocUnsafeSlow(this.#heldBytes + ROOM_BEHIND_BYTES)
-    let at = 0
-    for (const chunk of held) {
-      body.set(chunk, at)
-      at += chunk.length
-    }
-    this.#splitter.push(body.subarray(0, at), true)
+    if (held) this.#splitter.push(joined(held), true)
   }
 
   *#groups(): Generator<Group> {

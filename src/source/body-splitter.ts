@@ -75,7 +75,7 @@ export class Splitter {
     return this.#slab.length - this.#live()
   }
 
-  /** `ours`: nobody else looks at the chunk or at the `ROOM_BEHIND_BYTES` behind it, so that both may be changed. */
+  /** `ours`: as to `Slab.append`. */
   push(chunk: Uint8Array, ours = false): void {
     this.#rethrow()
     if (chunk.length === 0) return
@@ -198,19 +198,17 @@ export class Splitter {
   }
 
   #closeGroup(): void {
-    const isEmpty = this.#start === NONE
     if (this.#builder.size === 0) {
       // All of it was left out: its bytes are wanted no more.
       this.#start = NONE
       this.#end = NONE
       return
     }
-    const start = this.#start
-    const end = this.#end
-    const bytes = isEmpty ? new Uint8Array(0) : this.#slab.bytes.subarray(start, end)
+    // Of a group of one element over the limit there are no bytes.
+    const [start, end] = this.#start === NONE ? [0, 0] : [this.#start, this.#end]
+    const bytes = this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
-    const withRoom = (roomBytes: number) => (isEmpty ? undefined : this.#slab.withRoom(start, end, roomBytes))
-    this.#groups.push(this.#builder.close(bytes, withRoom))
+    this.#groups.push(this.#builder.close(bytes, this.#slab.withRoom(start, end, this.#builder.roomBytes)))
     this.#start = NONE
     this.#end = NONE
   }

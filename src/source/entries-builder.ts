@@ -147,9 +147,14 @@ export class EntriesBuilder {
     this.#malformed.addLarge(large)
   }
 
-  /** The group, of which `bytes` are all; empties the builder. `withRoom`: the same bytes with so much room at their end, where that costs nothing. */
-  close(bytes: Uint8Array, withRoom: (roomBytes: number) => Uint8Array | undefined): ClosedGroup {
-    const slab = this.#texts.place(bytes, this.#columns, withRoom)
+  /** what the group's texts want behind its bytes */
+  get roomBytes(): number {
+    return this.#texts.lengthBytes
+  }
+
+  /** The group, of which `bytes` are all, and `slab` the same with `roomBytes` at its end; empties the builder. */
+  close(bytes: Uint8Array, slab: Uint8Array): ClosedGroup {
+    this.#texts.place(slab, this.#columns)
     // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
     const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
     const columns = this.#columns.slice(0, count * COLUMNS)

@@ -1,13 +1,25 @@
 // The bytes that are still wanted of a body: one chunk as it came while that is enough, a growing copy when it is not.
 import { allocate } from '../model/large.ts'
 
-/** A body that is put together leaves so much room behind it, for texts that were written with escapes. */
-export const ROOM_BEHIND_BYTES = 4 * 1024
+/** So much room is left behind a body that is put together, for texts of its groups that were written with escapes. */
+const ROOM_BEHIND_BYTES = 4 * 1024
 
 const nothing = new Uint8Array(0)
 const MIN_CAPACITY_BYTES = 64 * 1024
 /** An entry of many megabytes should not take half as much again. */
 const MOST_SPARE_BYTES = 4 * 1024 * 1024
+
+/** All of a body, put together with room behind it: what is `ours` to a slab. */
+export function joined(chunks: readonly Uint8Array[]): Uint8Array {
+  const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+  const body = Buffer.allocUnsafeSlow(length + ROOM_BEHIND_BYTES)
+  let at = 0
+  for (const chunk of chunks) {
+    body.set(chunk, at)
+    at += chunk.length
+  }
+  return body.subarray(0, length)
+}
 
 /** What was once given out as a view is never written again, save by who asked for `own` and knows what was given out. */
 export class Slab {
@@ -23,8 +35,8 @@ export class Slab {
   #roomTo = 0
 
   /**
-   * Adds `chunk`, keeps `[live, length)`. Returns by how much the kept bytes moved down. `ours`: nobody else looks at the
-   * chunk or at the `ROOM_BEHIND_BYTES` behind it.
+   * Adds `chunk`, keeps `[live, length)`. Returns by how much the kept bytes moved down. `ours`: it is `joined`, and nobody
+   * else looks at it, so that it may be changed and the room behind it taken.
    */
   append(chunk: Uint8Array, live: number, ours = false): number {
     const keptBytes = this.length - live
@@ -55,15 +67,20 @@ export class Slab {
   }
 
   /**
-   * `[start, end)` with so much room behind it, at the end of what is returned, and in between what little follows in the
-   * body; undefined: there is none, or too much stands in between.
+   * `[start, end)` with so much room at the end of what is returned: the room behind the body, with what little follows in
+   * the body in between; a copy where there is none, or too much stands in between.
    */
-  withRoom(start: number, end: number, roomBytes: number): Uint8Array | undefined {
+  withRoom(start: number, end: number, roomBytes: number): Uint8Array {
+    const bytes = this.bytes.subarray(start, end)
+    if (roomBytes === 0) return bytes
     const from = this.#roomFrom
-    if (from - end > ROOM_BEHIND_BYTES || this.#roomTo - from < roomBytes) return undefined
+    if (from - end > ROOM_BEHIND_BYTES || this.#roomTo - from < roomBytes) {
+      const copy = allocate(bytes.length + roomBytes)
+      copy.set(bytes)
+      return copy
+    }
     this.#roomFrom += roomBytes
-    const { buffer, byteOffset } = this.bytes
-    return new Uint8Array(buffer, byteOffset + start, from + roomBytes - start)
+    return new Uint8Array(bytes.buffer, bytes.byteOffset, from + roomBytes - start)
   }
 
   /** From here on the bytes may be changed in place: a chunk as it came is copied, every offset stays. */

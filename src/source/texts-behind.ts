@@ -1,5 +1,4 @@
 // Texts of a group that do not stand in its bytes as they are meant (written with escapes, or given by us): put behind the bytes when the group closes.
-import { allocate } from '../model/large.ts'
 import { decodeString } from './json-string.ts'
 
 interface Text {
@@ -10,9 +9,12 @@ interface Text {
 
 export class TextsBehind {
   #texts: Text[] = []
+  /** of all of them */
+  lengthBytes = 0
 
   add(column: number, bytes: Uint8Array): void {
     this.#texts.push({ column, bytes })
+    this.lengthBytes += bytes.length
   }
 
   /** A text with half a surrogate pair has no UTF-8: it stays as it is written, so that two of them never become the same. */
@@ -21,30 +23,16 @@ export class TextsBehind {
     if (text.isWellFormed()) this.add(column, Buffer.from(text))
   }
 
-  /** The bytes with the texts behind them, to which the columns point from now on; then there are none. `withRoom` as in `EntriesBuilder.close`. */
-  place(
-    bytes: Uint8Array,
-    columns: Uint32Array,
-    withRoom: (roomBytes: number) => Uint8Array | undefined,
-  ): Uint8Array {
-    const texts = this.#texts
-    if (texts.length === 0) return bytes
-    const roomBytes = texts.reduce((sum, { bytes: text }) => sum + text.length, 0)
-    const slab = withRoom(roomBytes) ?? copyWithRoom(bytes, roomBytes)
-    let at = slab.length - roomBytes
-    for (const { column, bytes: text } of texts) {
-      slab.set(text, at)
+  /** Into the room at the end of the group's slab; the columns point there from now on. Then there are none. */
+  place(slab: Uint8Array, columns: Uint32Array): void {
+    let at = slab.length - this.lengthBytes
+    for (const { column, bytes } of this.#texts) {
+      slab.set(bytes, at)
       columns[column] = at
-      at += text.length
+      at += bytes.length
       columns[column + 1] = at
     }
     this.#texts = []
-    return slab
+    this.lengthBytes = 0
   }
-}
-
-function copyWithRoom(bytes: Uint8Array, roomBytes: number): Uint8Array {
-  const copy = allocate(bytes.length + roomBytes)
-  copy.set(bytes)
-  return copy
 }

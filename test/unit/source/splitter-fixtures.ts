@@ -1,7 +1,7 @@
 // What the splitter's tests share: limits as in production, a body pushed in any cut, and what came out of it.
 import type { Entries } from '../../../src/model/entries.ts'
 import type { Quarantined } from '../../../src/model/source.ts'
-import { ROOM_BEHIND_BYTES } from '../../../src/source/slab.ts'
+import { joined } from '../../../src/source/slab.ts'
 import { openSplitter } from '../../../src/source/splitter.ts'
 import type { Group, Splitter, SplitterOptions } from '../../../src/source/splitter.ts'
 
@@ -47,9 +47,7 @@ export function seen(entries: Entries): Seen[] {
 /** A body that was put together with room behind it, as a held page is. */
 export function splitOurs(bytes: Uint8Array, more: Partial<SplitterOptions>): readonly Seen[] {
   const splitter = openSplitter({ ...options, ...more })
-  const body = Buffer.alloc(bytes.length + ROOM_BEHIND_BYTES)
-  body.set(bytes)
-  splitter.push(body.subarray(0, bytes.length), true)
+  splitter.push(joined([bytes]), true)
   splitter.end()
   return drain(splitter).flatMap(({ entries }) => seen(entries))
 }
