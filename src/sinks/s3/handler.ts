@@ -55,7 +55,7 @@ function urlOf({ protocol, hostname, port, path, query }: LibraryRequest): strin
 }
 
 /** Stops what stands still, and what goes on for ever. */
-class Deadline {
+class Watchdog {
   readonly #stop = new AbortController()
   readonly #timer = new AbortController()
   readonly #outer: AbortSignal | undefined
@@ -115,33 +115,33 @@ class Deadline {
   }
 }
 
-async function* passing(body: AsyncIterable<Uint8Array>, deadline: Deadline): AsyncGenerator<Uint8Array> {
+async function* passing(body: AsyncIterable<Uint8Array>, watchdog: Watchdog): AsyncGenerator<Uint8Array> {
   for await (const piece of body) {
-    deadline.moved()
+    watchdog.moved()
     yield piece
   }
 }
 
-/** A body that its caller reads: the deadline goes on as long as it does. */
-async function* streaming(body: HttpReply['body'], deadline: Deadline): AsyncGenerator<Uint8Array> {
+/** A body that its caller reads: the watchdog goes on as long as it does. */
+async function* streaming(body: HttpReply['body'], watchdog: Watchdog): AsyncGenerator<Uint8Array> {
   const pieces = body[Symbol.asyncIterator]()
   try {
     for (;;) {
-      const next = await deadline.holds(pieces.next())
+      const next = await watchdog.holds(pieces.next())
       if (next.done) return
-      deadline.moved()
+      watchdog.moved()
       yield next.value
     }
   } finally {
-    deadline.over()
+    watchdog.over()
     await pieces.return?.()
   }
 }
 
-async function wholeBody(body: HttpReply['body'], deadline: Deadline, where: string): Promise<Uint8Array> {
+async function wholeBody(body: HttpReply['body'], watchdog: Watchdog, where: string): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
   let bytes = 0
-  for await (const piece of passing(body, deadline)) {
+  for await (const piece of passing(body, watchdog)) {
     bytes += piece.length
     if (bytes > REPLY_BYTES)
       throw new ConnectorError('bad_reply', `${where} answered without end: is this an S3 server?`)
@@ -150,7 +150,7 @@ async function wholeBody(body: HttpReply['body'], deadline: Deadline, where: str
   return Buffer.concat(parts)
 }
 
-function requestOf(request: LibraryRequest, deadline: Deadline): HttpRequest {
+function requestOf(request: LibraryRequest, watchdog: Watchdog): HttpRequest {
   const { method, headers, body } = request
   const names = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const)
   const base = {
@@ -160,7 +160,7 @@ function requestOf(request: LibraryRequest, deadline: Deadline): HttpRequest {
   }
   if (typeof body === 'string') return { ...base, body: Buffer.from(body) }
   if (body instanceof Uint8Array) return { ...base, body }
-  if (body instanceof Readable) return { ...base, stream: passing(body, deadline) }
+  if (body instanceof Readable) return { ...base, stream: passing(body, watchdog) }
   return base
 }
 
@@ -169,20 +169,20 @@ export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
     async handle(request, options = {}) {
       const { hostname: host, port } = request
       const where = port === undefined ? host : hostPort({ host, port })
-      const deadline = new Deadline(clock, where, options.abortSignal as AbortSignal | undefined)
+      const watchdog = new Watchdog(clock, where, options.abortSignal as AbortSignal | undefined)
       let left = false
       try {
-        if (deadline.signal.aborted) throw deadline.error()
-        const { status, headers, body } = await deadline.holds(
-          send(requestOf(request, deadline), deadline.signal),
+        if (watchdog.signal.aborted) throw watchdog.error()
+        const { status, headers, body } = await watchdog.holds(
+          send(requestOf(request, watchdog), watchdog.signal),
         )
         left = request.method === 'GET' && status === 200 && request.query?.['list-type'] === undefined
         const read = left
-          ? Readable.from(streaming(body, deadline), { objectMode: false })
-          : await deadline.holds(wholeBody(body, deadline, where))
+          ? Readable.from(streaming(body, watchdog), { objectMode: false })
+          : await watchdog.holds(wholeBody(body, watchdog, where))
         return { response: { statusCode: status, headers: { ...headers }, body: read } }
       } finally {
-        if (!left) deadline.over()
+        if (!left) watchdog.over()
       }
     },
     destroy() {

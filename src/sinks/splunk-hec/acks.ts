@@ -92,7 +92,7 @@ export class Acks {
 
   #later(ticket: Ticket, collector: Collector): Later {
     const { clock, timeoutMs } = this.#options
-    const isSafe = (line: Ticket, signal: AbortSignal) => collector.isSafe(line, line.ackId, signal)
+    const isSafe = (asked: Ticket, signal: AbortSignal) => collector.isSafe(asked, asked.ackId, signal)
     return {
       detail: JSON.stringify(ticket),
       confirmed: async (signal) => {

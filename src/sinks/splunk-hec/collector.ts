@@ -15,7 +15,7 @@ const HEALTH = '/services/collector/health'
 const ACKS = '/services/collector/ack'
 
 /** What a request goes out on: with the cookie the indexer behind a load balancer is found again. */
-export interface Line {
+interface Route {
   readonly channel: string
   readonly cookie: string
 }
@@ -75,10 +75,10 @@ export class Collector {
   }
 
   /** Whether the batch that was answered with `ackId` is safe. Throws ConnectorError when it does not say. */
-  async isSafe(line: Line, ackId: number, signal: AbortSignal): Promise<boolean> {
+  async isSafe(route: Route, ackId: number, signal: AbortSignal): Promise<boolean> {
     const body = Buffer.from(JSON.stringify({ acks: [ackId] }))
     const headers = { 'content-type': 'application/json' }
-    const reply = await this.#ask('POST', ACKS, line, { headers, body }, signal)
+    const reply = await this.#ask('POST', ACKS, route, { headers, body }, signal)
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
@@ -93,7 +93,7 @@ export class Collector {
   #ask(
     method: 'GET' | 'POST',
     path: string,
-    { channel, cookie }: Line,
+    { channel, cookie }: Route,
     { headers, body }: { readonly headers: Record<string, string>; readonly body?: Uint8Array },
     signal: AbortSignal,
   ): Promise<WholeReply> {
