@@ -19,8 +19,7 @@ import type { LoopOptions, Stepper } from './ship/loop.ts'
 import { ObjectShipper } from './ship/objects.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
-import { kindOf } from './sinks/index.ts'
-import { clearSpools } from './sinks/s3/spool.ts'
+import { kindOf, sinkKinds } from './sinks/index.ts'
 
 /** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
@@ -112,7 +111,8 @@ const spoolRoot = ({ journal }: Config): string => join(dirname(journal.path), '
 export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {
   const root = spoolRoot(config)
   try {
-    const files = await clearSpools(disk, root)
+    let files = 0
+    for (const kind of Object.values(sinkKinds)) files += (await kind.clearSpools?.(disk, root)) ?? 0
     if (files > 0)
       log.info('Objects that a former process left half sent were removed from the disk', { files })
   } catch (error) {

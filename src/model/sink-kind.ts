@@ -71,6 +71,11 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   idle?(options: z.output<Schema>): readonly IdleKey[]
   /** Where elsewhere its lines come to lie, with the field that sets it apart: two sinks with one place are a fault. */
   place?(options: z.output<Schema>): NamedPlace
+  /**
+   * Before any sink runs: removes what a process that was killed left in the spool folders under `root`, one a sink, and says
+   * how many files that were. Absent: it leaves none.
+   */
+  clearSpools?(disk: Disk, root: string): Promise<number>
   /** Connects to nothing yet. */
   open(name: string, options: z.output<Schema>, deps: SinkDeps): Opened
 }

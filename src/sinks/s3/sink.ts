@@ -12,7 +12,7 @@ import { manifestStore } from './evidence-bucket.ts'
 import { objectKey } from './key.ts'
 import { bucketOf, filesOf, options, placeOf, type S3Options, urlsOf } from './options.ts'
 import { checkBucket, proveBucket } from './probe.ts'
-import { Spool, type Spooled } from './spool.ts'
+import { clearSpools, Spool, type Spooled } from './spool.ts'
 import { Store } from './store.ts'
 
 const contentTypes = {
@@ -149,5 +149,6 @@ export const s3: SinkKind<typeof options, ObjectSink> = {
   urls: urlsOf,
   place: placeOf,
   files: filesOf,
+  clearSpools,
   open: (name, s3Options, deps) => new S3Sink(name, s3Options, deps),
 }
