@@ -15,7 +15,7 @@ import { assertRoom, lackingSource, statsForPast, watching } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { Surveys } from './surveying.ts'
 
-export interface BackfillOptions {
+interface BackfillOptions {
   readonly ranges: readonly RangeReader[]
   readonly journal: Journal
   readonly clock: Clock

@@ -13,7 +13,7 @@ import { JointBudget } from './source/joint-budget.ts'
 /** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
 export type Area = keyof WorkspaceConfig['rate_limits']
 
-export interface BudgetsOptions {
+interface BudgetsOptions {
   readonly journal: Pick<Journal, 'note' | 'notes' | 'changeNotes'>
   readonly clock: Clock
   readonly random: Random

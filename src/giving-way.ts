@@ -10,7 +10,7 @@ const LOOK_MS = 1
 /** A sink that stands still, or collects for an object, costs a page no more than so many looks. */
 const LOOKS = 25
 
-export interface GivingWay {
+interface GivingWay {
   readonly journal: Pick<Journal, 'stats'>
   readonly clock: Clock
 }

@@ -30,7 +30,7 @@ interface Ending {
   readonly endedAt?: number
 }
 
-export interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
+interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
   readonly what: 'backfill' | 'replay'
   /** of all notes, and of no others */
   readonly prefix: string

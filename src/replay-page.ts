@@ -70,7 +70,7 @@ export function unsentOf(
 }
 
 /** A part on its way into the journal. */
-export interface Landing {
+interface Landing {
   /** as it stands with this part */
   readonly order: Order
   readonly marks: readonly string[]
@@ -78,7 +78,7 @@ export interface Landing {
   readonly isWhole: boolean
 }
 
-export interface SentPagesOptions {
+interface SentPagesOptions {
   readonly journal: Pick<Journal, 'notes' | 'changeNotes'>
   /** all that are under way: they share what may be remembered */
   readonly open: () => readonly Running[]

@@ -22,7 +22,7 @@ const STOP_MS = 3_500
 /** Then every part gets this long to close, all at once. */
 const CLOSE_MS = 1_000
 
-export interface RunningParts extends Shared {
+interface RunningParts extends Shared {
   readonly readings: readonly Reading[]
   /** of all readings */
   readonly readers: readonly Reader[]

@@ -12,7 +12,7 @@ import type { RangeReader, Walking } from './ranges.ts'
 import { userOf } from './source/audit-range-place.ts'
 import { EntriesOnce } from './source/entries-once.ts'
 
-export interface SurveyOptions {
+interface SurveyOptions {
   readonly ranges: readonly RangeReader[]
   readonly journal: Pick<Journal, 'known'>
   readonly clock: Clock

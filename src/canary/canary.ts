@@ -23,6 +23,7 @@ const NOT_READY_MS = 30_000
 const BEFORE_MS = 5_000
 const AFTER_MS = 60_000
 
+/** @internal for tests */
 export interface CanaryQuestion {
   readonly prompt: string
   /** what stands behind our instance's id in the User-Agent */

@@ -4,7 +4,7 @@ import type { Seq } from '../model/journal.ts'
 import type { Source } from '../model/source.ts'
 
 /** `last`: nothing of the entries stands behind it in the journal. Must not wait. */
-export type Notice = (entries: Entries, last: Seq) => void
+type Notice = (entries: Entries, last: Seq) => void
 
 /** Entries are somebody else's: whoever looks on may stumble over one, and reading goes on. What was not seen is missing, and that is told. */
 function look(notice: Notice, entries: Entries, last: Seq): void {

@@ -15,7 +15,7 @@ export const PROMPT_TYPE = 'api:create_query'
 /** A query event this far from its prompt is another's, whatever both clocks say: its text is not looked through. */
 const FAR_US = 2 * DAY_US
 
-export interface Sought {
+interface Sought {
   readonly nonce: string
   /** epoch ms, our clock */
   readonly sentAt: number
@@ -25,7 +25,7 @@ export interface Sought {
   readonly user: string | undefined
 }
 
-export interface Found {
+interface Found {
   /** the entry's */
   readonly id: string
   readonly user: string | undefined

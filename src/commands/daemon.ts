@@ -30,7 +30,7 @@ export type NextSetup = (current: CurrentSetup, signal: AbortSignal) => Promise<
 
 const never: NextSetup = () => new Promise(() => undefined)
 
-export interface DaemonOptions {
+interface DaemonOptions {
   /** absent: the first is the only one */
   readonly nextSetup?: NextSetup
   /** is told where the status page is */

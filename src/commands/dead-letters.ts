@@ -9,7 +9,7 @@ import { instantText } from './instants.ts'
 import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface LetterOptions {
+interface LetterOptions {
   readonly config?: string
   readonly sink?: string
   readonly id: readonly number[]

@@ -9,7 +9,7 @@ import { disk } from '../ops/disk.ts'
 export const DEMO_KEY = 'demo-key'
 
 /** What the mock's entries follow from: the same seed and start make the same entries again. */
-export interface Origins {
+interface Origins {
   readonly seed: number
   /** epoch ms */
   readonly since: number

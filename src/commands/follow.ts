@@ -12,7 +12,7 @@ import { areKnown, type There, type Whose } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
 /** A part of the past that is read again. */
-export interface Followed {
+interface Followed {
   readonly origin: Origin
   /** absent: it is for every sink */
   readonly sink?: string

@@ -3,7 +3,7 @@ import { starterText } from '../config/starter.ts'
 import { sinkKinds } from '../sinks/index.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface InitOptions {
+interface InitOptions {
   /** comma-separated types */
   readonly sink: string
 }

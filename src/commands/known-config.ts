@@ -48,7 +48,7 @@ export function knownConfig(file: string, world: World): Config {
 export type DaemonPlace = Pick<Config, 'journal' | 'server'>
 
 /** Where the daemon of a file is, and the file's configuration or what is wrong with it. */
-export type Known =
+type Known =
   | { readonly place: DaemonPlace; readonly config: Config; readonly faults: undefined }
   | { readonly place: DaemonPlace; readonly config: undefined; readonly faults: ConfigFaults }
 

@@ -2,7 +2,7 @@
 import type { World } from './world.ts'
 
 /** As a configuration, a status report or the journal has it. */
-export interface Named {
+interface Named {
   readonly name: string
 }
 

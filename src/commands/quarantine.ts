@@ -8,7 +8,7 @@ import { showContent, writeExport } from './export-file.ts'
 import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface QuarantineOptions {
+interface QuarantineOptions {
   readonly config?: string
   readonly id: readonly number[]
   readonly limit?: number

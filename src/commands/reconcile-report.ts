@@ -10,7 +10,7 @@ import type { Walked } from './reconcile-walk.ts'
  * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `changed`: all is here, some
  * of it with other content. `surplus`: more is told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
  */
-export type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving'
+type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving'
 
 export interface ReadRow extends Omit<SurveyDay, 'day'> {
   readonly workspace: string
@@ -63,7 +63,7 @@ export interface ReconcileReport {
   readonly balanced: boolean
 }
 
-export interface Findings {
+interface Findings {
   readonly version: string
   readonly instance: string | undefined
   readonly journal: string

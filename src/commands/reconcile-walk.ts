@@ -22,7 +22,7 @@ export interface Walked {
   readonly user: string | undefined
 }
 
-export interface Walking {
+interface Walking {
   readonly past: Pick<Past, 'survey'>
   readonly origin: Origin
   readonly span: PastSpan

@@ -28,7 +28,7 @@ import { walkOver } from './reconcile-walk.ts'
 import type { Walked } from './reconcile-walk.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface ReconcileOptions {
+interface ReconcileOptions {
   readonly config?: string
   readonly from: string
   readonly to?: string

@@ -14,7 +14,7 @@ const LOOK_MS = 2_000
 /** What a refused configuration refers to may come right without a word of it changing: it is tried again. */
 const AGAIN_MS = 10_000
 
-export interface ReloadOptions {
+interface ReloadOptions {
   /** the configuration's file */
   readonly file: string
   readonly clock: Clock

@@ -32,7 +32,7 @@ import {
 import { nothingDone, queryOf, walk } from './replay-walk.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface ReplayOptions {
+interface ReplayOptions {
   readonly config?: string
   readonly sink?: string
   readonly from?: string

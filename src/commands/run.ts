@@ -14,7 +14,7 @@ import { runOnce, type Once } from './run-once.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
-export interface RunOptions {
+interface RunOptions {
   readonly config?: string
   readonly once?: boolean
   /** of --once: a duration */

@@ -13,7 +13,7 @@ import { configOrPlace, tellFaulty, type DaemonPlace } from './known-config.ts'
 import { pastLines } from './status-past.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface StatusOptions {
+interface StatusOptions {
   readonly config?: string
   readonly json: boolean
   readonly watch?: boolean

@@ -5,7 +5,7 @@ import { reachDaemon } from './known-config.ts'
 import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface TapOptions {
+interface TapOptions {
   readonly config?: string
   readonly sink: string
   readonly limit: number

@@ -12,7 +12,7 @@ import { configFile, references } from './config-file.ts'
 import { realOutside } from './outside.ts'
 import { exitCodes, type World } from './world.ts'
 
-export interface ValidateOptions {
+interface ValidateOptions {
   readonly config?: string
   readonly connect: boolean
 }

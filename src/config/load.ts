@@ -116,7 +116,7 @@ function textOf(file: string, world: References): string | Fault {
   }
 }
 
-export interface Examined {
+interface Examined {
   readonly faults: readonly Fault[]
   /** Present where no fault kept the rest from being read: for a look at what else is wrong, not to run with. */
   readonly loaded: LoadedConfig | undefined

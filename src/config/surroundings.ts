@@ -10,7 +10,7 @@ import { filesIn, reasonOf, type References } from './references.ts'
 import { crowdedOf } from './spare.ts'
 import { sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
 
-export interface Surroundings {
+interface Surroundings {
   readonly faults: readonly Fault[]
   readonly warnings: readonly Fault[]
 }

@@ -16,7 +16,7 @@ import type { Address, Put } from './shelf.ts'
 /** A thousand keys, with room to spare. */
 const SMALL_BYTES = 1024 * 1024
 
-export type AppendStatements = ReturnType<typeof prepareAppend>
+type AppendStatements = ReturnType<typeof prepareAppend>
 
 export function prepareAppend(db: Database) {
   return {

@@ -15,7 +15,7 @@ import {
 import { allocate } from '../model/large.ts'
 
 /** As they stand in the table. Numbers lie in the host's own order, little-endian wherever this runs. */
-export interface Pieces {
+interface Pieces {
   readonly types: string
   readonly times: Buffer
   readonly columns: Buffer

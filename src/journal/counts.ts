@@ -11,7 +11,7 @@ export interface DayCounts {
   quarantined: number
 }
 
-export interface Tally {
+interface Tally {
   readonly outcomes: Omit<Appended, 'quarantined' | 'findings'>
   /** by days since 1970 */
   readonly days: ReadonlyMap<number, DayCounts>

@@ -98,7 +98,7 @@ function assertHeld(db: Database): void {
     )
 }
 
-export interface FileOptions {
+interface FileOptions {
   readonly path: string
   readonly maxFileBytes: number
   readonly fileSystemType: FileSystemType

@@ -19,7 +19,7 @@ interface SourceLow {
   low_before: number | null
 }
 
-export type PruneStatements = ReturnType<typeof preparePrune>
+type PruneStatements = ReturnType<typeof preparePrune>
 
 export function preparePrune(db: Database) {
   return {

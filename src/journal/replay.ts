@@ -20,7 +20,7 @@ const STEP_BYTES = 2 * TRANSACTION_BYTES
 
 const everything = { maxEntries: Infinity, maxBytes: Infinity }
 
-export type ReplayStatements = ReturnType<typeof prepareReplay>
+type ReplayStatements = ReturnType<typeof prepareReplay>
 
 export function prepareReplay(db: Database) {
   return {

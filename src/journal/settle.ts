@@ -7,7 +7,7 @@ import { explaining } from './filled.ts'
 import { type LetterStatements, park } from './letters.ts'
 import { type NoteStatements, writeNotes } from './notes.ts'
 
-export interface SettleStatements {
+interface SettleStatements {
   readonly letters: LetterStatements
   readonly notes: NoteStatements
 }

@@ -4,7 +4,7 @@ import type { HistoryDefect } from './switches.ts'
 /** Values of product_surface_area (spec §2.3). */
 export type Surface = 'ASSISTANT' | 'VAULT' | 'PLAYBOOK' | 'WORKFLOW' | 'WORD' | 'MAIL' | 'DRAFT'
 
-export interface AskKind {
+interface AskKind {
   /** one is drawn */
   readonly surfaces: readonly Surface[]
   readonly accessPoint: string

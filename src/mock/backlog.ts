@@ -12,7 +12,7 @@ import { compose } from './traffic.ts'
 import { uuidStream } from './uuids.ts'
 import type { Uuids } from './uuids.ts'
 
-export interface BacklogSettings {
+interface BacklogSettings {
   readonly count: number
   readonly seed: number
   readonly domain: string

@@ -5,7 +5,7 @@ import type { Mock } from './mock.ts'
 const MOST_BYTES = 4096
 
 /** The status of an answer without a body. */
-export interface ControlAnswer {
+interface ControlAnswer {
   readonly status: 204 | 400 | 404
 }
 

@@ -26,7 +26,7 @@ const documentNames = [
 ]
 
 /** Of one workspace. */
-export interface EventSource {
+interface EventSource {
   readonly seed: number
   readonly domain: string
   /** share of events in odd but legal spellings */
@@ -134,7 +134,7 @@ function drawn(ask: Ask, { seed, exotic }: EventSource): Drawn {
   return { usage, surface, random, odd }
 }
 
-export interface Texts {
+interface Texts {
   readonly query: string
   readonly response: string
 }

@@ -31,7 +31,7 @@ export interface Showing {
 }
 
 /** One content that an event had, for tests. */
-export interface MockHistoryVersion {
+interface MockHistoryVersion {
   /** epoch ms: from when on it was in the answers, by the server's clock */
   readonly from: number
   /** as v2 and v1 serve it, line breaks between tokens included; made when asked for */

@@ -10,7 +10,7 @@ import type { Answer } from './answer.ts'
 import { controlled } from './control.ts'
 import type { Mock } from './mock.ts'
 
-export interface ListenOptions {
+interface ListenOptions {
   /** 0 for any that is free */
   readonly port: number
   readonly host: string

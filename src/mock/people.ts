@@ -25,7 +25,7 @@ const agents = [
   'python-requests/2.32.3',
 ]
 
-export interface Actor {
+interface Actor {
   readonly user: string
   readonly ip: string
   readonly userAgent: string

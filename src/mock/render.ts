@@ -2,7 +2,7 @@
 import type { Random } from '../model/clock.ts'
 import type { Defect } from './switches.ts'
 
-export interface Fields {
+interface Fields {
   readonly id: string
   readonly atUs: number
   readonly type: string

@@ -1,6 +1,6 @@
 // Methods and path patterns of an area, to endpoint names and path parameters.
 
-export interface Found {
+interface Found {
   readonly endpoint: string
   /** of the path, decoded */
   readonly params: Readonly<Record<string, string>>

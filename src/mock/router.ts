@@ -17,7 +17,7 @@ import type { Workspace } from './workspace.ts'
 /** Siblings: a further area is one more line here. */
 export const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
 
-export interface RouterDeps {
+interface RouterDeps {
   readonly seed: number
   readonly workspaces: readonly Workspace[]
   readonly limits: Limits
@@ -25,7 +25,7 @@ export interface RouterDeps {
   readonly board: FaultBoard
 }
 
-export interface Asked {
+interface Asked {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>

@@ -8,7 +8,7 @@ import { gzipped, halfOf, withoutLast } from './stream.ts'
 import type { Streamed } from './stream.ts'
 import type { FaultName, Switches } from './switches.ts'
 
-export interface Outgoing {
+interface Outgoing {
   readonly reply: Reply
   readonly manner: Manner
 }

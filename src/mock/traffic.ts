@@ -67,7 +67,7 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
   return drafts.sort((a, b) => a.atUs - b.atUs)
 }
 
-export interface TrafficSettings {
+interface TrafficSettings {
   readonly seed: number
   readonly domain: string
   readonly sinceMs: number

@@ -15,7 +15,7 @@ import { deedsOf } from './vault-deed.ts'
 import type { Deed } from './vault-deed.ts'
 import { VaultState } from './vault-state.ts'
 
-export interface VaultSettings {
+interface VaultSettings {
   readonly seed: number
   readonly domain: string
   readonly switches: Switches
@@ -35,7 +35,7 @@ export interface MockProject {
 }
 
 /** How far the processing of a file has come (spec §3). */
-export type FileStatus = 'uploaded' | 'processing' | 'ready_to_query'
+type FileStatus = 'uploaded' | 'processing' | 'ready_to_query'
 
 export class Vault {
   readonly state: VaultState

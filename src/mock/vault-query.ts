@@ -2,8 +2,8 @@
 const INT64 = 2n ** 63n
 
 /** What a parameter holds that is not what it should be. */
-export const invalid = { isInvalid: true } as const
-export type Invalid = typeof invalid
+const invalid = { isInvalid: true } as const
+type Invalid = typeof invalid
 
 /** A parameter that is there but empty counts as left out. */
 function given(query: URLSearchParams, name: string): string | undefined {

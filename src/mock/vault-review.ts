@@ -66,7 +66,7 @@ export function rowOf(table: ReviewTable, fileId: string) {
   return { file_id: fileId, cells: table.columns.map((column) => cellOf(table, fileId, column)) }
 }
 
-export interface NewReview {
+interface NewReview {
   readonly id: number
   readonly title: string
   readonly atUs: number

@@ -15,7 +15,7 @@ const PAST_DAYS = 400
 /** How many there are unless told. */
 export const STARTING = PROJECTS + 8
 
-export interface StartSettings {
+interface StartSettings {
   readonly seed: number
   readonly count: number
   readonly beforeUs: number

@@ -8,7 +8,7 @@ import type { Permission, Project, Spelling, UserShare, VaultFile, WorkspaceShar
 import { makeReview } from './vault-review.ts'
 import type { ReviewTable } from './vault-review.ts'
 
-export type ChangeKind =
+type ChangeKind =
   | 'created'
   | 'renamed'
   | 'knowledge_base'
@@ -30,7 +30,7 @@ export interface ProjectChange {
   readonly user: string
 }
 
-export interface NewProject {
+interface NewProject {
   readonly id?: string
   readonly name: string
   readonly knowledgeBase: boolean

@@ -56,14 +56,14 @@ export interface NewEntry {
   readonly raw?: Uint8Array
 }
 
-export interface WorkspaceDeps {
+interface WorkspaceDeps {
   readonly seed: number
   readonly now: number
   readonly switches: Switches
   readonly board: FaultBoard
 }
 
-export interface ListQuery {
+interface ListQuery {
   readonly take: number
   readonly inclusive: boolean
   readonly type: string | undefined

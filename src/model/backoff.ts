@@ -1,7 +1,7 @@
 // How long to wait before the next try: exponential with full jitter in its upper half, capped. Pure.
 import type { Random } from './clock.ts'
 
-export interface BackoffSpan {
+interface BackoffSpan {
   readonly baseMs: number
   readonly capMs: number
 }

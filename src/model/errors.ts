@@ -2,7 +2,7 @@
 import { constants } from 'node:os'
 
 /** What a conductor does when an error of a code reaches it. */
-export type Action =
+type Action =
   /** try the same thing again after a backoff, for ever */
   | 'retry'
   /** configuration is at fault: say so once, go on trying slowly, fail no probe */
@@ -51,7 +51,7 @@ export function actionOf(code: ErrorCode): Action {
   return actions[code]
 }
 
-export interface ErrorDetails {
+interface ErrorDetails {
   /** the other side's own hint of when to come back */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown

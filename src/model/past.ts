@@ -28,7 +28,7 @@ export interface PastChoice {
   readonly source?: SourceName
 }
 
-export interface BackfillCounts {
+interface BackfillCounts {
   /** elements that the API showed, the malformed among them */
   readonly read: number
   readonly new: number

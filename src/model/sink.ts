@@ -73,7 +73,7 @@ export interface CheckResult {
 }
 
 /** What each end of a delivery has, whether it takes batches or whole objects. */
-export interface Receiver {
+interface Receiver {
   readonly name: string
   readonly type: string
   /** May grow surer, or less so, as the receiver shows what it does. */

@@ -4,7 +4,7 @@ import type { ConnectorError, ErrorCode } from './errors.ts'
 /** What came up so lately is no news, even where something succeeded in between. */
 const NEWS_MS = 10 * 60_000
 
-export interface Attempt {
+interface Attempt {
   /** how many in a row had this code, from 1 */
   readonly count: number
   /** True for the 1st, 2nd, 4th, 8th, … of a code: an operator must find it, not drown in it. */

@@ -11,7 +11,7 @@ export type SinkState = (typeof sinkStates)[number]
 /** Bounds of `auditferry_delivery_seconds`: from seconds of a live feed to the weeks of a backlog. */
 export const deliveryBucketsSeconds = [1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800] as const
 
-/** When each last was, epoch ms; 0: never. */
+/** When each last was, epoch ms; 0: never. @internal for tests */
 export interface Recalled {
   readonly readAt: number
   readonly caughtUpAt: number
@@ -56,6 +56,7 @@ export const silentWatch: SourceWatch = {
   recalled: nobody,
 }
 
+/** @internal for tests */
 export const canaryStages = ['request', 'audit', 'usage', 'query', 'delivered'] as const
 
 /** One of the places where a canary is looked for; `delivered` is each sink's. */

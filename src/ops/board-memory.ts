@@ -6,7 +6,7 @@ import type { History } from './history.ts'
 import type { Mask } from './mask.ts'
 import type { RecentErrors } from './recent-errors.ts'
 
-export interface BoardMemory {
+interface BoardMemory {
   readonly clock: Pick<Clock, 'now'>
   readonly history: History
   readonly errors: RecentErrors

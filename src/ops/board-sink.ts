@@ -23,7 +23,7 @@ export interface BoardSink {
   refresh(stats: JournalStats): void
 }
 
-export interface SinkFacts {
+interface SinkFacts {
   readonly name: string
   readonly type: string
   readonly assurance: () => Assurance

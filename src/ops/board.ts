@@ -32,7 +32,7 @@ import type {
   WorkspaceStatus,
 } from './status.ts'
 
-export interface BoardOptions extends Rereads {
+interface BoardOptions extends Rereads {
   readonly clock: Clock
   readonly metrics: Metrics
   /** May throw once the journal is closed: then the last word counts. */

@@ -8,16 +8,13 @@ import { placeOf } from '../model/thrown.ts'
 import { masker } from './mask.ts'
 import type { Mask } from './mask.ts'
 
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const
-export type LogLevel = (typeof logLevels)[number]
-
 const MAX_TEXT = 500
 /** What stands in place of a value that may not be told. */
 const OMITTED = '[omitted]'
 const reserved = new Set(['level', 'time', 'msg'])
 
 export interface LogOptions {
-  readonly level: LogLevel
+  readonly level: 'debug' | 'info' | 'warn' | 'error'
   /** Standard error unless given. */
   readonly to?: DestinationStream | undefined
   /** Secrets that no string may contain, wherever it came from: asked for each line, since files are read again. */
@@ -62,7 +59,7 @@ function plainFields(fields: unknown, mask: Mask): PlainFields {
 
 /** What is bound is kept here and not in a child of the library, which would write a key that is told again twice. */
 function over(logger: Logger, mask: Mask, bound: PlainFields = {}): Log {
-  const at = (level: LogLevel) => (sentence: string, fields?: LogFields) => {
+  const at = (level: LogOptions['level']) => (sentence: string, fields?: LogFields) => {
     if (!logger.isLevelEnabled(level)) return
     logger[level]({ ...bound, ...plainFields(fields, mask) }, clip(mask(sentence)))
   }

@@ -202,7 +202,7 @@ export interface Metrics {
   render(): Promise<string>
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   readonly version: string
   /** process_* and nodejs_*; on unless a test turns them off. */
   readonly processMetrics?: boolean

@@ -16,10 +16,7 @@ function secondsSince(instant: string, report: Told): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-export type Told = Omit<
-  StatusReport,
-  'sentence' | 'findings' | 'backfills' | 'replays' | 'errors' | 'history'
->
+type Told = Omit<StatusReport, 'sentence' | 'findings' | 'backfills' | 'replays' | 'errors' | 'history'>
 
 function why(error: FaultStatus | null): string {
   return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''

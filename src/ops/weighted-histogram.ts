@@ -14,7 +14,7 @@ interface Value {
   readonly value: number
 }
 
-export interface WeightedObserver {
+interface WeightedObserver {
   observe(value: number, count: number): void
 }
 

@@ -4,7 +4,7 @@ import type { Log } from '../model/log.ts'
 import type { Outcome } from '../model/sink.ts'
 import { Refusals } from './refusals.ts'
 
-export interface CornerOptions {
+interface CornerOptions {
   readonly sink: { readonly name: string }
   readonly limits: { readonly maxEntries: number }
   readonly log: Log

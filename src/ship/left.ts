@@ -5,7 +5,7 @@ import type { Sink } from '../model/sink.ts'
 import type { BatchLimits, Loader } from './loader.ts'
 import type { Unconfirmed } from './unconfirmed.ts'
 
-export interface LeftOptions {
+interface LeftOptions {
   readonly sink: Pick<Sink, 'name' | 'resume'>
   readonly journal: Pick<Journal, 'intents' | 'take'>
   readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>

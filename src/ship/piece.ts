@@ -6,7 +6,7 @@ import { rawBytesIn, roomBytes } from './lines.ts'
 /** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 
-export interface PieceOptions {
+interface PieceOptions {
   readonly journal: Pick<Journal, 'take'>
   readonly sink: { readonly name: string }
   readonly room: Room

@@ -7,7 +7,7 @@ import type { SinkWatch } from '../model/watch.ts'
 import type { Loaded } from './lines.ts'
 import { tallyOf } from './tally.ts'
 
-export interface Settled {
+interface Settled {
   readonly settlement: Settlement
   readonly accepted: number
   readonly filtered: number
@@ -57,7 +57,7 @@ export interface TakenBatch {
   readonly tally: readonly DayTally[]
 }
 
-export interface Taken extends TakenBatch {
+interface Taken extends TakenBatch {
   /** what was refused behind it; undefined: nothing */
   readonly rest: Settlement | undefined
 }

@@ -7,7 +7,7 @@ import { type Loaded, tellDelays } from './lines.ts'
 import type { LoopOptions } from './loop.ts'
 import { filteredOf, type TakenBatch, takenBefore, takenOf, tellParked } from './settling.ts'
 
-export interface UnconfirmedOptions extends LoopOptions {
+interface UnconfirmedOptions extends LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
 }
 

@@ -16,7 +16,7 @@ const LOT = 8
 /** A writer that one huge entry made grow is not kept. */
 const SPARE_BYTES = 2 * 1024 * 1024
 
-export interface WritingOptions {
+interface WritingOptions {
   readonly sink: Pick<ObjectSink, 'name' | 'open'>
   readonly journal: Pick<Journal, 'take'>
   readonly room: Room

@@ -24,7 +24,7 @@ function certificatesOf(ends: Ends): readonly Certificate[] {
 }
 
 /** What looking at certificates takes from outside. */
-export type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
+type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
 
 export class Expiry {
   readonly #deps: ExpiryDeps

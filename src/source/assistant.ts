@@ -17,7 +17,7 @@ const answerLimits: BodyLimits = {
   minBytesPerSecond: 1,
 }
 
-export interface AttachedFile {
+interface AttachedFile {
   readonly name: string
   /** media type; application/octet-stream where it is not given */
   readonly type?: string
@@ -46,7 +46,7 @@ export interface AssistantOptions {
   readonly fileField?: string
 }
 
-export interface Completion {
+interface Completion {
   /** the server's clock as its answer's `Date` header tells it, epoch ms; whole seconds */
   readonly serverAt: number | undefined
   /** the answer, in the pieces in which it came: what a reply's JSON calls so, or the reply as it is where it is called nothing known */

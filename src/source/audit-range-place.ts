@@ -93,7 +93,7 @@ export function userOf(text: Cursor | undefined): string | undefined {
 }
 
 /** What is known of the page under way, over its parts. */
-export interface PageUnderWay {
+interface PageUnderWay {
   /** hashes of its last entries: a server may send far more in one page than it was asked for */
   readonly keys: Set<string>
   /** it showed an entry newer than `sentUs`: the walk is back where it was, and only the keys tell apart what comes from here on */

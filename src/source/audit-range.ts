@@ -28,7 +28,7 @@ const STUCK_PAGES = 3
 /** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
 const OWN_ALONE = 3
 
-export interface RangeOptions extends Omit<
+interface RangeOptions extends Omit<
   AuditOptions,
   'activity' | 'intervalMs' | 'start' | 'sweepMs' | 'keepKeysMs' | 'once'
 > {

@@ -31,7 +31,7 @@ export function splitterOptions({ options }: Step): SplitterOptions {
   }
 }
 
-export interface PageRequest {
+interface PageRequest {
   readonly walk: Walk
   readonly lane: Lane
   readonly take: number

@@ -17,13 +17,13 @@ const IN_TRANSIT_MS = 5_000
 const reserved: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, backfill: 0.4 }
 const order: Readonly<Record<Lane, number>> = { live: 0, sweep: 1, backfill: 2 }
 
-/** Where the window survives a restart: two small facts in the journal. */
+/** Where the window survives a restart: two small facts in the journal. @internal for tests */
 export interface BudgetStore {
   load(): Promise<string | undefined>
   save(state: string): Promise<void>
 }
 
-export interface BudgetOptions {
+interface BudgetOptions {
   /** requests in any rolling minute; asked for each time, since who shares them may change */
   readonly limit: number
   readonly clock: Clock

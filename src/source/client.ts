@@ -22,7 +22,7 @@ const pageLimits: BodyLimits = {
   minBytesPerSecond: 32 * 1024,
 }
 
-export interface ClientOptions {
+interface ClientOptions {
   /** without a slash at its end */
   readonly baseUrl: string
   readonly apiKey: Secret

@@ -29,7 +29,7 @@ export interface Target {
   readonly key: string | undefined
 }
 
-export interface ElementOptions {
+interface ElementOptions {
   readonly target: Target
   /** the names of id, time and type, in this order; entries may have no id */
   readonly keys: readonly [string | undefined, string, string]

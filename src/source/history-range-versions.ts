@@ -11,7 +11,7 @@ import { isListOf, storedFields } from './stored-cursor.ts'
 type Days = readonly [from: number, to: number]
 
 /** The stretches of days of which something was kept; none of them touch. */
-export interface ReadVersions {
+interface ReadVersions {
   readonly v1: readonly Days[]
   readonly v2: readonly Days[]
 }

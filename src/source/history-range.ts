@@ -29,7 +29,7 @@ import type { Reading, Window } from './history-window.ts'
 import { nextWindow, windowOver } from './history-window.ts'
 import { advance, isToProve, readInDays } from './history.ts'
 
-export interface HistoryRangeOptions extends Omit<
+interface HistoryRangeOptions extends Omit<
   HistoryOptions,
   'intervalMs' | 'start' | 'rereadMs' | 'keepKeysMs' | 'once'
 > {

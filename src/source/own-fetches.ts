@@ -31,7 +31,7 @@ export function freshFetches(now: number): Fetches {
   return { sinceUs: now * 1000, user: null, byTimeIp: null, matches: 0, sent: [] }
 }
 
-export interface Recogniser {
+interface Recogniser {
   readonly instance: string
   /** User-Agents of tools that are known */
   readonly expected: (userAgent: string) => boolean

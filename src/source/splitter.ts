@@ -5,7 +5,7 @@ import { Splitter } from './body-splitter.ts'
 import type { EntryLimits, SplitterOptions } from './body-splitter.ts'
 import type { Group } from './entries-builder.ts'
 
-export type { EntryLimits, Splitter, SplitterOptions } from './body-splitter.ts'
+export type { Splitter, SplitterOptions } from './body-splitter.ts'
 export type { Group } from './entries-builder.ts'
 
 /** For the entries of an array; how to use it stands at `Splitter`. */
@@ -13,7 +13,7 @@ export function openSplitter(options: SplitterOptions): Splitter {
   return new Splitter({ kind: 'array', key: options.arrayKey }, options)
 }
 
-export interface SplitOneOptions extends EntryLimits {
+interface SplitOneOptions extends EntryLimits {
   /** the entry may lie under this key, as `earliest` answers; `search` and `latest` may or may not do the same (law 6) */
   readonly wrapper: string
 }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 const text = () => z.string().nullish()
 
 /** `processing_status` is text, since its values beyond uploaded, processing and ready_to_query are not known. */
-export const fileStatus = z.looseObject({
+const fileStatus = z.looseObject({
   id: text(),
   processing_status: text(),
   content_type: text(),
@@ -23,7 +23,7 @@ export const projectMetadata = z.looseObject({
 })
 export type ProjectMetadata = z.output<typeof projectMetadata>
 
-export const vaultFile = z.looseObject({
+const vaultFile = z.looseObject({
   id: z.string(),
   name: text(),
   content_type: text(),

@@ -13,7 +13,7 @@ const LONGEST_FIELD = 64
 const LONGEST_NAME = 256
 const FLAG = 'is_knowledge_base_project'
 
-export interface Project {
+interface Project {
   readonly id: string
   readonly raw: Uint8Array
 }

@@ -13,13 +13,13 @@ const ENVELOPE_DEPTH = 4
 const LONGEST_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
 
-export interface PageLimits {
+interface PageLimits {
   readonly maxEntryBytes: number
   readonly maxDepth: number
 }
 
 /** An element that is no project as it should be. */
-export interface Malformed {
+interface Malformed {
   /** undefined: it has none that can be read, so nobody knows which project it is */
   readonly id: string | undefined
   readonly quarantined: Quarantined

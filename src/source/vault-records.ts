@@ -25,7 +25,7 @@ const COPIES_BYTES = 1024 * 1024
 /** Members of the project that stand in records about the project itself, so that they are found without looking inside. */
 const lifted = ['creator_email', 'files_count', 'size_bytes', 'is_knowledge_base_project'] as const
 
-export interface Subject {
+interface Subject {
   readonly workspace: string
   readonly projectId: string
   readonly name: string

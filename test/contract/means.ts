@@ -6,7 +6,7 @@ export const answerFaults = ['lost', 'cut', 'slow', 'endless', 'of a wrong type'
 export type AnswerFault = (typeof answerFaults)[number]
 
 /** As the bench calls them. `later`: the sink says itself that a batch is taken now and safe later. */
-export type Means =
+type Means =
   'refuse' | 'poison' | 'stall' | 'key' | 'secured' | 'loseAnswer' | 'later' | `answers ${AnswerFault}`
 
 /** Why a receiver cannot show a case. `answers`: all but the lost one, where nothing is answered. */

@@ -17,7 +17,7 @@ export interface Shown extends Issued {
   readonly clientCa?: string
 }
 
-export interface SecuredBench {
+interface SecuredBench {
   /** A process with this sink, in real time and over real sockets. */
   readonly start: Start
   received(): readonly string[] | Promise<readonly string[]>

@@ -25,7 +25,7 @@ const PATIENCE_MS = 15_000
 /** All that delivery needs beside the sink itself. */
 export type Parts = Omit<ShipperOptions, 'sink'>
 
-export interface Started {
+interface Started {
   readonly sink: { readonly name: string; readonly assurance: Assurance; close(): Promise<void> }
   readonly stepper: Stepper
 }

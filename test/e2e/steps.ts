@@ -13,6 +13,5 @@ export const crashSteps = [
 /** Of the history, whose answers are kept in parts, and of the vault. */
 export const areaSteps = ['history answer half read', 'history part appended', 'vault page appended'] as const
 /** Of a replay that is read from the API. */
-export const replaySteps = ['page read again, not kept', 'page read again, kept'] as const
-export type CrashStep =
-  (typeof crashSteps)[number] | (typeof areaSteps)[number] | (typeof replaySteps)[number]
+type ReplayStep = 'page read again, not kept' | 'page read again, kept'
+export type CrashStep = (typeof crashSteps)[number] | (typeof areaSteps)[number] | ReplayStep

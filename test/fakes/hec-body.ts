@@ -25,7 +25,7 @@ export interface HecEvent {
   readonly safeAt: number
 }
 
-export type Event = Omit<HecEvent, 'request' | 'indexer' | 'safeAt'>
+type Event = Omit<HecEvent, 'request' | 'indexer' | 'safeAt'>
 
 export interface BodyRead {
   readonly events: readonly Event[]

@@ -45,7 +45,7 @@ interface Line {
   cut(): void
 }
 
-export interface RelpTls {
+interface RelpTls {
   readonly cert: string
   readonly key: string
   /** When given, the sender must show a certificate that this authority signed. */

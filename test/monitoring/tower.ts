@@ -14,12 +14,12 @@ export interface Alert {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-export interface Sample {
+interface Sample {
   readonly metric: Readonly<Record<string, string>>
   readonly value: readonly [number, string]
 }
 
-export interface RuleState {
+interface RuleState {
   readonly name: string
   readonly health: string
   readonly lastError?: string

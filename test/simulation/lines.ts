@@ -1,6 +1,6 @@
 // The lines that a sink holds, each read once: of which source it is, and what tells it from others.
 
-export type LineSource = 'audit' | 'history.usage' | 'history.query' | 'vault.projects'
+type LineSource = 'audit' | 'history.usage' | 'history.query' | 'vault.projects'
 
 export interface Line {
   readonly source: LineSource

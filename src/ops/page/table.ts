@@ -21,7 +21,7 @@ interface Note {
   readonly html: string
 }
 
-export interface Table {
+interface Table {
   readonly caption: string
   /** The first is the name's. */
   readonly columns: readonly Column[]

@@ -17,7 +17,7 @@ interface Try {
 }
 
 /** The last tries of each sink, the newest last. */
-export type Tries = Map<string, Try[]>
+type Tries = Map<string, Try[]>
 
 export interface Delivering {
   readonly begin: Begin

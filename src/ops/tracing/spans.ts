@@ -3,7 +3,7 @@ import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/ap
 import type { Link, Span, Tracer } from '@opentelemetry/api'
 import { ConnectorError } from '../../model/errors.ts'
 
-export type SpanName = 'read' | 'request' | 'append' | 'deliver' | 'settle'
+type SpanName = 'read' | 'request' | 'append' | 'deliver' | 'settle'
 
 /** All that a span may say: names of the configuration, counts, bytes, codes. */
 export interface Facts {

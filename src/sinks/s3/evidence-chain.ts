@@ -18,7 +18,7 @@ export interface ChainName {
 }
 
 /** Sequence numbers of which nothing is known, for a manifest that is missing or bad. */
-export interface Blind {
+interface Blind {
   readonly after: number
   readonly through: number
 }

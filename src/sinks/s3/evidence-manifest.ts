@@ -5,7 +5,7 @@ import type { Chain } from './evidence-notes.ts'
 import { microTime } from './manifest.ts'
 import type { Manifest, ManifestObject, StoredIn } from './manifest.ts'
 
-export interface Making {
+interface Making {
   readonly sink: string
   readonly instance: string
   readonly storedIn: StoredIn

@@ -5,7 +5,7 @@ import { manifestObject, manifestStretch } from './manifest.ts'
 
 /** What one settlement settled. */
 const settled = z.object({ ...manifestStretch.shape, objects: z.array(manifestObject) })
-export type Settled = z.output<typeof settled>
+type Settled = z.output<typeof settled>
 
 /** How far the chain is: after the last manifest that was stored. */
 const chain = z.object({

@@ -13,7 +13,7 @@ const excuses = {
   blind: 'in the range of a manifest that is missing or bad: nothing is proved of them',
   gap: 'stored while evidence was off: nothing is proved of them',
 } as const
-export type Excuse = keyof typeof excuses
+type Excuse = keyof typeof excuses
 
 type Standing = 'covered' | 'newer' | 'older' | 'blind' | 'gap'
 

@@ -24,7 +24,7 @@ export interface Verified {
 }
 
 export type { EvidenceStore } from './evidence-objects.ts'
-export type { AllTouched, Span } from './evidence-touched.ts'
+export type { Span } from './evidence-touched.ts'
 export type { Range, WalkedChain } from './evidence-chain.ts'
 export type { Finding } from './evidence-findings.ts'
 

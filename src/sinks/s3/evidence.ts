@@ -31,7 +31,7 @@ export interface ManifestStore {
   get(key: string, mostBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
 }
 
-export interface EvidenceOptions {
+interface EvidenceOptions {
   readonly sink: string
   readonly bucket: string
   /** what all keys of the sink begin with; '' for none */

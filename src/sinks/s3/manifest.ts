@@ -88,7 +88,7 @@ export function sha256(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-export interface ManifestPlace {
+interface ManifestPlace {
   readonly sink: string
   readonly journal: string
   readonly number: number

@@ -8,7 +8,7 @@ import { ConnectorError } from '../../model/errors.ts'
 import type { extensions } from './key.ts'
 import type { Body } from './bucket.ts'
 
-export type Compression = keyof typeof extensions
+type Compression = keyof typeof extensions
 
 const PIECE_BYTES = 256 * 1024
 

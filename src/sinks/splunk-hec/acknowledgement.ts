@@ -7,7 +7,7 @@ import type { Ticket } from './ticket.ts'
 const SHORTEST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 10_000
 
-export interface Asking {
+interface Asking {
   readonly clock: Clock
   readonly timeoutMs: number
   /** Throws ConnectorError when there is no saying: nothing may be concluded from that. */

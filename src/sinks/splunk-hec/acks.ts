@@ -9,7 +9,7 @@ import type { HecOptions } from './options.ts'
 import type { Done } from './reply.ts'
 import { readTicket, type Ticket } from './ticket.ts'
 
-export interface AcksOptions {
+interface AcksOptions {
   readonly mode: HecOptions['acks']
   readonly timeoutMs: number
   readonly clock: Clock

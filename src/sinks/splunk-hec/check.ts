@@ -5,7 +5,7 @@ import type { Collector } from './collector.ts'
 import type { Endpoint } from './endpoints.ts'
 import { type HecReply, judge, said } from './reply.ts'
 
-export interface Expected {
+interface Expected {
   readonly index: string | undefined
   readonly acks: boolean | 'auto'
   /** our own clock, epoch ms */

@@ -12,7 +12,7 @@ export interface HecReply {
   readonly serverAt?: number | undefined
 }
 
-export interface HecBody {
+interface HecBody {
   readonly code: number
   /** to ask with whether the batch is safe; undefined where acknowledgements are off */
   readonly ackId: number | undefined

@@ -16,20 +16,14 @@ export interface HeaderOptions {
   hostOf(workspace: string): string
 }
 
-export interface Part {
+interface Part {
   /** counts from 1 */
   readonly number: number
   readonly of: number
 }
 
 /** Writes the header of entry `index`, to which its text is appended. */
-export type Header = (
-  run: Run,
-  index: number,
-  severity: number,
-  part: Part | undefined,
-  out: ByteWriter,
-) => void
+type Header = (run: Run, index: number, severity: number, part: Part | undefined, out: ByteWriter) => void
 
 /** Of an entry's id in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
 const ID_BYTES = 128

@@ -10,7 +10,7 @@ const WRITE_BYTES = 64 * 1024
 /** A syslog receiver says nothing; what talks on is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
 
-export interface PeerOptions {
+interface PeerOptions {
   readonly connection: Connection
   /** host:port, for messages */
   readonly where: string

@@ -16,7 +16,7 @@ export const EMPTY = 1
 export const OK = 200
 
 /** One frame: its data is `bytes[start, end)`, good until the call returns. */
-export type TakeReply = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number) => void
+type TakeReply = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number) => void
 
 const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE
 const isLetter = (byte: number): boolean => {

@@ -6,7 +6,7 @@ import { atOnce, hostNetwork, imageMissing, testcontainers } from './container.t
 import { answers, freePort, HOST, until } from './ports.ts'
 
 /** An event as a search finds it. */
-export interface Indexed {
+interface Indexed {
   readonly raw: string
   /** seconds since 1970, with six digits */
   readonly at: string
@@ -15,7 +15,7 @@ export interface Indexed {
   readonly entryId: string
 }
 
-export interface TokenWish {
+interface TokenWish {
   readonly acks: boolean
 }
 

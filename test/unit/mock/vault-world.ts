@@ -2,7 +2,7 @@
 import type { MockOptions } from '../../../src/mock/mock.ts'
 import { bearer, world } from './world.ts'
 
-export interface Listed {
+interface Listed {
   readonly response: {
     readonly content: {
       readonly pagination: { page: number; per_page: number; total: number; total_pages: number }

@@ -5,11 +5,11 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { LogFields } from '../../../src/model/log.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { errorFields, openLog } from '../../../src/ops/log.ts'
-import type { LogLevel } from '../../../src/ops/log.ts'
+import type { LogOptions } from '../../../src/ops/log.ts'
 
 const planted = 'planted-secret-0123456789'
 
-function capture(level: LogLevel = 'debug', secrets: readonly Secret[] = []) {
+function capture(level: LogOptions['level'] = 'debug', secrets: readonly Secret[] = []) {
   const written: string[] = []
   const to = { write: (line: string) => void written.push(line) }
   const log = openLog({ level, to, secrets: () => secrets })
