@@ -9,7 +9,7 @@ import { askLatest, leaveEmptyPage } from './audit-end.ts'
 import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, isGone, lastPart } from './audit-step.ts'
+import { CLOCKS_APART_MS, currentPace, isGone, lastPart, nextSecondUs } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
@@ -88,20 +88,17 @@ async function* drainPage(step: Step, drain: Drain): Steps {
   }
 }
 
-/** A server's clock that is further than this behind ours: one of them is wrong. Ours, the later, draws the line then, and is not believed alone. */
-const CLOCKS_APART_MS = 3_600_000
-
 /** A stop line this old, and older than the interval, is of a drain that an outage or a full journal held up: much has come since. */
 const LINE_OLD_MS = 300_000
 
-/** The end of the second of the first answer's `Date`: what is newer was made after the drain began (law 7). */
+/** The end of the second of the first answer's `Date` (law 7); where that is too far behind, ours, the later, draws the line and is not believed alone. */
 function drawStopLine(step: Step, drain: Drain, serverAt: number | undefined, sentAt: number): void {
   const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
   const startAt = byServer ? serverAt : sentAt
   const oldMs = Math.max(LINE_OLD_MS, currentPace(step).intervalMs)
   if (drain.untilUs !== null && startAt - drain.untilUs / 1000 < oldMs) return
   drain.untilByServer = byServer
-  drain.untilUs = (Math.floor(startAt / 1000) + 1) * SECOND_US
+  drain.untilUs = nextSecondUs(startAt * 1000)
 }
 
 /** The entry that the page was to begin at is gone: an older place of the trail falls back to the head, the head to time. */

@@ -1,7 +1,6 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { SECOND_US } from '../model/time.ts'
 import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US } from './audit-anchor.ts'
 import type { Found } from './audit-anchor.ts'
 import { walkFrom } from './audit-cursor.ts'
@@ -10,14 +9,12 @@ import type { Position, Walk } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { lastPart } from './audit-step.ts'
+import { CLOCKS_APART_MS, lastPart, nextSecondUs } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
 const TRIES = 10
 /** The same entry again, or back to an earlier one, so often with nothing new read meanwhile. */
 const MOST_AGAIN = 3
-/** A server's clock that is further off than this from ours is not believed. */
-export const CLOCKS_APART_MS = 3_600_000
 
 /** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the place that is kept. */
 export interface RangeStep extends Step {
@@ -31,9 +28,8 @@ export function noteClock({ place, options }: RangeStep, serverAt: number | unde
     place.begunAtUs = Math.min(place.begunAtUs, serverAt * 1000)
     return
   }
-  // What is dated after the first answer's second came after the walk had begun (law 7).
   place.untilTold = true
-  place.untilUs = Math.min(place.untilUs, (Math.floor(serverAt / 1000) + 1) * SECOND_US)
+  place.untilUs = Math.min(place.untilUs, nextSecondUs(serverAt * 1000))
 }
 
 /** By time: at the start, behind what cannot be read, and where the walk's entry is gone. */
@@ -103,7 +99,7 @@ function meetDead(step: RangeStep, position: Position): void {
   place.gaps++
   // Where `earliest` answers, no time gets past it.
   if (place.deadPassed) leap(step)
-  else place.anchorUs = nextSecond(place.anchorUs)
+  else place.anchorUs = nextSecondUs(place.anchorUs)
   place.deadPassed = true
 }
 
@@ -136,8 +132,6 @@ function leap(step: RangeStep): void {
   place.probe = null
 }
 
-const nextSecond = (us: number) => (Math.floor(us / SECOND_US) + 1) * SECOND_US
-
 /** Nothing follows: the end of the log, or an entry from which no page leads on any more (law 6). */
 export function endOrDoubt(place: RangePlace, walk: Walk): void {
   if (place.doubted) lose(place, walk)
@@ -159,7 +153,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
     return
   }
   // Nor does `search` reach so far back.
-  if (isUnproven && !unreadable && nextSecond(afterUs) < reachUs(step)) place.gaps++
+  if (isUnproven && !unreadable && nextSecondUs(afterUs) < reachUs(step)) place.gaps++
   place.tries = 0
   place.checking = false
   const isLater = atUs === undefined ? unreadable : atUs > afterUs
@@ -171,11 +165,11 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
 /** Behind the reach of `search`, and where that finds nothing, `latest` is the witness: pages lead on to the log's end, not the span's. */
 async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { isPastSpan?: boolean }> {
   const { place } = step
-  if (nextSecond(afterUs) >= reachUs(step)) {
-    const found = await anchorAt(step, nextSecond(afterUs), 'backfill')
+  if (nextSecondUs(afterUs) >= reachUs(step)) {
+    const found = await anchorAt(step, nextSecondUs(afterUs), 'backfill')
     const atUs = found.position?.at ?? found.unreadableUs
     // The span's end is proven, if not the log's. What `search` left out of the last entry's own second it cannot prove.
-    if (atUs !== undefined && atUs >= place.untilUs && nextSecond(afterUs) < place.untilUs)
+    if (atUs !== undefined && atUs >= place.untilUs && nextSecondUs(afterUs) < place.untilUs)
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
     if (found.position || found.unreadable) return found
   }

@@ -8,18 +8,10 @@ import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import { closePlace, freshPage, freshPlace, notePage, openPlace, within } from './audit-range-place.ts'
-import {
-  checkEnd,
-  CLOCKS_APART_MS,
-  endOrDoubt,
-  findPlace,
-  lose,
-  noteClock,
-  passFrom,
-} from './audit-range-way.ts'
+import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './audit-range-way.ts'
 import type { RangeStep } from './audit-range-way.ts'
 import type { AuditOptions, Steps } from './audit-step.ts'
-import { isGone, lastPart } from './audit-step.ts'
+import { CLOCKS_APART_MS, isGone, lastPart } from './audit-step.ts'
 import { isStuck, readPage } from './audit-walk.ts'
 import { noteSent } from './own-fetches.ts'
 import { MAX_TAKE } from './tiers.ts'

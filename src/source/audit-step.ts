@@ -2,7 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Part } from '../model/source.ts'
-import { HOUR_MS } from '../model/time.ts'
+import { HOUR_MS, SECOND_US } from '../model/time.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
 import type { Asked } from './own-fetches.ts'
@@ -39,6 +39,12 @@ export interface Step {
 }
 
 export type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
+
+/** A server's clock that is further off from ours than this is not believed: one of them is wrong. */
+export const CLOCKS_APART_MS = HOUR_MS
+
+/** Where the next second begins. Of an answer's `Date`: what is dated from there on came after it (law 7). */
+export const nextSecondUs = (us: number): number => (Math.floor(us / SECOND_US) + 1) * SECOND_US
 
 /** Clocks differ, and entries are dated in the future by mistake: what is further off than this may not lead the way. */
 const FUTURE_MS = 600_000

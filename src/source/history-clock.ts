@@ -3,7 +3,8 @@ import type { Log } from '../model/log.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 
-const CLOCKS_APART_MS = 30 * DAY_MS
+/** Further off than this it is the server's clock that is wrong, or a cache that answers. */
+const MOST_BEHIND_MS = 30 * DAY_MS
 
 /** By so much a server that does not tell its clock may be behind, and is read all the same where it refuses an end still to come. */
 const UNTOLD_MS = MINUTE_MS
@@ -23,14 +24,13 @@ export function passedAt(
 /** Returns by how much it is behind, as it says, ms; what is kept of that is what may be believed. */
 export function noteServer(cursor: HistoryCursor, serverAt: number | undefined, now: number): number {
   const behindMs = serverAt === undefined ? 0 : now - serverAt - SECOND_MS
-  // Further off than this it is the server's clock that is wrong, or a cache that answers.
-  cursor.serverBehindMs = behindMs > 0 && behindMs < CLOCKS_APART_MS ? behindMs : 0
+  cursor.serverBehindMs = behindMs > 0 && behindMs < MOST_BEHIND_MS ? behindMs : 0
   return behindMs
 }
 
 /** Where it is ours that is ahead, days are read that have not come, and that is seen nowhere else. */
 export function noteClocks(log: Log, cursor: HistoryCursor, behindMs: number): void {
-  const apart = behindMs >= CLOCKS_APART_MS
+  const apart = behindMs >= MOST_BEHIND_MS
   if (apart && cursor.clocksApart !== true)
     log.warn(
       'The clock of this machine is more than 30 days ahead of the API server’s and is believed all the same: where it is wrong, nothing of the history is found until it is set right',
