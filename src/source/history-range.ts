@@ -21,13 +21,13 @@ import type { VersionStore } from './history-range-versions.ts'
 import { checkVersions, openVersions, withRead } from './history-range-versions.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
+import { advance, isToProve, readInDays } from './history-task.ts'
 import { failed, isInDoubt, overcome, prove, refused } from './history-trouble.ts'
 import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { boundaryOf } from './history-version.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
 import { nextWindow, windowOver } from './history-window.ts'
-import { advance, isToProve, readInDays } from './history.ts'
 
 interface HistoryRangeOptions extends Omit<
   HistoryOptions,

@@ -1,0 +1,87 @@
+// One window read for a task, and what its answer means for what is read next.
+import type { Part } from '../model/source.ts'
+import { DAY_MS, dayStart } from '../model/time.ts'
+import { passedAt } from './history-clock.ts'
+import { isToProveEmpty, stepTo } from './history-cursor.ts'
+import { endWalk } from './history-due.ts'
+import type { Step, Steps, Task } from './history-step.ts'
+import { lastPart } from './history-step.ts'
+import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './history-trouble.ts'
+import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
+import { widen, WIDEST_MS } from './history-width.ts'
+import type { Reading, Window } from './history-window.ts'
+import { headAtOf, nextWindow, windowOver } from './history-window.ts'
+import type { Group } from './splitter.ts'
+
+export async function* readTask(step: Step, task: Task): Steps {
+  const { cursor } = step
+  const { kind, walk, lane } = task
+  const isPast = kind === 'backfill' || kind === 'trouble'
+  const window = kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
+  if (window === undefined) {
+    endWalk(step.options, cursor, task)
+    yield lastPart(step, undefined)
+    return
+  }
+  if (isInDoubt(walk)) {
+    yield* prove(step, task, window)
+    return
+  }
+  const headAt = headAtOf(kind, cursor)
+  let reading: Reading
+  try {
+    reading = yield* readInUnits(step, window, lane, headAt)
+  } catch (error) {
+    if (!isRefused(error)) throw error
+    if (isPast) {
+      yield* refused(step, task, window, error)
+      return
+    }
+    const sooner = endedByNow(step, task)
+    if (!sooner) throw error
+    yield* readTask(step, sooner)
+    return
+  }
+  const { pending } = reading
+  if (reading.error) yield* failed(step, task, window, reading)
+  else if (reading.leftOut > 0) yield readInDays(step, pending)
+  else if (reading.elements === 0 && isToProve(step, task)) yield lastPart(step, undefined)
+  else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
+  else {
+    if (kind === 'trouble') overcome(step, task, window)
+    else advance(step, task, window, reading)
+    yield lastPart(step, pending, { headAt })
+  }
+}
+
+/** Live reading up to what has passed by the server's clock too, which may refuse an end still to come; undefined where it ends there already. */
+function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
+  const to = passedAt(cursor, options.clock.now()).find((one) => one < task.walk.to)
+  if (task.kind !== 'live' || to === undefined) return undefined
+  cursor.live = { ...task.walk, to }
+  return { ...task, walk: cursor.live }
+}
+
+/** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
+export function isToProve({ cursor, options }: Step, task: Task): boolean {
+  if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
+  return (task.kind === 'backfill' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
+}
+
+/** A window is read whole: on behind it. */
+export function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
+  const { kind, walk, width } = task
+  stepTo(walk, window.to)
+  widen(width, light, kind === 'backfill' ? WIDEST_MS : DAY_MS)
+  if (walk.at >= walk.to) endWalk(options, cursor, task)
+}
+
+/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days (law 8). */
+export function readInDays(step: Step, pending: Group | undefined): Part {
+  const { cursor, options } = step
+  const { live, sweep, todo } = cursor
+  options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')
+  cursor.timeless = true
+  for (const walk of [live, sweep, ...todo]) if (walk) stepTo(walk, dayStart(walk.at))
+  return lastPart(step, pending)
+}
