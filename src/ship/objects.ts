@@ -4,7 +4,7 @@ import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from
 import { filteredOf } from './settling.ts'
 import { type SendingObjects, sendingOf, type WaitingObject, writeAnew } from './sending.ts'
 import { type Piece, takePiece } from './piece.ts'
-import { Plan } from './stretch.ts'
+import { OpenStretch } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
 import type { Note } from '../model/journal.ts'
@@ -19,7 +19,7 @@ export class ObjectShipper implements Stepper {
   readonly #options: ObjectShipperOptions
   readonly #framing: Framing
   readonly #evidence: Evidence | undefined
-  #plan = new Plan()
+  #open = new OpenStretch()
   #resumed = false
   /** all that was stored is testified, as far as nothing more comes */
   #testified = false
@@ -40,7 +40,7 @@ export class ObjectShipper implements Stepper {
   async step(signal: AbortSignal): Promise<StepResult> {
     this.#sending ??= await this.#resume()
     if (this.#sending) return this.#send(this.#sending, signal)
-    if (this.#plan.first === undefined) await this.#evidence?.step({ idle: false, over: false }, signal)
+    if (this.#open.first === undefined) await this.#evidence?.step({ idle: false, over: false }, signal)
     const result = await this.#gather(signal)
     if (typeof result !== 'number' || !this.#evidence) return result
     const isEmpty = result === Infinity
@@ -78,13 +78,13 @@ export class ObjectShipper implements Stepper {
   /** Counts what is new, or says how long the open stretch may wait for more. */
   async #gather(signal: AbortSignal): Promise<StepResult> {
     const { journal, sink, clock, lookAgainMs } = this.#options
-    const plan = this.#plan
-    const piece = await takePiece(this.#options, plan.last, Infinity, signal)
+    const open = this.#open
+    const piece = await takePiece(this.#options, open.last, Infinity, signal)
     if (piece) return this.#count(piece) ? this.#close() : 'sent'
-    if (plan.first === undefined) return Infinity
-    if (plan.count === 0) return this.#settleFiltered()
+    if (open.first === undefined) return Infinity
+    if (open.count === 0) return this.#settleFiltered()
     const now = clock.now()
-    const untilMs = believed(plan.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
+    const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A journal that is full takes nothing in until something is settled.
     if (untilMs <= 0 || waitsInVain(this.#options) || journal.stats().full) return this.#close()
     return Math.min(untilMs, lookAgainMs)
@@ -94,10 +94,10 @@ export class ObjectShipper implements Stepper {
   #count({ batch, leave }: Piece): boolean {
     try {
       const { sink } = this.#options
-      const plan = this.#plan
+      const open = this.#open
       // What stands between was settled ahead of its turn, by a former sink of this name.
-      if (plan.last !== undefined && batch.first !== plan.last + 1) return true
-      return plan.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
+      if (open.last !== undefined && batch.first !== open.last + 1) return true
+      return open.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
       leave()
     }
@@ -105,23 +105,23 @@ export class ObjectShipper implements Stepper {
 
   async #close(): Promise<StepResult> {
     const { journal, sink, shape } = this.#options
-    const { first, last } = this.#plan
+    const { first, last } = this.#open
     if (first === undefined || last === undefined) throw new Error('an empty stretch was closed')
     const intent = { first, last, shape, detail: '' }
     await journal.intend(sink.name, intent)
-    this.#plan = new Plan()
+    this.#open = new OpenStretch()
     this.#sending = sendingOf(intent)
     return 'sent'
   }
 
   async #settleFiltered(): Promise<StepResult> {
     const { journal, sink, watch } = this.#options
-    const { first = 0, last = 0 } = this.#plan
-    const tally = this.#plan.filtered.sums
+    const { first = 0, last = 0 } = this.#open
+    const tally = this.#open.filtered.sums
     const filtered = filteredOf(tally)
     const notes = this.#noted({ first, last, parked: 0, objects: [] })
     await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
-    this.#plan = new Plan()
+    this.#open = new OpenStretch()
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
     return 'sent'
   }

@@ -52,8 +52,8 @@ export class Groups {
   }
 }
 
-/** What is open: all behind the sink's position that was seen so far. */
-export class Plan {
+/** All behind the sink's position that was seen so far. */
+export class OpenStretch {
   first: Seq | undefined
   last: Seq | undefined
   /** epoch ms at which the journal took the oldest wanted entry */

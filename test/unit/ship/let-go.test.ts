@@ -7,7 +7,7 @@ import type { Frame } from '../../../src/model/sink.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'
 import { redactBy } from '../../../src/ship/redact.ts'
 import { redactedFrame } from '../../../src/ship/redacted-frame.ts'
-import { Groups, Plan } from '../../../src/ship/stretch.ts'
+import { Groups, OpenStretch } from '../../../src/ship/stretch.ts'
 import { hecFrame } from '../../../src/sinks/splunk-hec/frame.ts'
 import { syslogFrame } from '../../../src/sinks/syslog/frame.ts'
 import { rawFormat, runOf } from '../../fakes/lines.ts'
@@ -81,13 +81,13 @@ test.each(Object.entries(frames))('of a huge entry %s keeps no buffer', async (_
 })
 
 it('of a huge entry an open stretch of objects keeps no buffer', async () => {
-  const plan = new Plan()
+  const open = new OpenStretch()
   const framing = { sink: { frame: hec }, format: rawFormat, wanted: () => true }
   const kept = await keeps((run) =>
-    plan.add({ first: 1, last: 1, count: 1, runs: [run] }, framing, Infinity, 'archive'),
+    open.add({ first: 1, last: 1, count: 1, runs: [run] }, framing, Infinity, 'archive'),
   )
   expect(kept).toBe(false)
-  expect(plan.count).toBe(1)
+  expect(open.count).toBe(1)
 })
 
 it('a sink that waits for more keeps nothing of what it has sent', async () => {
