@@ -82,10 +82,9 @@ export class Budgets {
   of(workspace: Asking, area: Area): Budgeting {
     this.#asked.push([workspace, area])
     this.#budgetsOf(workspace, area)
-    return new JointBudget(() => this.#budgetsOf(workspace, area))
+    return new JointBudget(() => this.#budgetsOf(workspace, area), this.#options.clock)
   }
 
-  /** In the keys' order, which is everybody's. */
   #budgetsOf(workspace: Asking, area: Area): readonly Budget[] {
     return this.#keysOf(workspace).map((key) => this.#budget(key, area))
   }
@@ -104,7 +103,7 @@ export class Budgets {
       if (isRotated) this.#remember(workspace)
     }
     for (const [other, until] of counting) if (until <= now) this.#leave(workspace, other)
-    return [...counting.keys()].toSorted()
+    return [...counting.keys()]
   }
 
   /** A key that this workspace asked with before this process, or the last reload. */

@@ -10,7 +10,8 @@ export interface StoredBudget {
   /** requests without an answer yet, and those that may have been sent since this was written */
   readonly ahead: number
   readonly blockedMs: number
-  readonly allowed: number
+  /** [what a 429 left of the limit, how long ago that was or it last grew]; absent: all of it */
+  readonly lowered?: readonly [number, number]
 }
 
 /** Of several the one that was saved last: whoever shares a budget may have been without it for a while. */

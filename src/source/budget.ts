@@ -1,15 +1,13 @@
 // The budgeter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
 import type { Clock, Random } from '../model/clock.ts'
 import type { Lane } from '../model/source.ts'
-import { MINUTE_MS } from '../model/time.ts'
+import { Allowance } from './allowance.ts'
 import type { StoredBudget } from './budget-stored.ts'
 import { RecentAnswers } from './recent-answers.ts'
 
 /** After a 429 without a hint: past a full minute, and not all clients at once. */
 const BLIND_WAIT_MS = 61_000
 const BLIND_SPREAD_MS = 4_000
-/** So long without a 429, and the limit that we allow ourselves grows back by a tenth. */
-const RECOVERY_MS = 5 * MINUTE_MS
 /** What a dead process had sent may still be on its way to the server when the next one starts. */
 const IN_TRANSIT_MS = 5_000
 
@@ -51,20 +49,20 @@ export class Budget {
   /** places that the store already counts as used */
   #ahead = 0
   #blockedUntil = 0
-  #allowed: number
-  #raisedAt = 0
+  readonly #allowance: Allowance
   #loaded: Promise<void> | undefined
+  #isLoaded = false
   #saving: Promise<void> | undefined
   #wake: AbortController | undefined
 
   constructor(options: BudgetOptions) {
     this.#options = options
-    this.#allowed = options.limit
+    this.#allowance = new Allowance(() => options.limit)
   }
 
   /** Takes over what the store knows of the last minute, once; `enter` waits for it too. Throws what the store throws. */
   load(): Promise<void> {
-    return (this.#loaded ??= this.#load())
+    return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }
 
   /** Places used in the current minute, and the limit that we allow ourselves now. */
@@ -80,10 +78,11 @@ export class Budget {
 
   /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */
   freeAt(lane: Lane): number {
-    return Math.ceil(this.#options.clock.now() + this.#waitMs(lane))
+    return Math.ceil(this.#options.clock.now() + this.waitMs(lane))
   }
 
-  #waitMs(lane: Lane): number {
+  /** For how long this lane has no place if nobody else asks; 0 or less: there is one. */
+  waitMs(lane: Lane): number {
     this.#expire()
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
@@ -93,12 +92,12 @@ export class Budget {
 
   /**
    * Waits for a place, and calls `waiting` before it does; resolves with the way to say that the answer came, or that none
-   * will. Rejects when `signal` aborts.
+   * will. Rejects when `signal` aborts. Once loaded, a place that is free is taken before the call returns.
    */
   async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
-    await this.load()
+    if (!this.#isLoaded) await this.load()
     signal.throwIfAborted()
-    if (this.#waiting.length > 0 || this.#waitMs(lane) > 0) {
+    if (this.#waiting.length > 0 || this.waitMs(lane) > 0) {
       waiting?.()
       await this.#turn(lane, signal)
     } else this.#inFlight++
@@ -125,8 +124,7 @@ export class Budget {
     const { clock, random } = this.#options
     const waitMs = retryAfterMs ?? BLIND_WAIT_MS + random() * BLIND_SPREAD_MS
     this.#blockedUntil = Math.max(this.#blockedUntil, clock.elapsed() + waitMs)
-    this.#allowed = Math.max(1, Math.floor(this.#allowed * 0.75))
-    this.#raisedAt = clock.elapsed()
+    this.#allowance.lower(clock.elapsed())
     if (!this.#loaded) return
     // What is being written may not know of it yet.
     await this.#saving
@@ -142,19 +140,17 @@ export class Budget {
     if (this.#loaded) await this.#save(0)
   }
 
+  get #allowed(): number {
+    return this.#allowance.at(this.#options.clock.elapsed())
+  }
+
   #roomFor(lane: Lane): number {
-    return Math.max(1, this.#allowed - Math.floor(this.#allowed * reserved[lane]))
+    const allowed = this.#allowed
+    return Math.max(1, allowed - Math.floor(allowed * reserved[lane]))
   }
 
   #expire(): void {
-    const { clock, limit } = this.#options
-    const now = clock.elapsed()
-    this.#recent.expire(now)
-    this.#allowed = Math.min(limit, this.#allowed)
-    while (this.#allowed < limit && now - this.#raisedAt >= RECOVERY_MS) {
-      this.#allowed = Math.min(limit, this.#allowed + Math.ceil(limit / 10))
-      this.#raisedAt += RECOVERY_MS
-    }
+    this.#recent.expire(this.#options.clock.elapsed())
   }
 
   #answer(): void {
@@ -188,7 +184,7 @@ export class Budget {
   async #admitInTurn(): Promise<void> {
     const { clock } = this.#options
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
-      const waitMs = this.#waitMs(first.lane)
+      const waitMs = this.waitMs(first.lane)
       if (waitMs <= 0) {
         this.#inFlight++
         this.#waiting.shift()
@@ -226,7 +222,7 @@ export class Budget {
       answered: this.#recent.ages(now),
       ahead: ahead + this.#inFlight - this.#unsent,
       blockedMs: Math.max(0, this.#blockedUntil - now),
-      allowed: this.#allowed,
+      ...this.#allowance.stored(now),
     }
     await store.save(JSON.stringify(stored))
     this.#ahead = ahead
@@ -236,7 +232,6 @@ export class Budget {
     const { clock, store } = this.#options
     const text = await store.load()
     const now = clock.elapsed()
-    this.#raisedAt = now
     if (text === undefined) return
     const stored = JSON.parse(text) as StoredBudget
     const downMs = Math.max(0, clock.now() - stored.savedAt)
@@ -244,7 +239,7 @@ export class Budget {
     const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
     for (const [ageMs, count] of places) this.#recent.restore(now - downMs - ageMs, count)
     this.#blockedUntil = now + stored.blockedMs - downMs
-    this.#allowed = stored.allowed
+    this.#allowance.restore(stored, now - downMs)
     this.#expire()
   }
 }

@@ -61,8 +61,7 @@ function rotate({ api_key: key }: Workspaces[number], value: string): void {
   new SecretLook([key], { elapsed: () => 0 }).look()
 }
 
-const window = (ahead: number, savedAt = 0) =>
-  JSON.stringify({ savedAt, answered: [], ahead, blockedMs: 0, allowed: 60 })
+const window = (ahead: number, savedAt = 0) => JSON.stringify({ savedAt, answered: [], ahead, blockedMs: 0 })
 
 test('workspaces with one key on one host share a budget in each area, with the least of their limits', async () => {
   const one = workspace('one', 'k', { audit: 50 })
@@ -245,6 +244,77 @@ test('two that take places in the same two budgets never wait for each other', a
   const asked = Promise.all(both.map((budget) => ask(budget)))
   await pass(clock, 180_000)
   await asked
+})
+
+test('while a request waits for the key before, it keeps no place of the fresh one from another workspace', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ofOne.limited(3_600_000)
+  rotate(one, 'l')
+  const waited: number[] = []
+  const asked = [1, 2].map(() => ask(ofOne).then(() => waited.push(clock.now())))
+  await pass(clock, 1_000)
+  await ask(ofTwo, 2)
+  expect(clock.now()).toBe(1_000)
+  await pass(clock, 130_000)
+  await Promise.all(asked)
+  expect(waited).toEqual([120_000, 120_000])
+})
+
+test('who waits for two keys takes a place of each at once, and tells once that it waits', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ask(ofTwo, 2)
+  rotate(one, 'l')
+  let told = 0
+  const entered = ofOne.enter('live', new AbortController().signal, () => told++)
+  await pass(clock, 59_000)
+  expect(ofTwo.used.places).toBe(2)
+  await pass(clock, 2_000)
+  await entered
+  expect([told, ofOne.used.places, ofTwo.used.places]).toEqual([1, 1, 1])
+})
+
+test('of two that find one place left under a key that both have, the second takes none under the other', async () => {
+  const workspaces = [
+    workspace('one', 'k'),
+    workspace('two', 'l', { audit: 2 }),
+    workspace('three', 'k'),
+  ] as const
+  const [one, two, three] = workspaces
+  const { clock, open } = place()
+  const budgets = open(...workspaces)
+  const [ofOne, ofTwo, ofThree] = [
+    budgets.of(one, 'audit'),
+    budgets.of(two, 'audit'),
+    budgets.of(three, 'audit'),
+  ]
+  await ask(ofTwo)
+  rotate(one, 'l')
+  const asked = [ask(ofOne), ask(ofOne)]
+  await settled()
+  expect([ofTwo.used.places, ofThree.used.places]).toEqual([2, 1])
+  await pass(clock, 61_000)
+  await Promise.all(asked)
+})
+
+test('who gives up while waiting for two keys has taken a place of neither', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
+  const { open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ofOne.limited(3_600_000)
+  rotate(one, 'l')
+  const stop = new AbortController()
+  const entered = ofOne.enter('live', stop.signal)
+  await settled()
+  stop.abort()
+  await expect(entered).rejects.toThrow()
+  expect([ofOne.used.places, ofTwo.used.places]).toEqual([0, 0])
 })
 
 let house: ReturnType<typeof openHouse> | undefined

@@ -292,6 +292,47 @@ it('a 429 survives a restart: its wait and what is allowed after it', async () =
   expect(second.used.allowed).toBe(45)
 })
 
+it('a lowered limit goes on growing back over restarts, however short each process lives', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(0)
+  await first.close()
+  const allowed: number[] = []
+  for (let minutes = 3; minutes <= 18; minutes += 3) {
+    clock.advance(START + minutes * MINUTE)
+    const next = open(60, clock, store)
+    await next.load()
+    allowed.push(next.used.allowed)
+    await next.close()
+  }
+  expect(allowed).toEqual([45, 51, 51, 57, 60, 60])
+})
+
+it('a limit that was raised in the configuration holds from the next start on', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(10, clock, store)
+  await pass(first, clock)
+  await first.close()
+  const second = open(600, clock, store)
+  await second.load()
+  expect(second.used.allowed).toBe(600)
+})
+
+it('what a 429 left of a limit holds behind a restart, whatever the configuration says by then', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(0)
+  await first.close()
+  const second = open(600, clock, store)
+  await second.load()
+  expect(second.used.allowed).toBe(45)
+})
+
 it('the wait of a 429 outlives a process that is killed right after it', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
