@@ -19,7 +19,7 @@ function stopSignal(): AbortSignal {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.once(signal, () => {
       controller.abort(new Error(signal))
-      setTimeout(() => process.exit(0), FORCED_EXIT_MS).unref()
+      setTimeout(() => process.exit(), FORCED_EXIT_MS).unref()
     })
   return controller.signal
 }
@@ -27,6 +27,8 @@ function stopSignal(): AbortSignal {
 async function main(): Promise<number> {
   // Before anything is loaded: a signal in the first moments is a stop like any other.
   const signal = stopSignal()
+  // Node would open its debugger to every user of the machine, or end at once.
+  for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
   const { bugLine } = await import('./model/thrown.ts')
   // Node itself would print the message, the cause and every field of what was thrown.
   process.on('uncaughtException', (error) => {

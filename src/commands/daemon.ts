@@ -63,8 +63,12 @@ export async function runDaemon(
   } finally {
     // Probes and commands are answered to the last: only then do they close.
     front.ready = false
-    await app.stop()
-    await front.close()
+    try {
+      await app.stop()
+    } finally {
+      // An open listener would keep the process alive, and nothing works in it any more.
+      await front.close()
+    }
   }
 }
 

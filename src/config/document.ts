@@ -62,6 +62,13 @@ interface Walk {
   spent: boolean
 }
 
+/** A name read as another one is a rule that holds for nothing: what stands for bytes that are no UTF-8 is refused wherever it counts. */
+function refuseForeign(walk: Walk, text: unknown, path: Path, at: number): void {
+  if (typeof text !== 'string' || !text.includes('\ufffd')) return
+  const message = 'bytes that are no UTF-8 stand here: save the file as UTF-8'
+  walk.faults.push({ path, at, message })
+}
+
 function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, depth: number): unknown {
   const at = given?.range?.[0] ?? keyOffset
   walk.places.set(pathKey(path), { key: keyOffset, value: at })
@@ -86,7 +93,9 @@ function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, 
   if (isMap(node)) return mapOf(walk, node.items, path, depth)
   if (isSeq(node))
     return node.items.map((item, i) => valueOf(walk, item as Node, [...path, i], at, depth + 1))
-  return isScalar(node) ? node.value : undefined
+  if (!isScalar(node)) return undefined
+  refuseForeign(walk, node.value, path, at)
+  return node.value
 }
 
 type Pairs = readonly { readonly key: unknown; readonly value: unknown }[]
@@ -107,6 +116,7 @@ function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<stri
       continue
     }
     const under = [...path, key]
+    refuseForeign(walk, key, path, at)
     if (key in map) {
       walk.faults.push({
         path: under,

@@ -20,6 +20,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is no folder',
   NOT_REGULAR: 'it is a device, pipe or socket: want a regular file',
   EFBIG: 'it is larger than 1 MiB',
+  NOT_UTF8: 'it is no UTF-8: save it as UTF-8',
 }
 
 /** Why a file cannot be used, from what node:fs threw. */
@@ -28,10 +29,18 @@ export function reasonOf(error: unknown): string {
   return reasons[code] ?? (code === '' ? 'it cannot be read' : `it cannot be read (${code})`)
 }
 
+/** What Node puts in the place of bytes that are no UTF-8. */
+const isForeign = (text: string): boolean => text.includes('\ufffd')
+
+function readable(text: string): string {
+  if (isForeign(text)) throw Object.assign(new Error('NOT_UTF8'), { code: 'NOT_UTF8' })
+  return text
+}
+
 function fileText(path: string, world: References): string {
   try {
     // Editors and `echo` end a file with a line end; no secret ends with one.
-    return world.readFile(path).replace(/[\r\n]+$/, '')
+    return readable(world.readFile(path).replace(/[\r\n]+$/, ''))
   } catch (error) {
     throw new BrokenReference(`\${file:${path}} cannot be resolved: ${reasonOf(error)}`)
   }
@@ -40,6 +49,7 @@ function fileText(path: string, world: References): string {
 function variable(name: string, world: References): string {
   const value = Object.hasOwn(world.env, name) ? world.env[name] : undefined
   if (value === undefined) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not set`)
+  if (isForeign(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is no UTF-8`)
   return value
 }
 

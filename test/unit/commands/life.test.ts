@@ -62,7 +62,8 @@ async function silent(): Promise<{ port: number; taken: () => number }> {
   return { port: (server.address() as AddressInfo).port, taken: () => sockets.length }
 }
 
-test('SIGTERM ends a daemon whose API never answers, with 0 and in time', async () => {
+/** A daemon whose first request has no answer. */
+async function startReading() {
   const api = await silent()
   writeFileSync(
     join(folder, 'a.yaml'),
@@ -74,11 +75,25 @@ server: { listen: 127.0.0.1:0 }
   )
   const { child, said } = start(['run', '--config', 'a.yaml'])
   await until(() => api.taken() > 0, 'a request')
+  return { child, said }
+}
+
+test('SIGTERM ends a daemon whose API never answers, with 0 and in time', async () => {
+  const { child, said } = await startReading()
   const { code, ms } = await end(child, 'SIGTERM')
   expect(code).toBe(0)
   expect(ms).toBeLessThan(9_900)
   expect(said.text).toContain('"msg":"Stopped: ')
   expect(said.text).not.toContain('planted')
+})
+
+test('SIGUSR1 and SIGUSR2 neither open a debugger to every user of the machine nor end the daemon', async () => {
+  const { child, said } = await startReading()
+  child.kill('SIGUSR1')
+  child.kill('SIGUSR2')
+  const { code } = await end(child, 'SIGTERM')
+  expect(code).toBe(0)
+  expect(said.text).not.toContain('Debugger')
 })
 
 test('the line that says how a single run ended is the last one, behind its log', async () => {

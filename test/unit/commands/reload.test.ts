@@ -10,6 +10,8 @@ import { readTextFile, realFiles } from '../../../src/config/files.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import type { Tracing } from '../../../src/model/trace.ts'
 import type { StatusReport } from '../../../src/ops/status.ts'
 import { connectControl } from '../../../src/ops/control-client.ts'
 import { openJournal } from '../../../src/journal/open.ts'
@@ -47,10 +49,10 @@ const linesOf = (name: string) => {
 const page = async (path: string) => (await fetch(`${url}${path}`)).text()
 const said = (words: string) => house.lines.filter(({ sentence }) => sentence.includes(words))
 
-function start(): void {
+function start(tracing?: Tracing): void {
   stopping = new AbortController()
   url = ''
-  const { outside } = house
+  const outside = { ...house.outside, tracing }
   const loaded = load()
   const nextSetup = reloading({
     ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => outside },
@@ -75,6 +77,31 @@ afterEach(async () => {
   stopping.abort()
   await daemon.catch(() => undefined)
   house.remove()
+})
+
+test('a journal that the disk does not let close is what the daemon ends with, and its listener ends with it', async () => {
+  stopping.abort()
+  await daemon
+  const failed = new ConnectorError('disk_failed', 'the disk failed')
+  const journal = (opened: Journal): Journal =>
+    new Proxy(opened, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name)
+        if (name === 'close') return () => opened.close().then(() => Promise.reject(failed))
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member
+      },
+    })
+  start({
+    journal,
+    source: (source) => source,
+    transport: (_, send) => send,
+    sink: (sink) => sink,
+    close: () => Promise.resolve(),
+  })
+  await until(() => url !== '', 'its listener')
+  stopping.abort()
+  await expect(daemon).rejects.toBe(failed)
+  await expect(page('livez')).rejects.toThrow('fetch failed')
 })
 
 describe('a journal whose file is taken away', () => {

@@ -148,6 +148,31 @@ test('a file in UTF-16 is told as such', () => {
     ])
 })
 
+test('a letter in another encoding is a fault at its place, in a value and in a key, and none in a comment', () => {
+  const utf8 = `# für alle
+workspaces: [{ name: a, base_url: "https://a.example.com", api_key: k, audit: {} }]
+sinks:
+  - { name: s, type: stdout, deny: { cm_id: [Müller AG] } }
+  - { name: t, type: stdout, deny: { mandät: [x] } }
+`
+  expect(faultsOf('a.yaml', utf8)).toEqual([])
+  const message = 'bytes that are no UTF-8 stand here: save the file as UTF-8'
+  expect(faultsOf('a.yaml', Buffer.from(utf8, 'latin1').toString('utf8'))).toEqual([
+    `a.yaml:4:46: sinks[0].deny.cm_id[0]: ${message}`,
+    `a.yaml:5:38: sinks[1].deny: ${message}`,
+  ])
+})
+
+test('what a reference brings in is UTF-8 too', () => {
+  const latin = Buffer.from('Müller', 'latin1').toString('utf8')
+  const text = `workspaces: [{ name: "\${env:NAME}", base_url: "https://a.example.com", api_key: k, audit: {} }]
+sinks: [{ name: s, type: stdout }]
+`
+  expect(faultsOf('a.yaml', text, { NAME: latin })).toEqual([
+    'a.yaml:1:22: workspaces[0].name: ${env:NAME} cannot be resolved: it is no UTF-8',
+  ])
+})
+
 test('a missing configuration is a fault of its own', () => {
   const readFile = () => {
     throw Object.assign(new Error('none'), { code: 'ENOENT' })
