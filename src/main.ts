@@ -13,6 +13,9 @@ function isOldNode(): boolean {
 /** The promise is 10 s. What hangs in the kernel past all our own bounds (a dead disk under a sink) is left there: the journal holds. */
 const FORCED_EXIT_MS = 9_300
 
+/** A log that is read slowly may be read to its end; where nobody reads, the process ends all the same. */
+const LAST_LINES_MS = 500
+
 function stopSignal(): AbortSignal {
   const controller = new AbortController()
   // Once each: a second signal of a kind ends the process the hard way.
@@ -36,6 +39,7 @@ async function main(): Promise<number> {
     process.exit(1)
   })
   const { tuneHeap } = await import('./ops/heap.ts')
+  const { drainStandardError } = await import('./ops/standard-error.ts')
   const { printTo, tellTo } = await import('./ops/standard-output.ts')
   tuneHeap()
   const { readFileSync } = await import('node:fs')
@@ -58,6 +62,7 @@ async function main(): Promise<number> {
     onHangup: (listener) => void process.on('SIGHUP', listener),
   }
   const code = await runProgram(process.argv.slice(2), world)
+  await drainStandardError(LAST_LINES_MS)
   const fault = await teller.fault()
   if (fault === undefined) return code
   world.stderr(`auditferry: standard output could not be written whole (${fault})\n`)

@@ -5,6 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Log, LogFields } from '../model/log.ts'
 import type { Secret } from '../model/secret.ts'
 import { placeOf } from '../model/thrown.ts'
+import { standardError } from './standard-error.ts'
 import { masker } from './mask.ts'
 import type { Mask } from './mask.ts'
 
@@ -80,8 +81,7 @@ export function openLog({ level, to, secrets }: LogOptions): Log {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    // Synchronous: the last lines before a crash are the ones that matter.
-    to ?? pino.destination({ fd: 2, sync: true }),
+    to ?? standardError,
   )
   return over(logger, masker(secrets))
 }

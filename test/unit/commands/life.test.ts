@@ -1,13 +1,23 @@
 // The daemon and the demo as processes: that they end when they are told to, whatever hangs, and go on after they were killed.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { connectControl } from '../../../src/ops/control-client.ts'
 
 const main = resolve('src/main.ts')
@@ -25,12 +35,13 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function start(args: readonly string[]) {
-  const child = spawn(process.execPath, [main, ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+/** `stderr`: a file descriptor for it, where it is not listened to. */
+function start(args: readonly string[], stderr: 'pipe' | number = 'pipe') {
+  const child = spawn(process.execPath, [main, ...args], { cwd: folder, stdio: ['ignore', 'pipe', stderr] })
   children.push(child)
   const said = { text: '' }
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (piece: Buffer) => void (said.text += piece.toString()))
+    stream?.on('data', (piece: Buffer) => void (said.text += piece.toString()))
   return { child, said }
 }
 
@@ -63,7 +74,7 @@ async function silent(): Promise<{ port: number; taken: () => number }> {
 }
 
 /** A daemon whose first request has no answer. */
-async function startReading() {
+async function startReading(stderr: 'pipe' | number = 'pipe') {
   const api = await silent()
   writeFileSync(
     join(folder, 'a.yaml'),
@@ -73,7 +84,7 @@ sinks: [{ name: archive, type: file, path: out.ndjson }]
 server: { listen: 127.0.0.1:0 }
 `,
   )
-  const { child, said } = start(['run', '--config', 'a.yaml'])
+  const { child, said } = start(['run', '--config', 'a.yaml'], stderr)
   await until(() => api.taken() > 0, 'a request')
   return { child, said }
 }
@@ -85,6 +96,22 @@ test('SIGTERM ends a daemon whose API never answers, with 0 and in time', async 
   expect(ms).toBeLessThan(9_900)
   expect(said.text).toContain('"msg":"Stopped: ')
   expect(said.text).not.toContain('planted')
+})
+
+test('a log that nobody reads any more keeps the daemon from nothing: it starts, reads, and stops in time', async () => {
+  const pipe = join(folder, 'log')
+  execFileSync('mkfifo', [pipe])
+  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK)
+  const writer = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
+  onTestFinished(() => [reader, writer].forEach((end) => closeSync(end)))
+  const filler = Buffer.alloc(4_096, 'x')
+  expect(() => {
+    for (;;) writeSync(writer, filler)
+  }).toThrow('EAGAIN')
+  const { child } = await startReading(writer)
+  const { code, ms } = await end(child, 'SIGTERM')
+  expect(code).toBe(0)
+  expect(ms).toBeLessThan(9_000)
 })
 
 test('SIGUSR1 and SIGUSR2 neither open a debugger to every user of the machine nor end the daemon', async () => {
@@ -155,7 +182,7 @@ test('a SIGHUP is told by the demo and does not end it, until nobody reads it an
   await until(() => said.text.includes('SIGHUP: the demo has no configuration to read again'), 'a word')
   expect(child.exitCode).toBeNull()
   const exited = once(child, 'exit')
-  child.stdout.destroy()
+  child.stdout?.destroy()
   child.kill('SIGHUP')
   expect(await exited).toEqual([0, null])
 })
