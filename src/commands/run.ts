@@ -4,6 +4,7 @@ import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
 import { loadToRun } from '../config/surroundings.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
+import { errorFields } from '../ops/log.ts'
 import { tellServiceManager } from '../ops/service-manager.ts'
 import { openTracing } from '../ops/tracing/open.ts'
 import { configFile, references } from './config-file.ts'
@@ -60,6 +61,10 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     const started = () => tellServiceManager(env, log, 'READY=1')
     await runDaemon({ config, outside }, signal, { nextSetup, started })
     return exitCodes.done
+  } catch (error) {
+    // For who reads the log alone; the plain line that follows is for who stands before it.
+    log.error('The daemon cannot go on, and ends', errorFields(error))
+    throw error
   } finally {
     await tracing?.close()
     // Behind the log, where a job looks for it.

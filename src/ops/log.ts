@@ -31,7 +31,7 @@ function clip(text: string): string {
 
 /**
  * A thrown thing as fields. Of our own errors the code and the message; of any other its name and where it was
- * thrown: its message may hold content, as that of JSON.parse does. @internal
+ * thrown: its message may hold content, as that of JSON.parse does.
  */
 export function errorFields(error: unknown): LogFields {
   if (error instanceof ConnectorError) return { code: error.code, reason: error.message }

@@ -230,7 +230,7 @@ describe('mock', () => {
   })
 })
 
-test('a daemon whose listener cannot be had exits 1, in one line of its own: a supervisor is to try again', async () => {
+test('a daemon whose listener cannot be had exits 1, in one line of its own and one of the log: a supervisor is to try again', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const listen = `127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -240,6 +240,13 @@ test('a daemon whose listener cannot be had exits 1, in one line of its own: a s
   expect(code).toBe(1)
   expect(stderr.split('\n').filter((line) => line.startsWith('auditferry: '))).toEqual([
     `auditferry: server.listen: ${listen} is in use by another process: stop that one or name another port`,
+  ])
+  const logged = stderr.split('\n').filter((line) => line.includes('"level":"error"'))
+  expect(logged.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    {
+      msg: 'The daemon cannot go on, and ends',
+      reason: expect.stringContaining(`${listen} is in use`) as string,
+    },
   ])
 })
 
