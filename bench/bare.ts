@@ -10,7 +10,7 @@ interface Taken {
 
 async function bare(stage: string, entries: number): Promise<Taken> {
   const { url, mock } = await startMock(entries)
-  const hec = await startHec(stage === 'gzip')
+  const hec = await startHec()
   try {
     return await runToEnd(['bench/bare-pipeline.ts', stage, url, hec.url])
   } finally {

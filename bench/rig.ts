@@ -75,10 +75,10 @@ export async function startMock(entries: number): Promise<{ url: string; mock: C
   return { url: `http://127.0.0.1:${port}`, mock: await start(args, /mock API at/) }
 }
 
-/** A HEC receiver that costs next to nothing; with `gunzip` it unpacks what it gets. */
-export async function startHec(gunzip: boolean): Promise<{ url: string; receiver: ChildProcess }> {
+/** A HEC receiver that costs next to nothing. */
+export async function startHec(): Promise<{ url: string; receiver: ChildProcess }> {
   const port = String(await freePort())
-  const args = ['bench/hec-receiver.ts', '--port', port, ...(gunzip ? ['--gunzip'] : [])]
+  const args = ['bench/hec-receiver.ts', '--port', port]
   return { url: `http://127.0.0.1:${port}`, receiver: await start(args, /"url"/) }
 }
 
