@@ -1,7 +1,7 @@
 // What `backfill` says of those that are followed: how far they are, what they found, and what of their span stayed unread.
 import type { Backfill, PastSpan, Unread } from '../model/past.ts'
 import { secondText } from '../model/time.ts'
-import { countText } from '../ops/words.ts'
+import { countText, numberText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import { gapsText, percentText } from './follow.ts'
 import type { Following } from './follow.ts'
@@ -46,9 +46,8 @@ function barText(all: readonly Backfill[]): string {
 }
 
 function countsText({ counts }: Backfill): string {
-  const number = (count: number) => count.toLocaleString('en-US')
   const { read, new: fresh, known, filtered, quarantined, gaps } = counts
-  return `${number(read)} read, ${number(fresh)} new, ${number(known)} known, ${number(filtered)} filtered, ${number(quarantined)} quarantined${gapsText(gaps)}`
+  return `${numberText(read)} read, ${numberText(fresh)} new, ${numberText(known)} known, ${numberText(filtered)} filtered, ${numberText(quarantined)} quarantined${gapsText(gaps)}`
 }
 
 const spanText = ({ fromUs, toUs }: PastSpan) => `${secondText(fromUs / 1000)} to ${secondText(toUs / 1000)}`

@@ -1,8 +1,9 @@
 // The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
+import { numberText } from '../ops/words.ts'
 import { DAY_MS } from '../model/time.ts'
 import { columns, plain } from './columns.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './reconcile-report.ts'
-import { counted, number, verdictOf } from './reconcile-verdict.ts'
+import { counted, verdictOf } from './reconcile-verdict.ts'
 
 export function reportText(report: ReconcileReport): string {
   return [
@@ -54,8 +55,8 @@ function readTable(read: readonly ReadRow[]): string {
   ]
   const rows = read.map((row) => [
     ...[`${row.workspace} ${row.source}`, row.day],
-    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed, row.unknown].map(number),
-    ...[row.kept, row.no_longer_shown].map(number),
+    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed, row.unknown].map(numberText),
+    ...[row.kept, row.no_longer_shown].map(numberText),
     ...[row.proven_by, row.result],
   ])
   return columns([head, ...rows])
@@ -69,8 +70,8 @@ function sinkTable(sinks: readonly SinkRow[]): string {
   ]
   const rows = sinks.map((row) => [
     ...[row.sink, `${row.workspace} ${row.source}`, row.day],
-    ...[row.kept, row.before, row.accepted, row.filtered, row.parked, row.dropped, row.owed].map(number),
-    ...[number(row.missing), row.result],
+    ...[row.kept, row.before, row.accepted, row.filtered, row.parked, row.dropped, row.owed].map(numberText),
+    ...[numberText(row.missing), row.result],
   ])
   return columns([head, ...rows])
 }

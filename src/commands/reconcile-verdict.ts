@@ -1,11 +1,11 @@
 // The verdict of `reconcile`: whether all comes out even, what does not, and which command brings what. Pure.
+import { numberText } from '../ops/words.ts'
 import { DAY_MS, dayText } from '../model/time.ts'
 import { plain } from './columns.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './reconcile-report.ts'
 
-export const number = (count: number) => count.toLocaleString('en-US')
 export const counted = (count: number, one: string, many: string) =>
-  `${number(count)} ${count === 1 ? one : many}`
+  `${numberText(count)} ${count === 1 ? one : many}`
 
 const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
   rows.reduce((all, row) => all + of(row), 0)
@@ -91,7 +91,7 @@ function sinkClauses(sinks: readonly SinkRow[]): string[] {
 function balancedText(judged: number, moving: number, sinks: readonly SinkRow[]): string {
   const open = (of: (row: SinkRow) => number, what: string) => {
     const count = sum(sinks, of)
-    return count === 0 ? [] : [`${number(count)} ${what}`]
+    return count === 0 ? [] : [`${numberText(count)} ${what}`]
   }
   const left = [
     ...open(({ owed }) => owed, 'still owed'),
@@ -100,7 +100,7 @@ function balancedText(judged: number, moving: number, sinks: readonly SinkRow[])
     ...open(({ before }) => before, 'from before the counting of a sink began'),
   ]
   const days = moving === 0 ? '' : ' of days that are over'
-  const rest = moving === 0 ? '' : ` (the ${number(moving)} of the day that is not are shown, not judged)`
+  const rest = moving === 0 ? '' : ` (the ${numberText(moving)} of the day that is not are shown, not judged)`
   const all = `Each of the ${counted(judged, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
   return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
 }

@@ -1,7 +1,7 @@
 // What `replay` says of those that the daemon reads from the API: how far they are, what was sent, and how the other sinks get what they lack.
 import type { ApiReplay } from '../model/replays.ts'
 import { secondText } from '../model/time.ts'
-import { countText } from '../ops/words.ts'
+import { countText, numberText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import { gapsText } from './follow.ts'
 import type { Following } from './follow.ts'
@@ -37,11 +37,12 @@ function partOf({ spans, atUs }: ApiReplay): number {
 
 function countsText(one: ApiReplay): string {
   const { counts } = one
-  const number = (count: number) => count.toLocaleString('en-US')
   const { read, sent, filtered, unknown, malformed, gaps } = counts
-  const told = `${number(read)} read, ${number(sent)} put at the journal's end as a replay, ${number(filtered)} filtered, ${number(malformed)} malformed`
+  const told = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
   const never =
-    unknown === 0 ? '' : `; ${number(unknown)} of them the journal does not know, or not with this content`
+    unknown === 0
+      ? ''
+      : `; ${numberText(unknown)} of them the journal does not know, or not with this content`
   const left = spansText(one)
   const cut = left === '' ? '' : `; not read, later than what live reading had read in order: ${left}`
   return `${told}${never}${gapsText(gaps)}${cut}`

@@ -4,7 +4,7 @@ import type { DayCount } from '../model/balance.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { dayText, DAY_MS, secondText } from '../model/time.ts'
-import { countText, sizeText } from '../ops/words.ts'
+import { countText, numberText, sizeText } from '../ops/words.ts'
 import { kindOf } from '../sinks/index.ts'
 import { columns, plain } from './columns.ts'
 import type { Asked, Only, Plan, PlannedDay } from './replay-plan.ts'
@@ -13,16 +13,15 @@ import type { Done } from './replay-walk.ts'
 /** What a page of the audit log holds at most (spec §8). */
 const PAGE = 1000
 
-const number = (count: number) => count.toLocaleString('en-US')
 const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
 function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan): string {
   const rows = [
-    ...fromJournal.map(({ origin, day, count }) => ({ origin, day, journal: number(count), api: '' })),
+    ...fromJournal.map(({ origin, day, count }) => ({ origin, day, journal: numberText(count), api: '' })),
     ...days
       .filter(({ via }) => via === 'api')
-      .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${number(kept)}` })),
+      .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${numberText(kept)}` })),
   ].sort((one, other) => nameOf(one.origin).localeCompare(nameOf(other.origin)) || one.day - other.day)
   const told = rows.map(({ origin, day, journal, api }) => [
     ...[origin.workspace, origin.source, dayText(day * DAY_MS), journal || '-', api || '-'],
@@ -65,7 +64,7 @@ function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): s
   const kept = days.reduce((sum, day) => sum + day.kept, 0)
   const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
   const span = `${dayText(first.day * DAY_MS)} to ${dayText((last.day + 1) * DAY_MS)}`
-  return `auditferry: of ${plain(nameOf(first.origin))}, ${span}, the journal keeps ${number(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
+  return `auditferry: of ${plain(nameOf(first.origin))}, ${span}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
 }
 
 /** Every format but raw has a field for it. */

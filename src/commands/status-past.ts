@@ -1,5 +1,5 @@
 // What `status` says of the past that is read again just now: backfills, and replays from the API.
-import { countText } from '../ops/words.ts'
+import { countText, numberText } from '../ops/words.ts'
 import type { BackfillStatus, ReplayStatus, StatusReport } from '../ops/status.ts'
 import { plain } from './columns.ts'
 import { gapsText, percentText, troubleText } from './follow.ts'
@@ -19,10 +19,9 @@ function lineText(one: Reread, to: string, came: string): string {
   return `  ${plain(`${workspace} ${source}${to}`)}, ${plain(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
 }
 
-const number = (count: number) => count.toLocaleString('en-US')
-const backfillText = (one: BackfillStatus) => lineText(one, '', `${number(one.new_entries)} new`)
+const backfillText = (one: BackfillStatus) => lineText(one, '', `${numberText(one.new_entries)} new`)
 const replayText = (one: ReplayStatus) =>
-  lineText(one, ` to ${one.sink}`, `${number(one.sent_entries)} put at the journal's end`)
+  lineText(one, ` to ${one.sink}`, `${numberText(one.sent_entries)} put at the journal's end`)
 
 function sectionText<One extends Reread>(
   title: string,

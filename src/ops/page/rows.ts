@@ -10,12 +10,11 @@ import type {
   WorkspaceStatus,
 } from '../status.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { waitsForText } from '../words.ts'
+import { numberText, waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
   agoHtml,
-  countHtml,
   escapeHtml,
   isTrouble,
   lagHtml,
@@ -79,7 +78,7 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number
       agoHtml(source.caught_up_at, now),
       isLagUnknown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
       budgetHtml(budgetOf(source, workspace)),
-      countHtml(source.new_entries),
+      numberText(source.new_entries),
       zeroIsWell(source.gaps),
       zeroIsWell(source.findings),
     ],
@@ -133,8 +132,8 @@ function sinkRow(sink: SinkStatus, now: number, absent: string): Row {
       escapeHtml(sink.assurance),
       agoHtml(sink.last_success_at, now, absent),
       lagHtml(sink.lag_seconds),
-      countHtml(sink.owed_entries),
-      countHtml(sink.accepted_entries),
+      numberText(sink.owed_entries),
+      numberText(sink.accepted_entries),
       zeroIsWell(sink.dead_letters),
     ],
     notes: [fault(sink.error, now)],
@@ -187,7 +186,7 @@ function backfillRow(backfill: BackfillStatus): Row {
   return {
     key: escapeHtml(`backfill ${workspace} ${source} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
-    cells: [...rereadCells(backfill, `Backfill of ${workspace} ${source}`), countHtml(new_entries)],
+    cells: [...rereadCells(backfill, `Backfill of ${workspace} ${source}`), numberText(new_entries)],
     notes: [rereadNote(backfill)],
   }
 }
@@ -198,7 +197,7 @@ function replayRow(replay: ReplayStatus): Row {
   return {
     key: escapeHtml(`replay ${workspace} ${source} ${sink} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
-    cells: [verbatim(sink), ...cells, countHtml(sent_entries)],
+    cells: [verbatim(sink), ...cells, numberText(sent_entries)],
     notes: [rereadNote(replay)],
   }
 }

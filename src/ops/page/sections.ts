@@ -1,9 +1,9 @@
 // What stands below the rows: what waits for a person, the last errors, the configuration.
-import { countText } from '../words.ts'
+import { countText, numberText } from '../words.ts'
 import type { FindingStatus, StatusReport } from '../status.ts'
 import type { ErrorStatus } from '../recent-errors.ts'
 import { tableHtml } from './table.ts'
-import { agoHtml, countHtml, escapeHtml, soft, verbatim } from './text.ts'
+import { agoHtml, escapeHtml, soft, verbatim } from './text.ts'
 
 interface Matter {
   readonly key: string
@@ -116,7 +116,7 @@ function errorRow({ part, code, message, times, last_at, first_at }: ErrorStatus
   return {
     key: escapeHtml(`error ${part} ${code} ${message}`),
     name: verbatim(part),
-    cells: [agoHtml(last_at, now), escapeHtml(code), countHtml(times)],
+    cells: [agoHtml(last_at, now), escapeHtml(code), numberText(times)],
     notes: [{ kind: 'fault', html: `${verbatim(message)}${since}` } as const],
   }
 }

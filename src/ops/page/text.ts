@@ -1,6 +1,6 @@
 // Values as a person reads them, as HTML. Whatever is not ours, and much that is, is escaped here.
 import type { SinkState, SourceState } from '../../model/watch.ts'
-import { spanText } from '../words.ts'
+import { numberText, spanText } from '../words.ts'
 
 const entities: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -20,10 +20,8 @@ export const verbatim = (text: string): string => `<bdi>${escapeHtml(text)}</bdi
 export const soft = (html: string): string => `<span class="soft">${html}</span>`
 export const warn = (html: string): string => `<span class="warn">${html}</span>`
 
-export const countHtml = (count: number): string => count.toLocaleString('en-US')
-
 /** Nothing to see is said softly, anything else is not. */
-export const zeroIsWell = (count: number): string => (count === 0 ? soft('0') : warn(countHtml(count)))
+export const zeroIsWell = (count: number): string => (count === 0 ? soft('0') : warn(numberText(count)))
 
 export function agoHtml(instant: string | null, now: number, absent = 'never'): string {
   if (instant === null) return soft(absent)

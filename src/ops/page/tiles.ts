@@ -1,9 +1,9 @@
 // The figures on top: an hour of reading, delivering and owing, and how full the journal is.
-import { sizeText, spanText } from '../words.ts'
+import { numberText, sizeText, spanText } from '../words.ts'
 import { sinceText } from '../status.ts'
 import type { StatusReport } from '../status.ts'
 import { sparkline } from './sparkline.ts'
-import { countHtml, meterHtml, percent, unbroken, warn } from './text.ts'
+import { meterHtml, percent, unbroken, warn } from './text.ts'
 
 const HOUR_SECONDS = 3600
 const YOUNG_SECONDS = 600
@@ -32,10 +32,10 @@ function spanOf(values: readonly number[], report: StatusReport): string {
 
 function flowTile(title: string, values: readonly number[], report: StatusReport): Tile {
   const stepSeconds = report.history.step_seconds
-  const most = `at most ${countHtml(Math.max(0, ...values))} in ${unbroken(spanText(stepSeconds))}`
+  const most = `at most ${numberText(Math.max(0, ...values))} in ${unbroken(spanText(stepSeconds))}`
   return {
     title,
-    figure: countHtml(sum(values)),
+    figure: numberText(sum(values)),
     words: `${spanOf(values, report)}, ${most}`,
     // The step that is still running would always look like a fall.
     picture: picture(values.length > 1 ? values.slice(0, -1) : values, stepSeconds),
@@ -52,8 +52,8 @@ export function tilesHtml(report: StatusReport): string {
     flowTile('Deliveries, all sinks', delivered, report),
     {
       title: 'Entries owed',
-      figure: countHtml(journal.entries),
-      words: `at most ${countHtml(Math.max(0, ...owed))} ${spanOf(owed, report)}`,
+      figure: numberText(journal.entries),
+      words: `at most ${numberText(Math.max(0, ...owed))} ${spanOf(owed, report)}`,
       picture: picture(owed, step_seconds),
     },
     {
