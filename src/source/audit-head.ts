@@ -200,7 +200,7 @@ function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
 /** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (law 6). */
 function emptyPage(step: Step, drain: Drain): void {
   const head = step.cursor.head as Position
-  if (drain.from.id !== head.id && !drain.passedHead) {
+  if (drain.from.id !== head.id) {
     step.cursor.trail = []
     drain.from = head
     drain.passedHead = true

@@ -125,6 +125,21 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(desk.watch.sum('late')).toBe(1)
   })
 
+  it('polls that find nothing keep the overlap: what becomes visible behind them is found by the next one', async () => {
+    const desk = await openDesk({ switches: { from } })
+    desk.add(600, START - SECOND)
+    const late = desk.mock.add({ at: START - 60 * SECOND, visibleAt: START + 12 * MINUTE }).id
+    await desk.drain()
+    for (let poll = 0; poll < 2; poll++) {
+      await wait(desk, 5 * MINUTE)
+      await desk.drain()
+    }
+    expect(await desk.ids()).not.toContain(late)
+    await wait(desk, 5 * MINUTE)
+    await desk.drain()
+    expect(await desk.ids()).toContain(late)
+  })
+
   it.each(['404', '400', '410', '422', 'empty', '204'] as const)(
     'a cursor whose entry was purged (%s) is found again by time, and all that is left is shipped',
     async (gone) => {
