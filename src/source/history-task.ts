@@ -1,6 +1,6 @@
 // One window read for a task, and what its answer means for what is read next.
 import type { Part } from '../model/source.ts'
-import { DAY_MS, dayStart } from '../model/time.ts'
+import { DAY_MS } from '../model/time.ts'
 import { passedAt } from './history-clock.ts'
 import { isToProveEmpty, stepTo } from './history-cursor.ts'
 import { endWalk } from './history-due.ts'
@@ -76,12 +76,10 @@ export function advance({ options, cursor }: Step, task: Task, window: Window, {
   if (walk.at >= walk.to) endWalk(options, cursor, task)
 }
 
-/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days (law 8). */
+/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days, each from its start (law 8). */
 export function readInDays(step: Step, pending: Group | undefined): Part {
   const { cursor, options } = step
-  const { live, sweep, todo } = cursor
   options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')
   cursor.timeless = true
-  for (const walk of [live, sweep, ...todo]) if (walk) stepTo(walk, dayStart(walk.at))
   return lastPart(step, pending)
 }
