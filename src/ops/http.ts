@@ -21,6 +21,8 @@ export interface HttpOptions {
   readonly ready: () => boolean
   /** The configuration as text, for the status page: its secrets masked. */
   readonly config?: (() => string) | undefined
+  /** Of whose answer nothing moves for so long, he is let go. */
+  readonly answerTimeoutMs?: number
 }
 
 export interface OpsHttp {
@@ -38,6 +40,7 @@ interface Answer {
 const HEADER_TIMEOUT_MS = 5000
 const REQUEST_TIMEOUT_MS = 10_000
 const MAX_CONNECTIONS = 64
+const ANSWER_TIMEOUT_MS = 30_000
 const MAX_HEADER_BYTES = 8192
 
 const plain = (status: number, text: string): Answer => ({
@@ -164,6 +167,7 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
     },
   )
   boundCrowd(server, MAX_CONNECTIONS)
+  server.timeout = options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) => reject(cannotListen(options.listen, error))
     server.once('error', refuse)

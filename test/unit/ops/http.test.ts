@@ -1,5 +1,5 @@
 // The listener over a real socket.
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
@@ -77,6 +77,26 @@ describe('the listener', () => {
     answer()
     expect(await asked).toMatchObject({ status: 200 })
     for (const socket of crowd) socket.destroy()
+  })
+
+  it('a crowd whose answers nobody takes is no larger, and keeps no probe out for good', async () => {
+    let asked = 0
+    const live = () => (asked++, new Promise<never>(() => {}))
+    const { http, get } = await open({ live, answerTimeoutMs: 500 })
+    const crowd: Socket[] = []
+    const closed = () => crowd.filter((socket) => socket.closed).length
+    try {
+      while (crowd.length < 80) {
+        const socket = connect(http.address.port, '127.0.0.1').on('error', () => undefined)
+        socket.resume().write('GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n')
+        crowd.push(socket)
+        await vi.waitFor(() => expect(asked + closed()).toBe(crowd.length), { interval: 1 })
+      }
+      expect(asked).toBe(64)
+      await vi.waitFor(async () => expect(await get('/readyz')).toMatchObject({ status: 200 }), 5000)
+    } finally {
+      for (const socket of crowd) socket.destroy()
+    }
   })
 
   it('HEAD has the headers of GET and no body', async () => {
