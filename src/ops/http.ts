@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, OUT_OF_FILES } from '../model/errors.ts'
 import type { Board } from './board.ts'
 import { boundCrowd } from './crowd.ts'
 import { answersTo } from './host-names.ts'
@@ -136,6 +136,8 @@ const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use by another process: stop that one or name another port',
   EACCES: 'is not allowed to this user: name a port from 1024 on',
   EADDRNOTAVAIL: 'is no address of this machine, at least not yet: name one that is, or 0.0.0.0',
+  EMFILE: `cannot be listened on: ${OUT_OF_FILES}`,
+  ENFILE: `cannot be listened on: ${OUT_OF_FILES}`,
   ENOTFOUND: 'cannot be resolved: name an IP address of this machine',
   EAI_AGAIN: 'cannot be resolved at the moment: name an IP address of this machine',
 }

@@ -1,5 +1,5 @@
 // What went wrong on the wire, in the words of our own closed list of codes.
-import { ConnectorError, type ErrorCode } from '../model/errors.ts'
+import { ConnectorError, type ErrorCode, OUT_OF_FILES } from '../model/errors.ts'
 import type { Proxy } from './proxies.ts'
 
 /** Who did not answer as it should: a sink has `tls` keys, a workspace has none. */
@@ -32,6 +32,8 @@ const codes: Readonly<Record<string, Told>> = {
   EAI_AGAIN: ['unreachable', 'has no address just now: DNS did not answer'],
   EHOSTUNREACH: ['unreachable', 'cannot be reached: no route to it'],
   ENETUNREACH: ['unreachable', 'cannot be reached: no route to its network'],
+  EMFILE: ['unreachable', `cannot be asked: ${OUT_OF_FILES}`],
+  ENFILE: ['unreachable', `cannot be asked: ${OUT_OF_FILES}`],
   ETIMEDOUT: ['timeout', 'did not answer in time'],
   UND_ERR_CONNECT_TIMEOUT: ['timeout', 'did not take the connection in time; is a firewall in the way?'],
   UND_ERR_HEADERS_TIMEOUT: ['timeout', 'did not begin to answer in time'],

@@ -1,5 +1,5 @@
 // The listener over a real socket.
-import { connect, type Socket } from 'node:net'
+import { connect, Server, type Socket } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
@@ -171,6 +171,18 @@ describe('the listener', () => {
     const second = open({ listen })
     await expect(second).rejects.toMatchObject({ code: 'misconfigured' })
     await expect(second).rejects.toThrow(`server.listen: ${listen} is in use by another process`)
+  })
+
+  it.each(['EMFILE', 'ENFILE'])('too many open files is said as what it is: %s', async (code) => {
+    const listen = vi.spyOn(Server.prototype, 'listen').mockImplementation(function (this: Server) {
+      process.nextTick(() => this.emit('error', Object.assign(new Error('no'), { code })))
+      return this
+    })
+    try {
+      await expect(open()).rejects.toThrow('too many files are open; raise the limit (ulimit -n')
+    } finally {
+      listen.mockRestore()
+    }
   })
 
   it('nor is one that this machine does not have: it may come up later', async () => {

@@ -208,6 +208,14 @@ test('a private CA is trusted by its file, and only then', async () => {
   expect(String(error)).toContain('tls.ca_file')
 })
 
+test.each(['EMFILE', 'ENFILE'])('too many open files is the fault of nobody who is asked: %s', (code) => {
+  const cause = Object.assign(new Error('no'), { code })
+  expect(transportError('siem.example.com:443', cause, never)).toMatchObject({
+    code: 'unreachable',
+    message: `siem.example.com:443 cannot be asked: too many files are open; raise the limit (ulimit -n, LimitNOFILE) (${code})`,
+  })
+})
+
 test('a workspace has no tls keys: what is told of its API names what is set around the process', async () => {
   const port = await secure(served, hello)
   const send = open({ to: 'api' })
