@@ -1,4 +1,4 @@
-// The questions of `validate --connect`: does each API answer and take its key, is each sink ready. Opens no journal: a daemon may be running on it.
+// The questions of `validate --connect`: does each API answer as one, and take its key; is each sink ready. Opens no journal: a daemon may be running on it.
 import type { Config, SinkConfig, WorkspaceConfig } from './config/schema.ts'
 import { within } from './model/clock.ts'
 import { WHOLE_BODY_BYTES } from './model/entries.ts'
@@ -11,6 +11,10 @@ import { silentWatch } from './model/watch.ts'
 import { isAuditThere } from './source/audit-there.ts'
 import { Budget } from './source/budget.ts'
 import { Client } from './source/client.ts'
+import type { HistoryVersion } from './source/history-step.ts'
+import { historyList, oneEntry, projectPage } from './source/shapes.ts'
+import type { Shape } from './source/shapes.ts'
+import type { SplitterLimits } from './source/splitter.ts'
 import type { Outside } from './outside.ts'
 import { openSink } from './shipping.ts'
 
@@ -29,13 +33,17 @@ export async function checkConnections(
 ): Promise<readonly CheckResult[]> {
   const apis = config.workspaces.map((workspace) =>
     bounded(`${workspace.name}: API`, outside, signal, (until) =>
-      checkApi(workspace, outside, until, instance),
+      checkApi(workspace, splitterLimits(config), outside, until, instance),
     ),
   )
   const sinks = config.sinks.map((sink) =>
     bounded(sink.name, outside, signal, (until) => checkSink(config, sink, outside, until)),
   )
   return (await Promise.all([...apis, ...sinks])).flat()
+}
+
+function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
+  return { maxEntryBytes: limits.max_entry_bytes, maxDepth: limits.max_depth }
 }
 
 /** What does not answer in time has failed, whatever it is still waiting for. */
@@ -62,99 +70,131 @@ interface Question {
   readonly what: string
   readonly area: keyof WorkspaceConfig['rate_limits']
   readonly path: string
-  /** A 404 may mean that there is no entry: tells whether the paths are right. Absent: a 404 is a fault. */
+  readonly shape: Shape
+  /** keys to look at where the answer is of another shape */
+  readonly keys: string
+  /** The area may be empty, told by a 404 too: tells whether the paths are right. Absent: a 404 is a fault. */
   readonly isThere?: typeof isAuditThere
   /** what may help where the key is good and the answer is not */
   readonly hint?: string
 }
 
+const auditQuestion: Question = {
+  what: 'audit log API',
+  area: 'audit',
+  path: '/api/v1/logs/audit/latest',
+  shape: oneEntry,
+  keys: 'base_url',
+  isThere: isAuditThere,
+}
+
+const vaultQuestion: Question = {
+  what: 'vault API (projects)',
+  area: 'vault',
+  path: `${vaultPaths.workspaceProjects}?page=1&per_page=1`,
+  shape: projectPage,
+  keys: 'base_url',
+  hint: "the key needs the permission 'View workspace projects'",
+}
+
 /** Of the history one past second: an answer as small as there can be. */
-function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number): readonly Question[] {
+function historyQuestion(kind: string, version: HistoryVersion, nowMs: number): Question {
   const second = Math.floor(nowMs / 1000) - 60
-  const span = `start_time=${second}&end_time=${second + 1}`
-  const version = history?.version ?? 'v2'
+  return {
+    what: `history API (${kind}, ${version})`,
+    area: 'history',
+    path: `/api/${version}/history/${kind}?start_time=${second}&end_time=${second + 1}`,
+    shape: historyList(version),
+    keys: 'base_url and history.version',
+    hint:
+      version === 'v2'
+        ? 'where v2 is not available yet, set history.version: v1; else the key may lack the permission'
+        : 'the key may lack the permission',
+  }
+}
+
+function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number): readonly Question[] {
   const kinds = [...(history?.usage ? ['usage'] : []), ...(history?.query ? ['query'] : [])]
-  const hint =
-    version === 'v2'
-      ? 'where v2 is not available yet, set history.version: v1; else the key may lack the permission'
-      : 'the key may lack the permission'
   return [
-    ...(audit
-      ? [
-          {
-            ...({ what: 'audit log API', area: 'audit', path: '/api/v1/logs/audit/latest' } as const),
-            isThere: isAuditThere,
-          },
-        ]
-      : []),
-    ...kinds.map((kind) => ({
-      what: `history API (${kind}, ${version})`,
-      area: 'history' as const,
-      hint,
-      path: `/api/${version}/history/${kind}?${span}`,
-    })),
-    ...(vault?.projects
-      ? [
-          {
-            ...({ what: 'vault API (projects)', area: 'vault' } as const),
-            path: `${vaultPaths.workspaceProjects}?page=1&per_page=1`,
-            hint: "the key needs the permission 'View workspace projects'",
-          },
-        ]
-      : []),
+    ...(audit ? [auditQuestion] : []),
+    ...kinds.map((kind) => historyQuestion(kind, history?.version ?? 'v2', nowMs)),
+    ...(vault?.projects ? [vaultQuestion] : []),
   ]
 }
 
 async function checkApi(
   workspace: WorkspaceConfig,
+  limits: SplitterLimits,
   outside: Outside,
   signal: AbortSignal,
   instance: string | undefined,
 ): Promise<readonly CheckResult[]> {
   const network = outside.network('api')
   const userAgent = `auditferry/${outside.version} (${instance === undefined ? 'validate' : `instance ${instance}`})`
-  const ask = (question: Question) => checkArea(workspace, question, outside, network.send, userAgent, signal)
+  const asking: Asking = { workspace, limits, outside, userAgent, transport: network.send, signal }
   try {
-    return await Promise.all(questionsOf(workspace, outside.clock.now()).map(ask))
+    const questions = questionsOf(workspace, outside.clock.now())
+    return await Promise.all(questions.map((question) => checkArea(question, asking)))
   } finally {
     await network.close()
   }
 }
 
-async function checkArea(
-  { name, base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
-  { what, area, path, isThere, hint }: Question,
-  { clock, random }: Outside,
-  transport: Transport,
-  userAgent: string,
-  signal: AbortSignal,
-): Promise<CheckResult> {
+interface Asking {
+  readonly workspace: WorkspaceConfig
+  readonly limits: SplitterLimits
+  readonly outside: Outside
+  readonly userAgent: string
+  readonly transport: Transport
+  readonly signal: AbortSignal
+}
+
+async function checkArea(question: Question, asking: Asking): Promise<CheckResult> {
+  const { workspace, outside, transport, userAgent, signal } = asking
+  const { clock, random } = outside
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: limits[area], clock, random, store })
-  const room = new Room(WHOLE_BODY_BYTES)
+  const budget = new Budget({ limit: workspace.rate_limits[question.area], clock, random, store })
   const client = new Client({
-    baseUrl,
-    apiKey,
-    transport,
-    clock,
-    budget,
-    room,
+    ...{ baseUrl: workspace.base_url, apiKey: workspace.api_key },
+    ...{ transport, clock, budget, userAgent },
+    room: new Room(WHOLE_BODY_BYTES),
     watch: silentWatch,
-    userAgent,
   })
-  const told = { what: `${name}: ${what}` }
+  const told = { what: `${workspace.name}: ${question.what}` }
+  const right = 'answers, accepts the key'
+  const rightAndEmpty = `${right}, and knows no entry yet`
   try {
-    await client.touch(path, 'live', signal)
-    return { ...told, ok: true, message: 'answers, accepts the key' }
+    const isSome = await looked(client, question, asking)
+    return { ...told, ok: true, message: isSome || !question.isThere ? right : rightAndEmpty }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'not_found' && (await isThere?.(client, signal).catch(() => false)))
-      return { ...told, ok: true, message: 'answers, accepts the key, and knows no entry yet' }
+    if (error.code === 'not_found' && (await question.isThere?.(client, signal).catch(() => false)))
+      return { ...told, ok: true, message: rightAndEmpty }
+    const { hint } = question
     const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
     return { ...told, ok: false, message: `${error.message}${more}` }
   } finally {
     await budget.close()
   }
+}
+
+/** Whether the answer had anything in it. Throws as the client does, and `bad_reply` where it is no answer of this API. */
+async function looked(
+  client: Client,
+  { path, shape, keys }: Question,
+  { limits, signal }: Asking,
+): Promise<boolean> {
+  const looks = client.get(path, 'live', signal, async function* (answer) {
+    yield await shape(answer, limits).catch((error: unknown) => {
+      if (!(error instanceof ConnectorError) || error.code !== 'bad_reply') throw error
+      const where = `GET ${path.split('?')[0] ?? path}`
+      const message = `${where}: ${error.message}; something else than the API may answer there: check ${keys}`
+      throw new ConnectorError('bad_reply', message, { cause: error })
+    })
+  })
+  let isSome = false
+  for await (const look of looks) isSome = look
+  return isSome
 }
 
 async function checkSink(

@@ -1,12 +1,13 @@
 // A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
 import { createHash } from 'node:crypto'
-import { readConfigFile, readTextFile } from '../config/files.ts'
+import { readTextFile } from '../config/files.ts'
 import { type LoadedConfig, plainReferences, type Reference } from '../config/load.ts'
-import { type References, resolveText } from '../config/references.ts'
+import { BrokenReference, type References, resolveText } from '../config/references.ts'
 import { hashKeysDigest, isSameConfig } from '../config/same.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, isOutOfFiles, OUT_OF_FILES } from '../model/errors.ts'
+import type { Log } from '../model/log.ts'
 import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
 
 /** How often the file is looked at. */
@@ -38,7 +39,11 @@ export function reloading(options: ReloadOptions): NextSetup {
     const keys = nextKeys ?? hashKeysDigest(current.config, readTextFile)
     let fault: string | undefined
     for (;;) {
-      const isAsked = await asking.next(signal, fault === undefined ? Infinity : AGAIN_MS)
+      const isAsked = await asking.next(
+        signal,
+        fault === undefined ? Infinity : AGAIN_MS,
+        current.outside.log,
+      )
       // Who asked is answered; what is only tried again has been told already.
       const next = await reloaded(reading, current, keys, isAsked ? undefined : fault)
       if (typeof next === 'object') {
@@ -120,7 +125,7 @@ class Asking {
   constructor(options: ReloadOptions) {
     this.#options = options
     this.#plain = plainReferences(options.loaded)
-    this.#text = textOf(options.file)
+    this.#text = this.#textNow() ?? UNREADABLE
     this.#taken = digestOf(this.#text, resolvedOf(this.#plain))
     options.onHangup(() => {
       this.#hungUp = true
@@ -129,31 +134,48 @@ class Asking {
   }
 
   /** Resolves when the file is to be read: true where it was asked for, false after `againMs`. Rejects when the signal aborts. */
-  async next(signal: AbortSignal, againMs: number): Promise<boolean> {
-    const { clock, file, references } = this.#options
+  async next(signal: AbortSignal, againMs: number, log: Log): Promise<boolean> {
+    const { clock, file } = this.#options
     const againAt = clock.elapsed() + againMs
     let last = this.#taken
+    let blind = false
     for (;;) {
-      if (!this.#hungUp) {
+      if (!this.#hungUp || blind) {
         this.#wake = new AbortController()
         await clock.sleep(LOOK_MS, AbortSignal.any([signal, this.#wake.signal]))
       }
       signal.throwIfAborted()
-      const text = textOf(file)
-      const now = digestOf(
-        text,
-        this.#plain.map((each) => resolvedNow(each, references)),
-      )
+      const seen = this.#look()
+      if (!seen && !blind)
+        log.error('The configuration cannot be looked at, the one that runs goes on: it is looked at again', {
+          ...{ file, error: OUT_OF_FILES },
+        })
+      blind = !seen
+      if (!seen) continue
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
-      const settled = now !== this.#taken && now === last
-      last = now
+      const settled = seen.digest !== this.#taken && seen.digest === last
+      last = seen.digest
       const isAsked = this.#hungUp || settled
       if (!isAsked && clock.elapsed() < againAt) continue
       this.#hungUp = false
-      this.#text = text
-      this.#taken = now
+      this.#text = seen.text
+      this.#taken = seen.digest
       return isAsked
     }
+  }
+
+  /** Undefined while no file can be opened: that is no change. */
+  #look(): { readonly text: string; readonly digest: string } | undefined {
+    const { references } = this.#options
+    const text = this.#textNow()
+    const plain = this.#plain.map((each) => orUnreadable(() => resolveText(each.text, references)))
+    if (text === undefined || plain.includes(undefined)) return undefined
+    return { text, digest: digestOf(text, plain) }
+  }
+
+  #textNow(): string | undefined {
+    const { file, references } = this.#options
+    return orUnreadable(() => (references.readConfig ?? references.readFile)(file))
   }
 
   /** Reads it. Throws ConfigFaults. */
@@ -167,23 +189,16 @@ class Asking {
 
 const UNREADABLE = 'unreadable'
 
-function textOf(file: string): string {
+/** Undefined where nothing can be opened. */
+function orUnreadable(read: () => string): string | undefined {
   try {
-    return readConfigFile(file)
-  } catch {
-    return UNREADABLE
+    return read()
+  } catch (error) {
+    return isOutOfFiles(error instanceof BrokenReference ? error.cause : error) ? undefined : UNREADABLE
   }
 }
 
 const resolvedOf = (plain: readonly Reference[]) => plain.map(({ resolved }) => resolved)
-
-function resolvedNow({ text }: Reference, references: References): string {
-  try {
-    return resolveText(text, references)
-  } catch {
-    return UNREADABLE
-  }
-}
 
 const digestOf = (...parts: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex')

@@ -109,7 +109,7 @@ interface Place {
 }
 
 function placeOf(world: World, options: VerifyCommandOptions, where: string | undefined): Place {
-  const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/.exec(where)
+  const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://'))
     return { store: folderEvidence(where), close: () => Promise.resolve() }
   if (where !== undefined && !address)

@@ -146,7 +146,8 @@ function syntaxFaults(document: Document, placeOf: (offset: number) => Place, fi
 const isUtf16 = (text: string): boolean => /^\ufffd\ufffd|\0/.test(text)
 
 export function readDocument(file: string, text: string): ConfigDocument {
-  if (!isUtf16(text)) return documentOf(file, text)
+  // A byte order mark is no column of the first line: no editor shows it.
+  if (!isUtf16(text)) return documentOf(file, text.replace(/^\ufeff/, ''))
   const message = 'the file is no UTF-8, UTF-16 perhaps: save it as UTF-8'
   return { ...documentOf(file, ''), faults: [{ file, line: 1, column: 1, path: [], message }] }
 }

@@ -1,4 +1,5 @@
 // The small pieces that workspaces, sinks and the journal share: names, patterns, bounded spans and sizes, addresses. Each turns text into what the rooms use.
+import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { isPlausibleInstant, parseInstantText, plausibleInstants } from '../model/time.ts'
 import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '../model/units.ts'
@@ -65,13 +66,23 @@ function parseListen(text: string): Listen {
   return { host: bracketed ?? plain ?? '', port: Number(port) }
 }
 
+/** What a name or an IPv4 address is made of. */
+const hostPattern = /^[A-Za-z0-9._-]+$/
+
+function listenFault(text: string): string | undefined {
+  const { host, port } = parseListen(text)
+  if (host === '' || port > 65_535) return 'want host:port, such as 127.0.0.1:9464 or [::1]:9464'
+  if (hostPattern.test(host) || isIPv6(host)) return undefined
+  return 'has no host that can be listened on: for every address of this machine want 0.0.0.0:9464, or [::]:9464'
+}
+
 export const listen = () =>
   z
     .string()
-    .refine(
-      (text) => listenPattern.test(text) && parseListen(text).port <= 65_535,
-      'want host:port, such as 127.0.0.1:9464 or [::1]:9464',
-    )
+    .superRefine((text, context) => {
+      const message = listenFault(text)
+      if (message !== undefined) context.addIssue({ code: 'custom', message })
+    })
     .transform(parseListen)
 
 /** What is wrong with an address that we are to ask under; undefined when nothing is. */

@@ -84,6 +84,15 @@ const deniedValue = () => z.string('want a text in quotes: without them 0042 wou
 
 export const deny = () => z.record(fieldName(), z.array(deniedValue()).min(1))
 
+/** Values are compared character by character, and one text can be written in two ways: what is not in the usual one meets little. */
+export function decomposed(denied: z.output<ReturnType<typeof deny>> = {}) {
+  const why =
+    'is not in Unicode NFC (its accents stand apart from their letters): an entry that has them together, as most programs write them, is not denied; write it in NFC, or list both'
+  return Object.entries(denied).flatMap(([name, values]) =>
+    values.flatMap((value, at) => (values.includes(value.normalize()) ? [] : [{ path: [name, at], why }])),
+  )
+}
+
 /** The key files of a policy, each with the field that names it. */
 export function policyFiles(rules: z.output<ReturnType<typeof redact>> = []): readonly NamedFile[] {
   return rules.flatMap((one, index) =>

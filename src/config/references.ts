@@ -1,5 +1,5 @@
 // `${file:/path}` and `${env:NAME}` within a scalar, and `$$` for a dollar: resolved after parsing, so that what stands in a file can never change the configuration's structure.
-import { errnoOf } from '../model/errors.ts'
+import { errnoOf, OUT_OF_FILES } from '../model/errors.ts'
 
 /** Where references lead. `read` gives a file's text and throws as node:fs does. */
 export interface References {
@@ -20,6 +20,8 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is no folder',
   NOT_REGULAR: 'it is a device, pipe or socket: want a regular file',
   EFBIG: 'it is larger than 1 MiB',
+  EMFILE: OUT_OF_FILES,
+  ENFILE: OUT_OF_FILES,
   NOT_UTF8: 'it is no UTF-8: save it as UTF-8',
 }
 
@@ -42,7 +44,7 @@ function fileText(path: string, world: References): string {
     // Editors and `echo` end a file with a line end; no secret ends with one.
     return readable(world.readFile(path).replace(/[\r\n]+$/, ''))
   } catch (error) {
-    throw new BrokenReference(`\${file:${path}} cannot be resolved: ${reasonOf(error)}`)
+    throw new BrokenReference(`\${file:${path}} cannot be resolved: ${reasonOf(error)}`, { cause: error })
   }
 }
 

@@ -1,12 +1,12 @@
 // A sink of the configuration: the keys that every sink has, joined with each kind's own options.
 import { z } from 'zod'
 import { formatNames } from '../formats/named.ts'
-import type { IdleKey, NamedFile, NamedPlace } from '../model/sink-kind.ts'
+import type { NamedFile, NamedPlace } from '../model/sink-kind.ts'
 import { DAY_MS } from '../model/time.ts'
 import { duration, eachOnce, twiceFault } from '../model/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
-import { deny, policyFiles, redact } from './policy.ts'
+import { decomposed, deny, policyFiles, redact } from './policy.ts'
 
 /** What may be named as a source of a sink. */
 const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
@@ -116,7 +116,15 @@ export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
 }
 
 /** What it was told in vain, were it written. */
-export const sinkIdle = (config: SinkConfig): readonly IdleKey[] => kindOf(config.type).idle?.(config) ?? []
+export function sinkIdle(
+  config: SinkConfig,
+): readonly { readonly path: PropertyKey[]; readonly why: string }[] {
+  const own = kindOf(config.type).idle?.(config) ?? []
+  return [
+    ...own.map(({ field, why }) => ({ path: [field], why })),
+    ...decomposed(config.deny).map(({ path, why }) => ({ path: ['deny', ...path], why })),
+  ]
+}
 
 /** How long a sink may wait until it sends what it has, ms. */
 export function sinkLingerMs(config: SinkConfig): number {

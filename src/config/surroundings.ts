@@ -193,8 +193,8 @@ function lookAtIntervals({ loaded, warning }: Look): void {
 
 function lookAtIdleKeys({ loaded, warning }: Look): void {
   for (const [index, sink] of loaded.config.sinks.entries())
-    for (const { field, why } of sinkIdle(sink)) {
-      const path = ['sinks', index, field]
+    for (const { path: within, why } of sinkIdle(sink)) {
+      const path = ['sinks', index, ...within]
       if (loaded.document.has(path)) warning(path, why)
     }
 }

@@ -88,6 +88,11 @@ const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 export const isNoRoom = (code: string): boolean => NO_ROOM.has(code)
 
+/** No file and no connection can be had until another one is closed: says nothing of the one that was asked for. */
+export const isOutOfFiles = (cause: unknown): boolean => ['EMFILE', 'ENFILE'].includes(errnoOf(cause, ''))
+
+export const OUT_OF_FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'
+
 /** `| head`, a pager that was closed. */
 export const isReaderGone = (code: string): boolean => code === 'EPIPE' || code.startsWith('ERR_STREAM_')
 

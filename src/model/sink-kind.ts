@@ -39,7 +39,7 @@ export interface NamedFile {
 }
 
 /** A key that has no effect beside the others, and why. */
-export interface IdleKey {
+interface IdleKey {
   readonly field: string
   readonly why: string
 }

@@ -1,9 +1,8 @@
 // What the system says of a file, in the words of our own closed list of codes. None of them ends the process: a sink's
 // files may lie on a mount that goes away, and others are to have theirs meanwhile.
-import { ConnectorError, errnoOf, isNoRoom } from '../model/errors.ts'
+import { ConnectorError, errnoOf, isNoRoom, OUT_OF_FILES } from '../model/errors.ts'
 
 const PLACE = 'check that its folder can be made and that this user may write there'
-const FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'
 
 /** What somebody has to put right, with what to do. */
 const wrong: Readonly<Record<string, string>> = {
@@ -19,8 +18,8 @@ const wrong: Readonly<Record<string, string>> = {
   EXDEV: PLACE,
   EBUSY: PLACE,
   ENXIO: PLACE,
-  EMFILE: FILES,
-  ENFILE: FILES,
+  EMFILE: OUT_OF_FILES,
+  ENFILE: OUT_OF_FILES,
 }
 
 const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, OUT_OF_FILES } from '../model/errors.ts'
 import type { Board } from './board.ts'
 import { boundCrowd } from './crowd.ts'
 import { answersTo } from './host-names.ts'
@@ -21,6 +21,8 @@ export interface HttpOptions {
   readonly ready: () => boolean
   /** The configuration as text, for the status page: its secrets masked. */
   readonly config?: (() => string) | undefined
+  /** Of whose answer nothing moves for so long, he is let go. */
+  readonly answerTimeoutMs?: number
 }
 
 export interface OpsHttp {
@@ -38,6 +40,7 @@ interface Answer {
 const HEADER_TIMEOUT_MS = 5000
 const REQUEST_TIMEOUT_MS = 10_000
 const MAX_CONNECTIONS = 64
+const ANSWER_TIMEOUT_MS = 30_000
 const MAX_HEADER_BYTES = 8192
 
 const plain = (status: number, text: string): Answer => ({
@@ -133,6 +136,8 @@ const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use by another process: stop that one or name another port',
   EACCES: 'is not allowed to this user: name a port from 1024 on',
   EADDRNOTAVAIL: 'is no address of this machine, at least not yet: name one that is, or 0.0.0.0',
+  EMFILE: `cannot be listened on: ${OUT_OF_FILES}`,
+  ENFILE: `cannot be listened on: ${OUT_OF_FILES}`,
   ENOTFOUND: 'cannot be resolved: name an IP address of this machine',
   EAI_AGAIN: 'cannot be resolved at the moment: name an IP address of this machine',
 }
@@ -164,6 +169,7 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
     },
   )
   boundCrowd(server, MAX_CONNECTIONS)
+  server.timeout = options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) => reject(cannotListen(options.listen, error))
     server.once('error', refuse)

@@ -1,5 +1,6 @@
 // What went wrong on the wire, in the words of our own closed list of codes.
-import { ConnectorError, type ErrorCode } from '../model/errors.ts'
+import { ConnectorError, type ErrorCode, OUT_OF_FILES } from '../model/errors.ts'
+import type { Proxy } from './proxies.ts'
 
 /** Who did not answer as it should: a sink has `tls` keys, a workspace has none. */
 export type Asked = 'api' | 'sink'
@@ -31,6 +32,8 @@ const codes: Readonly<Record<string, Told>> = {
   EAI_AGAIN: ['unreachable', 'has no address just now: DNS did not answer'],
   EHOSTUNREACH: ['unreachable', 'cannot be reached: no route to it'],
   ENETUNREACH: ['unreachable', 'cannot be reached: no route to its network'],
+  EMFILE: ['unreachable', `cannot be asked: ${OUT_OF_FILES}`],
+  ENFILE: ['unreachable', `cannot be asked: ${OUT_OF_FILES}`],
   ETIMEDOUT: ['timeout', 'did not answer in time'],
   UND_ERR_CONNECT_TIMEOUT: ['timeout', 'did not take the connection in time; is a firewall in the way?'],
   UND_ERR_HEADERS_TIMEOUT: ['timeout', 'did not begin to answer in time'],
@@ -67,24 +70,40 @@ function told(code: string): Told | undefined {
   return undefined
 }
 
+/** What comes up before there is a way to anybody: with a proxy on it, about that one. */
+const ofTheFirst: ReadonlySet<string> = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
+  ...['UND_ERR_PRX_CONN', 'UND_ERR_PRX_TLS'],
+])
+
+/** Of plain http the proxy's refusal comes as an error of arguments. */
+const wantsLogin = (error: unknown): boolean =>
+  error instanceof Error && error.message.startsWith('Proxy Authentication Required')
+
 /** `where` is host:port. The other side's own words are not quoted: they may hold what was sent. */
 export function transportError(
   where: string,
   error: unknown,
   signal: AbortSignal,
   to: Asked = 'sink',
+  proxy?: Proxy,
 ): ConnectorError {
   if (error instanceof ConnectorError) return error
   if (signal.aborted)
     return new ConnectorError('aborted', `the request to ${where} was called off`, { cause: error })
-  const found = codesOf(error)
+  const found = proxy && wantsLogin(error) ? ['UND_ERR_ABORTED'] : codesOf(error)
+  const isProxys = proxy && found.some((code) => ofTheFirst.has(code))
+  const whom = isProxys ? `the proxy ${proxy.at} (${proxy.variable}), on the way to ${where},` : where
+  const onTheWay = proxy && !isProxys ? `; on the way is the proxy of ${proxy.variable}` : ''
   for (const code of found) {
     const known = told(code)
     if (!known) continue
     const [decision, what, hint] = known
-    const help = hint === undefined ? '' : hints[hint][to]
-    return new ConnectorError(decision, `${where} ${what}${help} (${code})`, { cause: error })
+    const help = hint === undefined || isProxys ? '' : hints[hint][to]
+    return new ConnectorError(decision, `${whom} ${what}${help}${onTheWay} (${code})`, { cause: error })
   }
   const detail = found[0] ?? 'for an unknown reason'
-  return new ConnectorError('unreachable', `${where} could not be asked (${detail})`, { cause: error })
+  return new ConnectorError('unreachable', `${whom} could not be asked${onTheWay} (${detail})`, {
+    cause: error,
+  })
 }

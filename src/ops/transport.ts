@@ -1,19 +1,12 @@
 // The network behind model/http.ts: undici with kept connections; follows no redirect, repeats nothing, unpacks nothing.
 import { Readable } from 'node:stream'
-import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { addressOf, hostPort, type TlsOptions } from '../model/socket.ts'
+import { Proxies, type ProxySettings } from './proxies.ts'
 import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
 import type { Asked } from './transport-errors.ts'
-
-/** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
-interface ProxySettings {
-  readonly https?: string | undefined
-  readonly http?: string | undefined
-  /** hosts that are asked without a proxy */
-  readonly none?: string | undefined
-}
 
 export interface TransportSettings {
   /** whose keys an error names: those of a sink unless told */
@@ -31,7 +24,11 @@ export interface OpenTransport {
 
 const CONNECT_TIMEOUT_MS = 10_000
 
-function dispatcherFor(settings: TransportSettings, material: TlsMaterial | undefined): Dispatcher {
+function dispatcherFor(
+  settings: TransportSettings,
+  proxies: Proxies,
+  material: TlsMaterial | undefined,
+): Dispatcher {
   const serverName = settings.tls?.server_name
   const timeout = settings.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
   const connect = {
@@ -42,19 +39,17 @@ function dispatcherFor(settings: TransportSettings, material: TlsMaterial | unde
     ...(material && { secureContext: material.secureContext }),
     ...(serverName === undefined ? {} : { servername: serverName }),
   }
-  const { https, http, none } = settings.proxy ?? {}
   // Whoever asks has a deadline of its own; undici's would be looked after once a chunk.
   const timeouts = { connectTimeout: timeout, headersTimeout: 0, bodyTimeout: 0 }
   const shared = { connect, allowH2: false, ...timeouts }
-  if (!https && !http) return new Agent(shared)
+  if (proxies.areNone) return new Agent(shared)
   return new EnvHttpProxyAgent({
     ...shared,
+    ...proxies.options,
+    connect: proxies.noting(buildConnector(connect)),
     requestTls: connect,
     // The proxy's own certificate is no business of the receiver's private CA.
     proxyTls: { minVersion: 'TLSv1.2', rejectUnauthorized: true, timeout },
-    httpProxy: http ?? '',
-    httpsProxy: https ?? '',
-    noProxy: none ?? '',
   })
 }
 
@@ -64,14 +59,14 @@ interface Current {
 }
 
 /** Hands out the dispatcher for the TLS files as they are now. */
-function dispatchers(settings: TransportSettings) {
+function dispatchers(settings: TransportSettings, proxies: Proxies) {
   let current: Current | undefined
   let turn: Promise<unknown> = Promise.resolve()
 
   async function look(): Promise<Dispatcher> {
     const material = settings.tls && (await tlsMaterial(settings.tls))
     if (current && current.material === material) return current.dispatcher
-    const dispatcher = dispatcherFor(settings, material)
+    const dispatcher = dispatcherFor(settings, proxies, material)
     // What is under way on the old one may end.
     void current?.dispatcher.close()
     current = { material, dispatcher }
@@ -131,11 +126,13 @@ function readable(source: AsyncIterable<Uint8Array>): Readable {
 }
 
 export function openTransport(settings: TransportSettings = {}): OpenTransport {
-  const source = dispatchers(settings)
+  const proxies = new Proxies(settings.proxy)
+  const source = dispatchers(settings, proxies)
 
   async function send(request: HttpRequest, signal: AbortSignal): Promise<HttpReply> {
     const where = hostPort(addressOf(request.url))
-    const told = (error: unknown) => transportError(where, error, signal, settings.to)
+    const told = (error: unknown) =>
+      transportError(where, error, signal, settings.to, proxies.onTheWayTo(request.url))
     if (signal.aborted) throw told(signal.reason)
     try {
       const dispatcher = await source.get()

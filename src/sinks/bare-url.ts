@@ -5,3 +5,6 @@ export function isBareUrl(text: string): boolean {
   const bare = pathname === '/' && search + hash + username + password === '' && host !== '' && port !== '0'
   return bare && (protocol === 'https:' || protocol === 'http:')
 }
+
+/** Under TLS? The scheme of an address may be written in capitals. */
+export const isEncrypted = (url: string): boolean => /^https:/i.test(url)

@@ -1,8 +1,7 @@
 // Places in the feed by time: where reading begins, and where it goes on when the cursor's entry is gone. `search`, `earliest` and `latest` of spec §4.1.
-import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Lane, Part, Quarantined } from '../model/source.ts'
-import { DAY_MS, SECOND_US, parseInstantText } from '../model/time.ts'
+import type { Lane, Part } from '../model/source.ts'
+import { DAY_MS, SECOND_US } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { Step, Steps } from './audit-step.ts'
@@ -10,27 +9,15 @@ import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { settleStart } from './audit-start.ts'
 import { isAuditThere } from './audit-there.ts'
 import { splitterOptions } from './audit-walk.ts'
-import { BodySample } from './body-sample.ts'
-import { hold } from './hold.ts'
-import type { Group, SplitterOptions } from './splitter.ts'
-import { splitOne } from './splitter.ts'
+import { NO_TIME, readPlace } from './audit-place.ts'
+import type { Place } from './audit-place.ts'
+import type { Group } from './splitter.ts'
 
 /** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
 const SEARCH_REACH_MS = 364 * DAY_MS
 
-/** What may stand around an entry in its answer. */
-const WRAPPING_BYTES = 64 * 1024
-
-export interface Found {
-  /** undefined: there is none, or none that can be read */
-  readonly position: Position | undefined
-  /** the entry itself, or the bytes of one that is malformed */
-  readonly group: Group | undefined
+export interface Found extends Place {
   readonly serverAt: number | undefined
-  /** There is something, but no place to go on from: the way on is a later time. */
-  readonly unreadable: boolean
-  /** its own time, where at least that can be read, µs */
-  readonly unreadableUs?: number | undefined
   /** told by a 404: no entry, or no such path */
   readonly missing?: boolean
   /** The request failed, and others need not: nothing is known. */
@@ -52,9 +39,7 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   try {
     const found = options.client.get(path, lane, signal, async function* (answer) {
       serverAt = answer.serverAt
-      const sample = new BodySample()
-      const body = await hold(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
-      yield body ? placeOf(body, sample, splitterOptions(step)) : kept(sample, 'too_large')
+      yield await readPlace(answer, splitterOptions(step))
     })
     for await (const place of found)
       return { ...place, group: place.group && fromStart(step, place.group), serverAt }
@@ -76,47 +61,6 @@ async function assertThere({ options, signal }: Step): Promise<void> {
 /** Nothing before the start is shipped, though a place before it may be gone on from. */
 function fromStart({ cursor }: Step, group: Group): Group {
   return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
-}
-
-type Place = Omit<Found, 'serverAt'>
-
-/** No place to go on from; its bytes are what there is of it. */
-function kept(sample: BodySample, reason: Quarantined['reason']): Place {
-  const group = { entries: Entries.none, quarantined: [sample.quarantined(reason)] }
-  return { position: undefined, group, unreadable: true }
-}
-
-function placeOf(body: Uint8Array, sample: BodySample, options: SplitterOptions): Place {
-  let group: Group
-  try {
-    group = splitOne(body, { ...options, wrapper: 'log' })
-  } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error
-    return kept(sample, 'unreadable_page')
-  }
-  const { entries, quarantined } = group
-  if (entries.count > 0)
-    return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
-  const [malformed] = quarantined
-  if (!malformed) return { position: undefined, group: undefined, unreadable: false }
-  const { position, atUs } = readMalformed(malformed.bytes)
-  return { position, group, unreadable: position === undefined, unreadableUs: atUs }
-}
-
-/** Where an entry stands that does not tell its time, and of which nothing is known but that it is there. */
-const NO_TIME = 0
-
-/** A malformed entry may still have an id, and pages go on from it, save half a character, which no address can hold. Without a readable time it stands before all others. */
-function readMalformed(bytes: Uint8Array): { position: Position | undefined; atUs: number | undefined } {
-  try {
-    const { id, timestamp } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
-    const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
-    const atUs = Number.isSafeInteger(at) ? at : undefined
-    const named = typeof id === 'string' && id !== '' && id.length <= 1024 && id.isWellFormed()
-    return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
-  } catch {
-    return { position: undefined, atUs: undefined }
-  }
 }
 
 /** From here on `search` may be asked, µs. */

@@ -9,7 +9,7 @@ import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
 import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
-import type { Group, SplitterOptions } from './splitter.ts'
+import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 import { isTooMuch } from './too-much.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
@@ -21,7 +21,7 @@ const GOOD_PAGES = 20
 /** Page ends that are remembered, to see a feed that goes in circles. */
 const ENDS_LENGTH = 8
 
-export function splitterOptions({ options }: Step): SplitterOptions {
+export function splitterOptions({ options }: { readonly options: SplitterLimits }): SplitterOptions {
   return {
     idKey: 'id',
     timeKey: 'timestamp',

@@ -14,7 +14,7 @@ import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
 import { lastPart, midPart } from './history-step.ts'
 import { noteVersion, versionAt } from './history-version.ts'
 import { NARROWEST_MS } from './history-width.ts'
-import type { Group, SplitterOptions } from './splitter.ts'
+import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 
 /** A window that takes longer, as far as we wait for the server, is asked for in halves. */
 const LONGEST_MS = 10 * MINUTE_MS
@@ -173,9 +173,9 @@ function limitsOf({ divisible }: Window): BodyLimits {
   return divisible ? { ...limits, longestMs: LONGEST_MS } : { ...limits, capBytes: 64 * 1024 ** 3 }
 }
 
-function splitterOptions(
+export function splitterOptions(
   version: HistoryVersion,
-  { maxDepth, maxEntryBytes }: Step['options'],
+  { maxDepth, maxEntryBytes }: SplitterLimits,
   naming: RowNaming | undefined,
 ): SplitterOptions {
   const limits = { maxDepth, maxEntryBytes }

@@ -8,6 +8,9 @@ import type { Group } from './entries-builder.ts'
 export type { Splitter, SplitterOptions } from './body-splitter.ts'
 export type { Group } from './entries-builder.ts'
 
+/** What an entry may be like at most, whatever its keys are called. */
+export type SplitterLimits = Pick<EntryLimits, 'maxDepth' | 'maxEntryBytes'>
+
 /** For the entries of an array; how to use it stands at `Splitter`. */
 export function openSplitter(options: SplitterOptions): Splitter {
   return new Splitter({ kind: 'array', key: options.arrayKey }, options)

@@ -6,17 +6,13 @@ import { Splitter } from './body-splitter.ts'
 import type { EntryLimits } from './body-splitter.ts'
 import { memberValue, valueText } from './json-elements.ts'
 import { openSplitter } from './splitter.ts'
+import type { SplitterLimits } from './splitter.ts'
 import { checkPage, keptId } from './vault-bounds.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4
 const LONGEST_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
-
-interface PageLimits {
-  readonly maxEntryBytes: number
-  readonly maxDepth: number
-}
 
 /** An element that is no project as it should be. */
 interface Malformed {
@@ -35,7 +31,7 @@ export interface VaultPage {
 }
 
 /** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape, `misconfigured` where it lists more than may be held. */
-export function cutPage(body: Uint8Array, limits: PageLimits): VaultPage {
+export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   checkJson(body, limits)
   const content = inside(inside(body, 'response'), 'content')
   const listed = inside(content, 'projects')
@@ -70,13 +66,13 @@ export function oversized(sample: BodySample): Malformed {
   return { id: list && open >= 0 ? idOf(list.subarray(open)) : undefined, quarantined }
 }
 
-function entryLimits({ maxDepth, maxEntryBytes }: PageLimits): EntryLimits {
+function entryLimits({ maxDepth, maxEntryBytes }: SplitterLimits): EntryLimits {
   // A project without a good created_at is one all the same: see above.
   return { idKey: 'id', timeKey: 'created_at', typeKey: 'type', maxDepth, maxEntryBytes }
 }
 
 /** The whole body is one value: only its grammar counts here. */
-function checkJson(body: Uint8Array, { maxDepth }: PageLimits): void {
+function checkJson(body: Uint8Array, { maxDepth }: SplitterLimits): void {
   const limits = { maxDepth: maxDepth + ENVELOPE_DEPTH, maxEntryBytes: Infinity }
   const splitter = new Splitter({ kind: 'value', key: undefined }, entryLimits(limits))
   splitter.push(body)

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { NamedFile, NamedPlace } from '../../model/sink-kind.ts'
 import { duration, secret, size } from '../../model/units.ts'
 import { always } from '../always.ts'
-import { isBareUrl } from '../bare-url.ts'
+import { isBareUrl, isEncrypted } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
 import { signingKeyFault } from './manifest-signature.ts'
 
@@ -155,7 +155,7 @@ export const options = z
     path: ['web_identity_token_file'],
     when: always,
   })
-  .refine((given) => !given.tls || asked(given).some((url) => /^https:/i.test(url)), {
+  .refine((given) => !given.tls || asked(given).some(isEncrypted), {
     error: 'has an effect with https:// only: change the endpoint, or leave it out',
     path: ['tls'],
   })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { DAY_MS } from '../../model/time.ts'
 import { duration, eachOnce, headerSecret, twiceFault } from '../../model/units.ts'
 import { always } from '../always.ts'
-import { isBareUrl } from '../bare-url.ts'
+import { isBareUrl, isEncrypted } from '../bare-url.ts'
 import { tlsOptions } from '../tls-options.ts'
 
 const url = () =>
@@ -64,11 +64,18 @@ export const options = z
     path: ['url'],
     when: always,
   })
-  .refine(({ url: one, urls, tls }) => !tls || (urls ?? [one]).some((each) => each?.startsWith('https:')), {
+  .refine((given) => !given.tls || urlsOf(given).some(isEncrypted), {
     error: 'has an effect with https:// only: change the address, or leave it out',
     path: ['tls'],
   })
 
 export type HecOptions = z.output<typeof options>
 
-export const urlsOf = ({ url: one, urls }: HecOptions): readonly string[] => urls ?? (one ? [one] : [])
+interface Addresses {
+  readonly url?: string | undefined
+  readonly urls?: readonly string[] | undefined
+}
+
+export function urlsOf({ url: one, urls }: Addresses): readonly string[] {
+  return urls ?? (one === undefined ? [] : [one])
+}

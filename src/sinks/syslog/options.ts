@@ -27,6 +27,9 @@ export interface Receiver extends Address {
   readonly scheme: Scheme
 }
 
+/** A scheme is the same in capitals; from the schema on it is written small. */
+const plainScheme = (address: string) => address.replace(/^[A-Za-z+]+(?=:)/, (scheme) => scheme.toLowerCase())
+
 /** Undefined where it is no address of ours. */
 export function receiverOf(address: string): Receiver | undefined {
   const [, scheme, ipv6, name, digits] = pattern.exec(address) ?? []
@@ -55,9 +58,10 @@ export const options = z
   .strictObject({
     address: z
       .string()
-      .refine((text) => receiverOf(text) !== undefined, {
+      .refine((text) => receiverOf(plainScheme(text)) !== undefined, {
         error: 'want udp://, tcp://, tls://, relp:// or relp+tls:// with host:port, such as tls://siem:6514',
       })
+      .transform(plainScheme)
       .describe(
         'The receiver as `scheme://host:port`; the scheme is `udp`, `tcp`, `tls`, `relp` or `relp+tls`.',
       ),

@@ -1,6 +1,7 @@
 // The questions of `validate --connect`, with the mock as the API and a receiver of the test's own.
 import { afterEach, describe, expect, test } from 'vitest'
 import { checkConnections } from '../../../src/connections.ts'
+import type { HttpReply } from '../../../src/model/http.ts'
 import { never, openHouse, refuseToken, reply } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
@@ -58,7 +59,7 @@ describe('every area that is switched on is asked', () => {
     async ({ url }) => {
       const path = new URL(url).pathname
       paths.push(path)
-      return reply(status(path), {})
+      return reply(status(path), emptyOf(path))
     }
   const all = { history: { usage: true, query: true }, vault: { projects: true } }
   afterEach(() => void (paths.length = 0))
@@ -70,7 +71,7 @@ describe('every area that is switched on is asked', () => {
       ...['/api/v2/history/query', '/api/v2/history/usage'],
     ])
     expect(results.slice(0, 4)).toEqual([
-      'ok acme: audit log API: answers, accepts the key',
+      'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
       'ok acme: history API (usage, v2): answers, accepts the key',
       'ok acme: history API (query, v2): answers, accepts the key',
       'ok acme: vault API (projects): answers, accepts the key',
@@ -84,3 +85,76 @@ describe('every area that is switched on is asked', () => {
     expect(results[3]).toMatch(/^FAIL acme: vault API .*403.*'View workspace projects'/)
   })
 })
+
+function emptyOf(path: string): unknown {
+  if (path.includes('/vault/')) return { response: { content: { projects: [] } } }
+  if (path.includes('/history/')) return path.includes('/v1/') ? [] : { events: [] }
+  return {}
+}
+
+describe('an answer is looked at with the eyes of the reader that will have it', () => {
+  const entry = { id: '5f0c', timestamp: '2026-01-31T00:00:00Z', type: 'auth:login' }
+  const right = 'answers, accepts the key'
+
+  async function answered(area: '/audit/' | '/history/' | '/vault/', answer: HttpReply, version = 'v2') {
+    const api: HouseOptions['api'] = async ({ url }) => {
+      const path = new URL(url).pathname
+      return path.includes(area) ? answer : reply(200, emptyOf(path))
+    }
+    const history = { version, usage: true, query: false }
+    const results = await check({ api, workspace: { history, vault: { projects: true } } })
+    const at = { '/audit/': 0, '/history/': 1, '/vault/': 2 }[area]
+    expect(results.toSpliced(at, 1).join()).not.toMatch(/FAIL/)
+    return (results[at] ?? '').replace(/ acme: .*? API( \(.*?\))?:/, '')
+  }
+
+  test.each([
+    ['bare', entry],
+    ['under log', { log: entry }],
+    ['without a readable time', { id: '5f0c', type: 'auth:login' }],
+  ])('an entry of the audit log is taken %s', async (_, body) => {
+    expect(await answered('/audit/', reply(200, body))).toBe(`ok ${right}`)
+  })
+
+  test.each([
+    ['null', reply(200, null)],
+    ['an empty object', reply(200, {})],
+    ['nothing under log', reply(200, { log: null })],
+    ['204', { ...reply(204, {}), body: nothing() }],
+    ['an empty body', { ...reply(200, {}), body: nothing() }],
+  ])('that the audit log is empty may be told by %s', async (_, answer) => {
+    expect(await answered('/audit/', answer)).toBe(`ok ${right}, and knows no entry yet`)
+  })
+
+  test.each([404, 410])('and by %s, where `search` is there', async (status) => {
+    const api: HouseOptions['api'] = async ({ url }) => reply(url.includes('/search') ? 400 : status, {})
+    expect((await check({ api }))[0]).toBe(
+      'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+    )
+  })
+
+  test.each([
+    ['/audit/', 'v2', { status: 'ok' }, 'one entry'],
+    ['/audit/', 'v2', { log: { status: 'ok' } }, 'one entry'],
+    ['/audit/', 'v2', [entry], 'one entry'],
+    ['/audit/', 'v2', 'hello', 'one entry'],
+    ['/history/', 'v2', { status: 'ok' }, 'an array under "events"'],
+    ['/history/', 'v2', [], 'an object'],
+    ['/history/', 'v1', { events: [] }, 'an array'],
+    ['/vault/', 'v2', { projects: [] }, 'response.content.projects'],
+  ] as const)('JSON that %s (%s) cannot be is a fault: %j', async (area, version, body, wanted) => {
+    const told = await answered(area, reply(200, body), version)
+    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* of another shape: .*check base_url/)
+    expect(told).toContain(wanted)
+    expect(told.includes('and history.version')).toBe(area === '/history/')
+  })
+
+  test.each([
+    ['v2', { events: [{ unique_usage_id: 'u1', utc_time: '2026-01-31T00:00:00Z' }] }],
+    ['v1', [{ Task: 'assist', timestamp: '2026-01-31T00:00:00Z' }]],
+  ])('the history is taken in the shape of its version %s', async (version, body) => {
+    expect(await answered('/history/', reply(200, body), version)).toBe(`ok ${right}`)
+  })
+})
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}

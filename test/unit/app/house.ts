@@ -44,7 +44,7 @@ function logInto(lines: Line[], common: LogFields = {}): Log {
 
 export const never = () => new Promise<never>(() => undefined)
 
-export function reply(status: number, body: object): HttpReply {
+export function reply(status: number, body: unknown): HttpReply {
   async function* bytes() {
     yield Buffer.from(JSON.stringify(body))
   }

@@ -32,7 +32,14 @@ sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder
 server: { listen: "127.0.0.1:0" }
 `
 let loads = 0
-const references = { env: {}, readFile: readTextFile }
+let outOfFiles = false
+const references = {
+  env: {},
+  readFile(path: string): string {
+    if (outOfFiles) throw Object.assign(new Error('EMFILE'), { code: 'EMFILE' })
+    return readTextFile(path)
+  },
+}
 const load = () => {
   loads++
   return loadToRun(file, references, realFiles)
@@ -401,6 +408,23 @@ describe('a faulty configuration', () => {
     await until(() => linesOf('two').length === 20, 'the new sink')
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
   })
+})
+
+test('while too many files are open nothing is taken for a change, which is told, and who asked is answered after it', async () => {
+  const before = loads
+  outOfFiles = true
+  try {
+    hangUp()
+    await until(() => said('cannot be looked at').length > 0, 'a word')
+    await house.clock.sleep(10_000)
+    expect(said('cannot be looked at').map(({ fields }) => fields['error'])).toEqual([
+      'too many files are open; raise the limit (ulimit -n, LimitNOFILE)',
+    ])
+    expect([loads, said('refused').length, said('read again and').length]).toEqual([before, 0, 0])
+  } finally {
+    outOfFiles = false
+  }
+  await until(() => said('is the one that runs').length > 0, 'the answer')
 })
 
 test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(

@@ -225,6 +225,7 @@ sinks:
     for (const argv of [
       ['--sink', 'archive'],
       ['s3://acme-audit/logs/acme/', '--sink', 'archive'],
+      ['S3://acme-audit/logs/acme/', '--sink', 'archive'],
     ]) {
       const { code, out, err } = await verify(...argv)
       expect([code, err, out]).toEqual([0, '', expect.stringContaining('proved: 6 objects with 21 entries')])

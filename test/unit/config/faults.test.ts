@@ -148,6 +148,15 @@ test('a file in UTF-16 is told as such', () => {
     ])
 })
 
+test('a byte order mark at the beginning counts as no column', () => {
+  const text = '{ workspaces: [], sinks: [{ name: x, type: stdout }], jornal: {} }\n'
+  const faults = faultsOf('a.yaml', text)
+  expect(faults.map((fault) => fault.split(': ')[0])).toEqual(['a.yaml:1:15', 'a.yaml:1:55'])
+  expect(faultsOf('a.yaml', `\ufeff${text}`)).toEqual(faults)
+  const broken = '{ workspaces: [, }\n'
+  expect(faultsOf('a.yaml', `\ufeff${broken}`)).toEqual(faultsOf('a.yaml', broken))
+})
+
 test('a letter in another encoding is a fault at its place, in a value and in a key, and none in a comment', () => {
   const utf8 = `# für alle
 workspaces: [{ name: a, base_url: "https://a.example.com", api_key: k, audit: {} }]

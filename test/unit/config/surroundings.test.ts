@@ -383,6 +383,17 @@ test('a key without effect is a warning where somebody wrote it', () => {
   expect(around(hec(true)).warnings).toEqual([])
 })
 
+test('a denied value that is not in NFC is a warning, unless its NFC stands beside it', () => {
+  const [composed, decomposed] = ['Müller'.normalize('NFC'), 'Müller'.normalize('NFD')]
+  const denying = (...values: string[]) =>
+    around(`  - { name: a, type: stdout, deny: { user.name: ['0042', ${values.join(', ')}] } }\n`).warnings
+  expect(denying(composed)).toEqual([])
+  expect(denying(decomposed, composed)).toEqual([])
+  expect(denying(decomposed)).toEqual([
+    '5 sinks.0.deny.user.name.1: is not in Unicode NFC (its accents stand apart from their letters): an entry that has them together, as most programs write them, is not denied; write it in NFC, or list both',
+  ])
+})
+
 test('a source that nobody reads is a warning where somebody named it', () => {
   expect(around(`${console}    \n`).warnings).toEqual([])
   expect(around('  - { name: a, type: stdout, sources: [audit, history.query] }\n').warnings).toEqual([

@@ -1,5 +1,5 @@
 // The listener over a real socket.
-import { connect } from 'node:net'
+import { connect, Server, type Socket } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
@@ -79,6 +79,26 @@ describe('the listener', () => {
     for (const socket of crowd) socket.destroy()
   })
 
+  it('a crowd whose answers nobody takes is no larger, and keeps no probe out for good', async () => {
+    let asked = 0
+    const live = () => (asked++, new Promise<never>(() => {}))
+    const { http, get } = await open({ live, answerTimeoutMs: 500 })
+    const crowd: Socket[] = []
+    const closed = () => crowd.filter((socket) => socket.closed).length
+    try {
+      while (crowd.length < 80) {
+        const socket = connect(http.address.port, '127.0.0.1').on('error', () => undefined)
+        socket.resume().write('GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n')
+        crowd.push(socket)
+        await vi.waitFor(() => expect(asked + closed()).toBe(crowd.length), { interval: 1 })
+      }
+      expect(asked).toBe(64)
+      await vi.waitFor(async () => expect(await get('/readyz')).toMatchObject({ status: 200 }), 5000)
+    } finally {
+      for (const socket of crowd) socket.destroy()
+    }
+  })
+
   it('HEAD has the headers of GET and no body', async () => {
     const { get } = await open()
     const [head, full] = [await get('/livez', 'HEAD'), await get('/livez')]
@@ -151,6 +171,18 @@ describe('the listener', () => {
     const second = open({ listen })
     await expect(second).rejects.toMatchObject({ code: 'misconfigured' })
     await expect(second).rejects.toThrow(`server.listen: ${listen} is in use by another process`)
+  })
+
+  it.each(['EMFILE', 'ENFILE'])('too many open files is said as what it is: %s', async (code) => {
+    const listen = vi.spyOn(Server.prototype, 'listen').mockImplementation(function (this: Server) {
+      process.nextTick(() => this.emit('error', Object.assign(new Error('no'), { code })))
+      return this
+    })
+    try {
+      await expect(open()).rejects.toThrow('too many files are open; raise the limit (ulimit -n')
+    } finally {
+      listen.mockRestore()
+    }
   })
 
   it('nor is one that this machine does not have: it may come up later', async () => {

@@ -208,6 +208,14 @@ test('a private CA is trusted by its file, and only then', async () => {
   expect(String(error)).toContain('tls.ca_file')
 })
 
+test.each(['EMFILE', 'ENFILE'])('too many open files is the fault of nobody who is asked: %s', (code) => {
+  const cause = Object.assign(new Error('no'), { code })
+  expect(transportError('siem.example.com:443', cause, never)).toMatchObject({
+    code: 'unreachable',
+    message: `siem.example.com:443 cannot be asked: too many files are open; raise the limit (ulimit -n, LimitNOFILE) (${code})`,
+  })
+})
+
 test('a workspace has no tls keys: what is told of its API names what is set around the process', async () => {
   const port = await secure(served, hello)
   const send = open({ to: 'api' })
@@ -333,6 +341,79 @@ test('a proxy that refuses is unreachable, and told', async () => {
   const error = await send(get(443, 'https', 'far.example.com'), never).catch((each: unknown) => each)
   expect(error).toMatchObject({ code: 'unreachable' })
   expect(String(error)).toContain('far.example.com:443 was not reached: the proxy refused')
+})
+
+const login = 'ferry:planted-login@'
+const failureOf = (settings: TransportSettings, request: Parameters<ReturnType<typeof open>>[0]) =>
+  open(settings)(request, never).then(
+    () => undefined,
+    (each: unknown) => each as Error,
+  )
+
+test.each([
+  ['https', 'HTTPS_PROXY'],
+  ['http', 'HTTP_PROXY'],
+] as const)('a proxy for %s that is not there is told as the proxy of %s', async (scheme, variable) => {
+  const gone = createServer()
+  const port = await listen(gone)
+  await new Promise((resolve) => gone.close(resolve))
+  const proxies = { [scheme]: `http://${login}127.0.0.1:${port}` }
+  const error = await failureOf({ to: 'api', proxy: proxies }, get(443, scheme, 'far.example.com'))
+  expect(error).toMatchObject({ code: 'unreachable' })
+  expect(error?.message).toContain(
+    `the proxy 127.0.0.1:${port} (${variable}), on the way to far.example.com:443, refused the connection`,
+  )
+  const unknown = { [scheme]: `http://${login}proxy.invalid:3128` }
+  const nowhere = await failureOf({ to: 'api', proxy: unknown }, get(443, scheme, 'far.example.com'))
+  expect(nowhere?.message).toContain(`the proxy proxy.invalid:3128 (${variable}), on the way to`)
+  expect(`${error?.message} ${nowhere?.message}`).not.toMatch(/ferry|planted-login/)
+})
+
+test('what may be the fault of a proxy on the way names its variable', async () => {
+  const none = await listen(createTcp((socket) => void socket.end('no proxy\r\n\r\n')))
+  const { port: refusing } = await proxy(407)
+  const wantsLogin = await plain((_, response) => void response.writeHead(407).end())
+  const far = (scheme: string) => get(443, scheme, 'far.example.com')
+  const failures = await Promise.all([
+    failureOf({ proxy: { https: `http://127.0.0.1:${none}` } }, far('https')),
+    failureOf({ proxy: { https: `http://127.0.0.1:${refusing}` } }, far('https')),
+    failureOf({ proxy: { https: `https://127.0.0.1:${refusing}` } }, far('https')),
+    failureOf({ proxy: { http: `http://127.0.0.1:${refusing}` } }, far('https')),
+    failureOf({ proxy: { http: `http://127.0.0.1:${wantsLogin}` } }, far('http')),
+  ])
+  const variables = ['HTTPS_PROXY', 'HTTPS_PROXY', 'HTTPS_PROXY', 'HTTP_PROXY', 'HTTP_PROXY']
+  expect(failures.map((error) => / proxy of (\w+)/.exec(error?.message ?? '')?.[1])).toEqual(variables)
+  expect(failures.at(-1)?.message).toContain('far.example.com:443 was not reached: the proxy refused')
+})
+
+test('whom NO_PROXY names is told without a proxy', async () => {
+  const gone = createServer()
+  const port = await listen(gone)
+  await new Promise((resolve) => gone.close(resolve))
+  const settings = {
+    proxy: { https: 'http://proxy.invalid:3128', http: 'http://proxy.invalid:3128', none: '127.0.0.1' },
+  }
+  for (const scheme of ['http', 'https']) {
+    const error = await failureOf(settings, get(port, scheme))
+    expect(error?.message).toMatch(new RegExp(`^127\\.0\\.0\\.1:${port} refused`))
+  }
+})
+
+test.each([
+  'nonsense',
+  'proxy.example.com:3128',
+  'ftp://proxy.example.com',
+  `http://%zz${login}proxy.example.com`,
+])('HTTPS_PROXY or HTTP_PROXY that is no address of a proxy is told by its name alone: %s', async (text) => {
+  for (const [scheme, variable] of [
+    ['https', 'HTTPS_PROXY'],
+    ['http', 'HTTP_PROXY'],
+  ] as const) {
+    const error = await failureOf({ proxy: { [scheme]: text } }, get(443, scheme, 'far.example.com'))
+    expect(error).toMatchObject({ code: 'misconfigured' })
+    expect(error?.message).toMatch(new RegExp(`^the environment's ${variable} is no address of a proxy`))
+    expect(error?.message).not.toMatch(/nonsense|planted|ftp/)
+  }
 })
 
 test('a connection that is not taken in time is a timeout', async () => {

@@ -36,6 +36,41 @@ test.each(cases)('%s with %j is %s, and delivers to %s', async (type, given, ass
   await opened.close()
 })
 
+const tls = { ca_file: '/ca.pem' }
+const overTls: readonly (readonly [SinkType, object, string])[] = [
+  ['splunk_hec', { ...hec, url: 'HTTPS://siem.test:8088', tls }, 'siem.test:8088'],
+  ['splunk_hec', { ...hec, urls: ['Https://siem.test'], tls }, 'siem.test:443'],
+  ['syslog', { address: 'TLS://siem.test:6514', tls }, 'siem.test:6514'],
+  ['syslog', { address: 'RELP+TLS://siem.test:2514', tls }, 'siem.test:2514'],
+  [
+    's3',
+    { bucket: 'logs', endpoint: 'HTTPS://minio.test:9000', access_key_id: 'a', secret_access_key: 'b', tls },
+    'bucket logs at minio.test:9000',
+  ],
+]
+
+test.each(overTls)('a scheme in capitals is the same: %s with %j', (type, given, to) => {
+  const kind = kindOf(type)
+  const options = kind.options.parse(given)
+  expect(kind.to(options).join(', ')).toBe(to)
+  // And what is not encrypted is seen as such.
+  const plain = JSON.stringify(given)
+    .replace(/https:/gi, 'HTTP:')
+    .replace(/tls:\/\//gi, 'TCP://')
+  const refused = kind.options.safeParse(JSON.parse(plain.replace('RELP+TCP', 'RELP')))
+  expect(refused.error?.issues.map(({ path }) => path)).toEqual([['tls']])
+})
+
+test('what a syslog receiver is said to be does not hang on the letters of its scheme', () => {
+  const kind = kindOf('syslog')
+  const written = ['UDP://siem.test:514', 'Tcp://siem.test:601', 'RELP://siem.test:2514']
+  const said = (address: string) => {
+    const options = kind.options.parse({ address })
+    return [kind.assurance(options), kind.idle?.(options), kind.to(options)]
+  }
+  expect(written.map(said)).toEqual(written.map((address) => said(address.toLowerCase())))
+})
+
 test('every kind of sink has its case here', () => {
   expect([...new Set(cases.map(([type]) => type))].sort()).toEqual(Object.keys(sinkKinds).sort())
 })
