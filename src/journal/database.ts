@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { corrupt, translate } from './faults.ts'
+import type { QuotaReached } from './quota.ts'
 import { migrate } from './schema.ts'
 
 /** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
@@ -102,11 +103,13 @@ interface FileOptions {
   readonly path: string
   readonly maxFileBytes: number
   readonly fileSystemType: FileSystemType
+  readonly quotaReached?: QuotaReached | undefined
   readonly nowAt: number
 }
 
 /** The file's folder must be there. */
-export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: FileOptions): Database {
+export function openDatabase(options: FileOptions): Database {
+  const { path, maxFileBytes, fileSystemType, quotaReached, nowAt } = options
   let db: Database | undefined
   try {
     return privately(() => {
@@ -127,16 +130,16 @@ export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: File
     } catch {
       /* told above */
     }
-    throw translate(error, path)
+    throw translate(error, path, quotaReached)
   }
 }
 
 /** Leaves one file without a log beside it, unless the disk is full: then all stays in the log, where the next start finds it. */
-export function closeDatabase(db: Database, path: string): void {
+export function closeDatabase(db: Database, judge: (error: unknown) => unknown): void {
   try {
     db.pragma('wal_checkpoint(TRUNCATE)')
   } catch (error) {
-    const judged = translate(error, path)
+    const judged = judge(error)
     if (!(judged instanceof ConnectorError && judged.code === 'disk_full')) throw judged
   } finally {
     db.close()
