@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { corrupt, translate } from './faults.ts'
+import { refuseForeign } from './ours.ts'
 import type { QuotaReached } from './quota.ts'
 import { migrate } from './schema.ts'
 
@@ -65,8 +66,9 @@ function privately<T>(work: () => T): T {
  * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the blocks below (SSD, snapshots)
  * would keep the old ones anyway. Encryption at rest is the volume's.
  */
-function hold(db: Database): void {
+function hold(db: Database, path: string): void {
   db.pragma('locking_mode = EXCLUSIVE')
+  refuseForeign(db, path)
   db.pragma(`page_size = ${PAGE_BYTES}`)
   const mode = db.pragma('journal_mode = WAL', { simple: true })
   if (mode !== 'wal') throw new Error(`SQLite answered journal_mode ${String(mode)} instead of wal`)
@@ -115,7 +117,7 @@ export function openDatabase(options: FileOptions): Database {
     return privately(() => {
       refuseNetwork(path, fileSystemType)
       db = new Sqlite(path, { timeout: 0 })
-      hold(db)
+      hold(db, path)
       check(db, path)
       migrate(db, path)
       bound(db, maxFileBytes)
