@@ -27,6 +27,9 @@ export function diskFull(path: string, why: string, cause?: unknown): ConnectorE
   )
 }
 
+/** What a used-up quota looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
+const MAYBE_QUOTA = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
+
 /** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
 export function translate(
   error: unknown,
@@ -37,7 +40,7 @@ export function translate(
   const code = errnoOf(error, '')
   if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
     return diskFull(path, 'the disk is full or the file has reached its bound', error)
-  if (code === 'SQLITE_IOERR_WRITE' && quotaReached(path))
+  if (MAYBE_QUOTA.has(code) && quotaReached(path))
     return diskFull(path, 'the quota of this user or this folder is used up', error)
   if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {
     return new ConnectorError(

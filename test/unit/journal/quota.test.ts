@@ -84,11 +84,14 @@ describe('a write that SQLite could not do', () => {
     expect(statSync(`${path}.ballast`).size).toBe(10_000)
   })
 
-  it('at a start under it the ballast goes too', async () => {
+  it.each([
+    ['cannot write', 'SQLITE_IOERR_WRITE'],
+    ['cannot make its log', 'SQLITE_CANTOPEN'],
+  ])('a start that %s for it gives the ballast up too', async (_, code) => {
     await (await open()).close()
     let tries = 0
     const fileSystemType = () => {
-      if (tries++ === 0) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_WRITE' })
+      if (tries++ === 0) throw Object.assign(new Error('as told'), { code })
       expect(existsSync(`${path}.ballast`)).toBe(false)
       return 0
     }
