@@ -1,6 +1,6 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../model/set-aside.ts'
-import { countText, sizeText } from '../ops/words.ts'
+import { countText, cutText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
 import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
@@ -18,6 +18,8 @@ interface LetterOptions {
   readonly yes?: boolean
 }
 
+/** The API's own are short, and a body may have any. */
+const typeText = ({ type }: DeadLetter) => cutText(type, 80)
 const noun = (count: number) => countText(count, 'dead letters')
 
 function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
@@ -65,7 +67,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
     }
     const rows = shown.map((letter) => [
       ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
-      ...[letter.time.slice(0, 19), letter.type, sizeText(letter.bytes), instantText(letter.parkedAt)],
+      ...[letter.time.slice(0, 19), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
       ...[letter.code, letter.reason],
     ])
     const head = ['ID', 'SINK', 'SOURCE', 'TIME', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
@@ -94,7 +96,7 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
         ['source', letter.origin.source],
         ['entry', letter.entryId],
         ['time', letter.time],
-        ['type', letter.type],
+        ['type', typeText(letter)],
         ['bytes', String(letter.bytes)],
         ['position', String(letter.seq)],
         ['parked', `${instantText(letter.parkedAt)} UTC`],

@@ -161,6 +161,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     const news = (index: number) => fresh?.includes(index) !== false || asked?.includes(index) === false
     return {
       ...outcomes,
+      known: outcomes.known + part.quarantined.length - kept.count,
       quarantined: kept.count,
       findings: writeFindings(statements, source, part, news, now),
     }

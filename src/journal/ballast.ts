@@ -1,6 +1,15 @@
 // A file of known size beside the journal: deleting rows on a full disk needs room itself, and this is where it comes from.
 import { randomFillSync } from 'node:crypto'
-import { closeSync, existsSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  ftruncateSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { ballastPath } from '../model/journal-files.ts'
 
@@ -53,13 +62,17 @@ export class Ballast {
     return true
   }
 
-  /** Random bytes, since a file system that compresses would keep nothing for zeros. */
+  /**
+   * Random bytes, since a file system that compresses would keep nothing for zeros. Twice over, then cut: of a quota the free
+   * bytes tell nothing, and a ballast that is put where it was just given up would come and go with each try.
+   */
   #write(): void {
     const file = openSync(this.#path, 'w', 0o600)
     try {
       const piece = randomFillSync(Buffer.allocUnsafe(Math.min(PIECE_BYTES, this.#bytes)))
-      for (let at = 0; at < this.#bytes; at += piece.length)
-        writeSync(file, piece, 0, Math.min(piece.length, this.#bytes - at))
+      for (let left = 2 * this.#bytes; left > 0;)
+        left -= writeSync(file, piece, 0, Math.min(piece.length, left))
+      ftruncateSync(file, this.#bytes)
     } finally {
       closeSync(file)
     }

@@ -1,7 +1,7 @@
 // What every part of the journal shares: the open file, its prepared rooms, and the one way to run a transaction.
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Log } from '../model/log.ts'
 import type { Ballast } from './ballast.ts'
 import { diskFull, translate } from './faults.ts'
@@ -10,6 +10,7 @@ import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import type { Origins } from './origins.ts'
 import type { Quarantine } from './quarantine.ts'
+import type { QuotaReached } from './quota.ts'
 import type { Shelf } from './shelf.ts'
 
 export interface Core {
@@ -28,22 +29,32 @@ export interface Core {
   readonly transactions: Transactions
 }
 
+interface TransactionsOptions {
+  readonly path: string
+  readonly db: Database
+  readonly ballast: Ballast
+  readonly log: Log
+  readonly quotaReached?: QuotaReached | undefined
+}
+
 /** Runs all access to the file: maps faults, frees the ballast on a full disk, and refuses everything once the disk has failed. */
 export class Transactions {
   readonly #path: string
   readonly #db: Database
   readonly #ballast: Ballast
   readonly #log: Log
+  readonly #quotaReached: QuotaReached | undefined
   readonly #begin
   readonly #commit
   readonly #rollback
   #failed: unknown
 
-  constructor(path: string, db: Database, ballast: Ballast, log: Log) {
+  constructor({ path, db, ballast, log, quotaReached }: TransactionsOptions) {
     this.#path = path
     this.#db = db
     this.#ballast = ballast
     this.#log = log
+    this.#quotaReached = quotaReached
     this.#begin = db.prepare('BEGIN IMMEDIATE')
     this.#commit = db.prepare('COMMIT')
     this.#rollback = db.prepare('ROLLBACK')
@@ -59,7 +70,7 @@ export class Transactions {
     try {
       return this.#once(work)
     } catch (error) {
-      if (!isFull(error) || !this.#freeBallast()) throw error
+      if (!isFull(error) || !this.#freeBallast(error)) throw error
       return this.#once(work)
     }
   }
@@ -70,7 +81,7 @@ export class Transactions {
     try {
       return this.#once(work)
     } catch (error) {
-      if (isFull(error)) this.#freeBallast()
+      if (isFull(error)) this.#freeBallast(error)
       throw error
     }
   }
@@ -80,7 +91,7 @@ export class Transactions {
     try {
       return work()
     } catch (error) {
-      throw this.#judge(error)
+      throw this.judge(error)
     }
   }
 
@@ -98,7 +109,7 @@ export class Transactions {
       this.#commit.run()
       return result
     } catch (error) {
-      const judged = this.#judge(error)
+      const judged = this.judge(error)
       // SQLite has rolled back by itself on most disk faults.
       if (this.#db.open && this.#db.inTransaction) this.#undo()
       throw judged
@@ -117,8 +128,9 @@ export class Transactions {
     if (this.#failed !== undefined) throw this.#failed as Error
   }
 
-  #judge(error: unknown): unknown {
-    const judged = translate(error, this.#path)
+  /** As `translate`; after an I/O error everything is refused. */
+  judge(error: unknown): unknown {
+    const judged = translate(error, this.#path, this.#quotaReached)
     if (judged instanceof ConnectorError && judged.code === 'disk_failed') this.#failed = judged
     return judged
   }
@@ -131,9 +143,11 @@ export class Transactions {
     return { bound: bound * pageBytes, left: (bound - number('page_count')) * pageBytes }
   }
 
-  #freeBallast(): boolean {
-    // With room for all that the file may still grow by, it was the file's own bound: deleting works there without.
-    if (this.#ballast.hasRoom(this.fileBytes.left) || !this.#ballast.free()) return false
+  #freeBallast({ cause }: ConnectorError): boolean {
+    // SQLite says the same of its own bound: with room for all that the file may still grow by it was that one, and deleting
+    // works there without. A quota shows in no free bytes, and what SQLite says of it is another thing.
+    const bound = errnoOf(cause) === 'SQLITE_FULL' && this.#ballast.hasRoom(this.fileBytes.left)
+    if (bound || !this.#ballast.free()) return false
     this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
       path: this.#path,
     })
@@ -141,6 +155,6 @@ export class Transactions {
   }
 }
 
-function isFull(error: unknown): boolean {
+function isFull(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && error.code === 'disk_full'
 }

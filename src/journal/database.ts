@@ -5,6 +5,8 @@ import { dirname } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { corrupt, translate } from './faults.ts'
+import { refuseForeign } from './ours.ts'
+import type { QuotaReached } from './quota.ts'
 import { migrate } from './schema.ts'
 
 /** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
@@ -64,8 +66,9 @@ function privately<T>(work: () => T): T {
  * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the blocks below (SSD, snapshots)
  * would keep the old ones anyway. Encryption at rest is the volume's.
  */
-function hold(db: Database): void {
+function hold(db: Database, path: string): void {
   db.pragma('locking_mode = EXCLUSIVE')
+  refuseForeign(db, path)
   db.pragma(`page_size = ${PAGE_BYTES}`)
   const mode = db.pragma('journal_mode = WAL', { simple: true })
   if (mode !== 'wal') throw new Error(`SQLite answered journal_mode ${String(mode)} instead of wal`)
@@ -102,17 +105,19 @@ interface FileOptions {
   readonly path: string
   readonly maxFileBytes: number
   readonly fileSystemType: FileSystemType
+  readonly quotaReached?: QuotaReached | undefined
   readonly nowAt: number
 }
 
 /** The file's folder must be there. */
-export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: FileOptions): Database {
+export function openDatabase(options: FileOptions): Database {
+  const { path, maxFileBytes, fileSystemType, quotaReached, nowAt } = options
   let db: Database | undefined
   try {
     return privately(() => {
       refuseNetwork(path, fileSystemType)
       db = new Sqlite(path, { timeout: 0 })
-      hold(db)
+      hold(db, path)
       check(db, path)
       migrate(db, path)
       bound(db, maxFileBytes)
@@ -127,16 +132,16 @@ export function openDatabase({ path, maxFileBytes, fileSystemType, nowAt }: File
     } catch {
       /* told above */
     }
-    throw translate(error, path)
+    throw translate(error, path, quotaReached)
   }
 }
 
 /** Leaves one file without a log beside it, unless the disk is full: then all stays in the log, where the next start finds it. */
-export function closeDatabase(db: Database, path: string): void {
+export function closeDatabase(db: Database, judge: (error: unknown) => unknown): void {
   try {
     db.pragma('wal_checkpoint(TRUNCATE)')
   } catch (error) {
-    const judged = translate(error, path)
+    const judged = judge(error)
     if (!(judged instanceof ConnectorError && judged.code === 'disk_full')) throw judged
   } finally {
     db.close()

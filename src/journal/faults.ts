@@ -1,5 +1,6 @@
 // Turns what SQLite and the file system throw into the errors that the conductors decide by.
 import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { type QuotaReached, quotaReachedAt } from './quota.ts'
 
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
@@ -26,12 +27,21 @@ export function diskFull(path: string, why: string, cause?: unknown): ConnectorE
   )
 }
 
+/** What a used-up quota looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
+const MAYBE_QUOTA = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
+
 /** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
-export function translate(error: unknown, path: string): unknown {
+export function translate(
+  error: unknown,
+  path: string,
+  quotaReached: QuotaReached = quotaReachedAt,
+): unknown {
   if (error instanceof ConnectorError) return error
   const code = errnoOf(error, '')
   if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
     return diskFull(path, 'the disk is full or the file has reached its bound', error)
+  if (MAYBE_QUOTA.has(code) && quotaReached(path))
+    return diskFull(path, 'the quota of this user or this folder is used up', error)
   if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {
     return new ConnectorError(
       'disk_failed',

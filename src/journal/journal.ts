@@ -223,7 +223,7 @@ export class SqliteJournal implements Journal {
   async close() {
     if (this.#closed) return
     this.#closed = true
-    const { db, path, transactions } = this.#core
-    if (!transactions.failed) closeDatabase(db, path)
+    const { db, transactions } = this.#core
+    if (!transactions.failed) closeDatabase(db, (error) => transactions.judge(error))
   }
 }

@@ -16,6 +16,7 @@ import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
 import { Origins } from './origins.ts'
 import { Quarantine } from './quarantine.ts'
+import type { QuotaReached } from './quota.ts'
 import { Shelf } from './shelf.ts'
 import { SqliteJournal } from './journal.ts'
 
@@ -35,6 +36,7 @@ export interface JournalOptions {
   readonly maxFileBytes?: number
   readonly fileSystemType?: FileSystemType
   readonly freeBytes?: FreeBytes
+  readonly quotaReached?: QuotaReached
 }
 
 const BALLAST_BYTES = 16 * 1024 * 1024
@@ -74,6 +76,7 @@ function openFile(options: JournalOptions, ballast: Ballast): Database {
       path,
       maxFileBytes: options.maxFileBytes ?? 2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES,
       fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
+      quotaReached: options.quotaReached,
       nowAt: clock.now(),
     })
   try {
@@ -86,12 +89,12 @@ function openFile(options: JournalOptions, ballast: Ballast): Database {
 }
 
 function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
-  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes } = options
+  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, quotaReached } = options
   if (!ballast.ensure())
     log.warn('There is no room for the journal: reading pauses until the disk has some', {
       path: dirname(path),
     })
-  const transactions = new Transactions(path, db, ballast, log)
+  const transactions = new Transactions({ path, db, ballast, log, quotaReached })
   const origins = new Origins(db)
   const shelf = new Shelf(db, path, origins)
   const deliveries = new Deliveries(db, origins)

@@ -1,6 +1,7 @@
 // The journal's tables and how an older file becomes one of today: numbered steps, the file's `user_version` says how many it has seen.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
+import { APPLICATION_ID } from './ours.ts'
 
 const migrations: readonly string[] = [
   `
@@ -63,6 +64,9 @@ const migrations: readonly string[] = [
   `
   -- Of an entry that is not wanted the finding itself is looked up, at each look at a page. By time, as the keys are.
   CREATE INDEX findings_by_time ON findings (source, at);
+  `,
+  `
+  PRAGMA application_id = ${APPLICATION_ID};
   `,
 ]
 

@@ -7,6 +7,9 @@ const MAX_PATH_BYTES = 100
 
 const fits = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES
 
+/** What is tried there once SQLite could not write, and removed again. */
+export const probePath = (place: string): string => `${place}.probe`
+
 export const ballastPath = (journalPath: string): string => `${journalPath}.ballast`
 
 /** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
@@ -18,8 +21,9 @@ export function controlPath(journalPath: string): string | undefined {
   return fits(short) ? short : undefined
 }
 
-/** SQLite's own lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that it finds there it would play back. */
+/** SQLite's own and the probe lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that it finds there it would play back. */
 export function besideJournal(journalPath: string, place: string): readonly string[] {
   const sqlites = ['-wal', '-shm', '-journal'].map((end) => `${place}${end}`)
-  return [...sqlites, ballastPath(journalPath), controlPath(journalPath)].filter((name) => name !== undefined)
+  const ours = [probePath(place), ballastPath(journalPath), controlPath(journalPath)]
+  return [...sqlites, ...ours].filter((name) => name !== undefined)
 }

@@ -33,7 +33,10 @@ export interface Append {
   readonly notes?: readonly Note[] | undefined
 }
 
-/** Outcomes are disjoint: added counts what was new and not late. */
+/**
+ * Each element of the part has one outcome. added: new and not late; known: entries by their keys, and malformed elements that
+ * were quarantined before; quarantined: those that were not.
+ */
 export interface Appended {
   readonly added: number
   readonly late: number

@@ -8,6 +8,7 @@ import { placeOf } from '../model/thrown.ts'
 import { standardError } from './standard-error.ts'
 import { masker } from './mask.ts'
 import type { Mask } from './mask.ts'
+import { cutText } from './words.ts'
 
 const MAX_TEXT = 500
 /** What stands in place of a value that may not be told. */
@@ -22,12 +23,7 @@ export interface LogOptions {
   readonly secrets?: () => readonly Secret[]
 }
 
-function clip(text: string): string {
-  if (text.length <= MAX_TEXT) return text
-  const cut = text.slice(0, MAX_TEXT)
-  // Half a surrogate pair at the end would come out as a broken character.
-  return `${cut.isWellFormed() || !text.isWellFormed() ? cut : cut.slice(0, -1)}…`
-}
+const clip = (text: string): string => cutText(text, MAX_TEXT)
 
 /**
  * A thrown thing as fields. Of our own errors the code and the message; of any other its name and where it was

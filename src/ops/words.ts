@@ -1,4 +1,4 @@
-// How figures are told to people: spans, sizes, counts, and what something waits for.
+// How figures and long texts are told to people: spans, sizes, counts, and what something waits for.
 import type { WaitsFor } from '../model/past.ts'
 
 /** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
@@ -33,6 +33,14 @@ export function sizeText(bytes: number): string {
 
 /** `1,234,567`, of a whole number. By hand, since the first one that Intl writes loads its tables: 13 ms and some MB at each start. */
 export const numberText = (count: number): string => String(count).replace(/\B(?=(?:\d{3})+$)/g, ',')
+
+/** No more than `most` of it, and a sign that there was more. */
+export function cutText(text: string, most: number): string {
+  if (text.length <= most) return text
+  const cut = text.slice(0, most)
+  // Half a surrogate pair at the end would come out as a broken character.
+  return `${cut.isWellFormed() || !text.isWellFormed() ? cut : cut.slice(0, -1)}…`
+}
 
 export function countText(count: number, noun: string): string {
   return `${numberText(count)} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/s$/, '') : noun}`

@@ -258,6 +258,23 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(journal.stats().lastFindings[0]).toMatchObject({ entryId: uuid(5), entryUs: spec(5).at })
       })
 
+      it('each element of a part has one outcome: what is quarantined already is known, also within a part, or once it was dropped', async () => {
+        const element = (text: string) => {
+          const sha256 = text.padEnd(64, '0')
+          return { reason: 'no_id', bytes: Buffer.from(text), totalBytes: 3, sha256 } as const
+        }
+        const types = { wanted: (type: string) => type !== 'fetch' }
+        const entries = [spec(1), spec(2, { type: 'fetch' })]
+        const first = part(entries, { ...types, quarantined: [element('aa'), element('bbb'), element('aa')] })
+        const none = { added: 0, late: 0 }
+        expect(await journal.append(first)).toMatchObject({
+          ...{ added: 1, late: 0, known: 1, filtered: 1, quarantined: 2 },
+        })
+        expect(await journal.append(first)).toMatchObject({ ...none, known: 4, filtered: 1, quarantined: 0 })
+        await journal.dropQuarantined({})
+        expect(await journal.append(first)).toMatchObject({ ...none, known: 4, filtered: 1, quarantined: 0 })
+      })
+
       it('a finding of an entry whose type is not wanted is kept, once however often it is met', async () => {
         const finding = (index: number) => ({ kind: 'foreign_fetch', index }) as const
         const types = { wanted: (type: string) => type !== 'fetch' }

@@ -287,6 +287,22 @@ it.each<[ErrorCode, string, number, number]>([
   },
 )
 
+it('a key that was changed meanwhile is asked with at once', async () => {
+  const quay = await openQuay()
+  let tries = 0
+  const source = new FakeSource(() => {
+    if (++tries === 1) throw new ConnectorError('unauthorized', 'the old key', { retryAfterMs: 0 })
+    return [page(1, 1, { cursor: 'on' })]
+  })
+  const stopping = new AbortController()
+  const { collector } = collectorOf(quay, source)
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START)
+  expect(source.times).toEqual([START, START])
+  stopping.abort()
+  await loop
+})
+
 it('a hint of the server is obeyed', async () => {
   const { waits } = await waitsOf('server_error', 600_000)
   expect(Math.min(...waits)).toBeGreaterThanOrEqual(600_000)
@@ -321,6 +337,21 @@ it('an abort ends the loop without a word, wherever it was', async () => {
   await loop
   expect([quay.log.lines, watch.errors]).toEqual([[], []])
 })
+
+it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
+  'what a read fails with once a stop is asked for is told nobody: %s',
+  async (code) => {
+    const quay = await openQuay()
+    const stopping = new AbortController()
+    const source = new FakeSource(() => {
+      stopping.abort()
+      throw new ConnectorError(code, 'as told')
+    })
+    const { collector, watch } = collectorOf(quay, source)
+    await collect(collector, stopping.signal)
+    expect([quay.log.lines, watch.states]).toEqual([[], []])
+  },
+)
 
 it('a full journal is not read into: the loop waits, says paused, and goes on when there is room', async () => {
   const quay = await openQuay(['archive'], 100)

@@ -49,6 +49,8 @@ test('a later part waits for room up to 30 s with its answer open, and is asked 
   expect(quay.journal.stats().entries).toBe(2)
   expect(asked).toEqual({ times: 1, closed: 1 })
   expect(watch.states).toContain('paused')
+  // What came in by then is read on.
+  expect(watch.states.at(-1)).toBe('reading')
 })
 
 test('a later part that finds no room within 30 s gives its answer up, and the cursor stays', async () => {

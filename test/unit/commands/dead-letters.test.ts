@@ -21,7 +21,7 @@ import type { DeadLetterQuery } from '../../../src/model/set-aside.ts'
 import { retryWanted } from '../../../src/retrying.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Control } from '../../../src/ops/control.ts'
-import { entriesOf, idsOf, logOf, plenty, spec, uuid } from '../../contract/journal-parts.ts'
+import { entriesOf, idsOf, logOf, part, plenty, spec, uuid } from '../../contract/journal-parts.ts'
 import { openHouse } from '../ops/board-fixture.ts'
 import { fill, openStand } from './stand.ts'
 
@@ -61,6 +61,24 @@ const raw = (n: number) => Buffer.from(entriesOf([spec(n, { body: 'planted-conte
 describe.each(['none running', 'through a daemon'])('%s', (how) => {
   beforeEach(async () => {
     if (how === 'through a daemon') await startDaemon()
+  })
+
+  test('a type however long is cut in what list and show print, and never in half a character', async () => {
+    const journal = held ?? (await stand.openJournal())
+    const long = { type: `${'t'.repeat(79)}${'\u{1f4dc}'.repeat(35_000)}` }
+    await journal.append(part([spec(5, long)]))
+    await journal.settle('siem', {
+      first: 5,
+      through: 5,
+      parked: [{ seq: 5, code: 'refused', reason: 'no' }],
+    })
+    if (!held) await journal.close()
+    await listLetters(stand.world, options())
+    const { stdout } = stand.heard()
+    expect(stdout).toContain(`  ${'t'.repeat(79)}…  `)
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(250)
+    await showLetter(stand.world, { config: stand.config, content: false }, 3)
+    expect(stand.heard().stdout).toMatch(/^type +t{79}…$/m)
   })
 
   test('list tells each with its reason, and no content', async () => {

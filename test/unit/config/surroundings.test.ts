@@ -156,7 +156,7 @@ test('a file sink at what the journal has beside it is a fault, and no daemon st
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
   const fault = '5 sinks.0.path: is a file that the journal has beside it: want another name'
   const world = { env: {}, readFile: readTextFile }
-  for (const end of ['-wal', '-shm', '-journal', '.ballast', '.sock']) {
+  for (const end of ['-wal', '-shm', '-journal', '.probe', '.ballast', '.sock']) {
     expect([end, around(at(`${folder}/./a.db${end}`), journal).faults]).toEqual([end, [fault]])
     expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('has beside it')
   }

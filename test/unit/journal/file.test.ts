@@ -143,6 +143,52 @@ describe('the file', () => {
     })
   })
 
+  const alike = ['chunks', 'intents', 'dead_letters', 'quarantine']
+    .map((name) => `CREATE TABLE ${name} (x)`)
+    .join('; ')
+  const foreign: readonly [string, string][] = [
+    ['no version', 'CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL)'],
+    ['a version as an older journal has', 'CREATE TABLE chunks (x); PRAGMA user_version = 2'],
+    [
+      'the names of a journal, and a version that every one of ours marks',
+      `${alike}; PRAGMA user_version = 5`,
+    ],
+    ['a mark of its own', 'CREATE TABLE t (x); PRAGMA application_id = 252006674'],
+    ['a mark and nothing else', 'PRAGMA application_id = 252006674'],
+  ]
+  it.each(foreign)('a database of another program is refused and not touched: %s', async (_, sql) => {
+    mkdirSync(join(folder, 'state'))
+    const other = new Sqlite(path)
+    other.exec(sql)
+    other.close()
+    const before = readFileSync(path)
+    await expect(open()).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringMatching(new RegExp(`${path} is .* another program.*journal\\.path`)) as string,
+    })
+    expect(readFileSync(path).equals(before)).toBe(true)
+    expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+  })
+
+  it('a journal bears the mark of this program, one of an older version from its next start on; an empty file becomes one', async () => {
+    const mark = (change = '') => {
+      const db = new Sqlite(path)
+      db.exec(change)
+      const found = db.pragma('application_id', { simple: true })
+      db.close()
+      return found
+    }
+    await (await open()).close()
+    const ours = mark()
+    expect(ours).not.toBe(0)
+    expect(mark('PRAGMA application_id = 0; PRAGMA user_version = 4')).toBe(0)
+    await (await open()).close()
+    expect(mark()).toBe(ours)
+    writeFileSync(path, '')
+    await (await open()).close()
+    expect(mark()).toBe(ours)
+  })
+
   it('a file from before findings were looked up by their entry goes on, and tells none of them twice', async () => {
     const seen = part([spec(1)], { findings: [{ kind: 'foreign_fetch', index: 0 }], wanted: () => false })
     const journal = await open()

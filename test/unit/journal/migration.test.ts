@@ -159,7 +159,7 @@ async function expectWhole(path: string): Promise<void> {
   expect(rows.map(({ missing }) => missing)).toEqual(rows.map(() => 0))
 }
 
-describe.each([1, 2, 3])('version %i', (steps) => {
+describe.each([1, 2, 3, 4])('version %i', (steps) => {
   it('opens with all that was in it, which is delivered', async () => {
     await expectWhole(await older(steps))
   })

@@ -1,0 +1,210 @@
+// Law 10 under a quota: SQLite has no name for one that is used up, and it is a full disk all the same.
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
+import { quotaReachedAt } from '../../../src/journal/quota.ts'
+import type { Journal } from '../../../src/model/journal.ts'
+import {
+  idsOf,
+  logOf,
+  part,
+  plenty,
+  settlement,
+  spec,
+  TestClock,
+  uuid,
+} from '../../contract/journal-parts.ts'
+
+let folder: string
+let path: string
+let opened: Journal[]
+let sentences: string[]
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'auditferry-quota-'))
+  path = join(folder, 'journal.db')
+  opened = []
+  sentences = []
+})
+afterEach(async () => {
+  for (const journal of opened) await journal.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function open(settings: Partial<JournalOptions> = {}): Promise<Journal> {
+  const journal = await openJournal({
+    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: ['a'], ballastBytes: 10_000 },
+    ...{ clock: new TestClock(), log: logOf(sentences), ...settings },
+  })
+  opened.push(journal)
+  return journal
+}
+
+const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
+
+/** A clock under which SQLite cannot write, for as long as `code` says so. */
+class FailingClock extends TestClock {
+  code: string | undefined
+  override now = () => {
+    if (this.code !== undefined) throw Object.assign(new Error('disk I/O error'), { code: this.code })
+    return this.nowMs
+  }
+}
+
+describe('a write that SQLite could not do', () => {
+  it('where the quota is used up it pauses reading and gives the ballast up, and room lifts it', async () => {
+    const clock = new FailingClock()
+    const asked: string[] = []
+    const journal = await open({ clock, quotaReached: (at) => asked.push(at) > 0 })
+    await journal.append(part([spec(1)]))
+    clock.code = 'SQLITE_IOERR_WRITE'
+    await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringContaining('quota') as string,
+    })
+    expect(asked).toEqual([path])
+    expect(existsSync(`${path}.ballast`)).toBe(false)
+    clock.code = undefined
+    expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(1)])
+    await journal.settle('a', settlement(1, 1))
+    expect(await journal.append(part([spec(2)]))).toMatchObject({ added: 1 })
+    expect(statSync(`${path}.ballast`).size).toBe(10_000)
+  })
+
+  it.each([
+    ['cannot write', 'SQLITE_IOERR_WRITE'],
+    ['cannot make its log', 'SQLITE_CANTOPEN'],
+  ])('a start that %s for it gives the ballast up too', async (_, code) => {
+    await (await open()).close()
+    let tries = 0
+    const fileSystemType = () => {
+      if (tries++ === 0) throw Object.assign(new Error('as told'), { code })
+      expect(existsSync(`${path}.ballast`)).toBe(false)
+      return 0
+    }
+    await open({ fileSystemType, quotaReached: () => true })
+    expect(tries).toBe(2)
+  })
+
+  it.each(['SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'EIO'])(
+    'it ends the process where the quota has room, and whatever the quota where it is no write: %s',
+    async (code) => {
+      const clock = new FailingClock()
+      const journal = await open({ clock, quotaReached: () => code !== 'SQLITE_IOERR_WRITE' })
+      clock.code = code
+      await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({ code: 'disk_failed' })
+      clock.code = undefined
+      await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({ code: 'disk_failed' })
+    },
+  )
+
+  it('the trial leaves nothing behind, and a disk that is full is not a quota', (context) => {
+    writeFileSync(path, '')
+    expect(quotaReachedAt(path)).toBe(false)
+    expect(readdirSync(folder)).toEqual(['journal.db'])
+    if (!existsSync('/dev/full')) context.skip('no /dev/full')
+    symlinkSync('/dev/full', `${path}.probe`)
+    expect(quotaReachedAt(path)).toBe(false)
+    expect(readdirSync(folder)).toEqual(['journal.db'])
+  })
+})
+
+/** A volume whose quota is `megabytes`. */
+const underQuota =
+  (
+    megabytes: number,
+    work: (volume: string, limit: (to: string) => boolean, settled: () => boolean) => Promise<void>,
+  ) =>
+  async (context: { skip: (why: string) => void }) => {
+    const [image, mount] = [join(folder, 'image'), join(folder, 'mount')]
+    const volume = join(mount, 'volume')
+    const limit = (to: string) => run('btrfs', 'qgroup', 'limit', to, volume)
+    const run = (command: string, ...words: string[]) => spawnSync(command, words).status === 0
+    mkdirSync(mount)
+    writeFileSync(image, '')
+    truncateSync(image, 512 * 1024 ** 2)
+    const mounted = run('mkfs.btrfs', '-q', image) && run('mount', '-o', 'loop', image, mount)
+    try {
+      const quota = mounted && run('btrfs', 'quota', 'enable', mount)
+      if (!quota || !run('btrfs', 'subvolume', 'create', volume) || !limit(`${megabytes}M`)) {
+        console.warn('SKIPPED: a real quota needs btrfs-progs and the right to mount')
+        context.skip('no quota to be had')
+        return
+      }
+      // What is removed there counts until the file system's next commit.
+      await work(volume, limit, () => run('btrfs', 'filesystem', 'sync', mount))
+    } finally {
+      for (const journal of opened.splice(0)) await journal.close()
+      if (mounted) run('umount', '-l', mount)
+    }
+  }
+
+/** Takes all that the quota has left. */
+function useUp(volume: string): void {
+  expect(() => {
+    for (;;) writeFileSync(join(volume, 'foreign'), randomBytes(65_536), { flag: 'a', flush: true })
+  }).toThrow()
+}
+
+it(
+  'under a real quota that is used up reading pauses, delivery goes on, a restart too, and a larger quota brings all back',
+  underQuota(12, async (volume, limit, settled) => {
+    const settings = { path: join(volume, 'journal.db'), ballastBytes: 2 ** 20 }
+    let journal = await open(settings)
+    for (let n = 1; n <= 3; n++) await journal.append(big(n))
+    useUp(volume)
+    const fill = async () => {
+      for (let n = 4; ; n++) await journal.append(big(n))
+    }
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+    expect(existsSync(`${settings.path}.ballast`)).toBe(false)
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+    settled()
+    await journal.settle('a', settlement(1, 2))
+    await journal.close()
+    settled()
+    journal = await open(settings)
+    expect(idsOf(await journal.take('a', { maxEntries: 1, maxBytes: 1 }))).toEqual([uuid(3)])
+    await journal.settle('a', settlement(3, 3))
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+    // Its room is no room to take in: it is not put back there only to be given up again.
+    expect(sentences.filter((sentence) => sentence.includes('gave up'))).toHaveLength(1)
+    limit('100M')
+    expect(await journal.append(big(50))).toMatchObject({ added: 1 })
+    expect(existsSync(`${settings.path}.ballast`)).toBe(true)
+  }),
+  30_000,
+)
+
+it(
+  'a close under it leaves all in the log, where the next start finds it',
+  underQuota(8, async (volume, limit) => {
+    const settings = { path: join(volume, 'journal.db'), ballastBytes: 0 }
+    const journal = await open(settings)
+    let kept = 0
+    const fill = async () => {
+      for (; ; kept++) await journal.append(big(kept + 1))
+    }
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+    useUp(volume)
+    await journal.close()
+    expect(existsSync(`${settings.path}-wal`)).toBe(true)
+    limit('100M')
+    const again = await open(settings)
+    expect(idsOf(await again.take('a', { maxEntries: 1e6, maxBytes: 1e9 }))).toHaveLength(kept)
+  }),
+  30_000,
+)

@@ -1,0 +1,25 @@
+// A request that several budgets count has a place in each of them, or in none.
+import { expect, it } from 'vitest'
+import { Budget } from '../../../src/source/budget.ts'
+import { JointBudget } from '../../../src/source/joint-budget.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { driven, MINUTE, START } from './desk.ts'
+
+const never = new AbortController().signal
+
+it('where one of several budgets cannot write its places down, those in the others come back as for any answer', async () => {
+  const clock = new VirtualClock(START)
+  const full = new Error('no room')
+  const open = (save: () => Promise<void>) =>
+    new Budget({ limit: 10, clock, random: () => 0.5, store: { load: async () => undefined, save } })
+  const [good, bad, late] = [
+    open(async () => undefined),
+    open(() => Promise.reject(full)),
+    // Heard of after the one that failed.
+    open(() => clock.sleep(100)),
+  ]
+  const joint = new JointBudget(() => [good, bad, late], clock)
+  await expect(driven(clock, joint.enter('live', never))).rejects.toBe(full)
+  clock.advance(START + 2 * MINUTE)
+  expect([good, bad, late].map(({ used }) => used.places)).toEqual([0, 0, 0])
+})
