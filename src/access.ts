@@ -11,7 +11,6 @@ import type { Network, SharedToRead } from './outside.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
 import type { Budgeting } from './source/joint-budget.ts'
-import { tellingUnread } from './source/key-unread.ts'
 import type { SourceOptions } from './source/source-options.ts'
 
 export interface Reader extends Collector {
@@ -42,7 +41,7 @@ export class Access {
     this.#network = network
     const { clock, log } = shared.outside
     const told = log.with({ workspace: workspace.name })
-    this.#send = tellingUnread(tellingClocks(network.send, clock, told), workspace.api_key, told)
+    this.#send = tellingClocks(network.send, clock, told)
   }
 
   /** A client whose requests are counted under the source that they are made for. */
