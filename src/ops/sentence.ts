@@ -108,12 +108,17 @@ function calmClause(report: Told): string {
   return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
 }
 
+/** Of each kind the oldest: a clock of ours that is wrong is so for each workspace. */
 function warningClauses({ warnings }: Told): string[] {
-  const [first, ...more] = warnings
-  if (!first) return []
-  if (more.length === 0) return [asClause(first.message)]
-  return [`${countText(warnings.length, 'secrets')} cannot be read again, and a restart would fail`]
+  const kinds = [...Map.groupBy(warnings, ({ code }) => code).values()]
+  return kinds.flatMap(([first, ...more]) => {
+    const rest = more.length > 0 ? ` (and ${more.length} more like it)` : ''
+    return first ? [asClause(first.message) + rest] : []
+  })
 }
+
+/** By a clock that is far off, what there is may not have been found. */
+const isPeaceSure = ({ warnings }: Told) => warnings.every(({ code }) => code !== 'clock_apart')
 
 function join(clauses: readonly string[]): string {
   const rest = clauses.length - MAX_CLAUSES
@@ -139,5 +144,6 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   )
   const before = [...refused, ...warned]
   const calm = before.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
-  return join([...before, ...(behind.length > 0 ? behind : [calm]), ...letters])
+  const peace = isPeaceSure(report) ? [calm] : []
+  return join([...before, ...(behind.length > 0 ? behind : peace), ...letters])
 }

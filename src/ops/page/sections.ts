@@ -92,6 +92,8 @@ function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
 }
 
 const mended: Readonly<Record<WarningStatus['code'], string>> = {
+  clock_apart:
+    'set right, reading goes on by itself; where it was wrong for days, a backfill finds what was missed',
   secret_unread: 'put it back where it was: it is read again by itself',
 }
 
