@@ -5,13 +5,14 @@ import type { WorkspaceConfig } from './config/schema.ts'
 import { keptReads } from './kept-reads.ts'
 import type { Transport } from './model/http.ts'
 import type { Source, SourceName } from './model/source.ts'
+import { SECOND_MS } from './model/time.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
+import { spanText } from './ops/words.ts'
 import type { Network, SharedToRead } from './outside.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
 import type { Budgeting } from './source/joint-budget.ts'
-import { tellingUnread } from './source/key-unread.ts'
 import type { SourceOptions } from './source/source-options.ts'
 
 export interface Reader extends Collector {
@@ -29,6 +30,11 @@ const areaOf: Readonly<Record<SourceName, Area>> = {
   assistant: 'assistant',
 }
 
+const clocksText = (workspace: string, aheadMs: number): string => {
+  const apart = `${spanText(Math.abs(aheadMs) / SECOND_MS)} ${aheadMs > 0 ? 'ahead of' : 'behind'}`
+  return `The clock of this machine is ${apart} that of ${workspace}’s API, and what is asked for by time may not be found: check this one first, then the API’s`
+}
+
 export class Access {
   readonly shared: SharedToRead
   readonly workspace: WorkspaceConfig
@@ -41,8 +47,11 @@ export class Access {
     this.workspace = workspace
     this.#network = network
     const { clock, log } = shared.outside
-    const told = log.with({ workspace: workspace.name })
-    this.#send = tellingUnread(tellingClocks(network.send, clock, told), workspace.api_key, told)
+    const about = workspace.name
+    const warned = { code: 'clock_apart', about } as const
+    const hear = (aheadMs: number | undefined) =>
+      shared.board.warn(warned, aheadMs === undefined ? undefined : clocksText(about, aheadMs))
+    this.#send = tellingClocks(network.send, clock, log.with({ workspace: about }), hear)
   }
 
   /** A client whose requests are counted under the source that they are made for. */

@@ -33,10 +33,15 @@ async function main(): Promise<number> {
   // Node would open its debugger to every user of the machine, or end at once.
   for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
   const { bugLine } = await import('./model/thrown.ts')
+  let tellBug: (error: unknown) => void = () => undefined
   // Node itself would print the message, the cause and every field of what was thrown.
   process.on('uncaughtException', (error) => {
-    process.stderr.write(bugLine(error))
-    process.exit(1)
+    try {
+      tellBug(error)
+    } finally {
+      process.stderr.write(bugLine(error))
+      process.exit(1)
+    }
   })
   const { tuneHeap } = await import('./ops/heap.ts')
   const { drainStandardError } = await import('./ops/standard-error.ts')
@@ -60,6 +65,7 @@ async function main(): Promise<number> {
     print: printTo(process.stdout),
     signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),
+    onBug: (listener) => void (tellBug = listener),
   }
   const code = await runProgram(process.argv.slice(2), world)
   await drainStandardError(LAST_LINES_MS)

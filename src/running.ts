@@ -11,9 +11,10 @@ import type { Reading } from './reading.ts'
 import type { ApiReplays } from './replaying.ts'
 import { ship } from './ship/loop.ts'
 import type { Shipping } from './shipping.ts'
+import { UnreadSecrets } from './unread-secrets.ts'
 
 const PRUNE_EVERY_MS = 60_000
-/** How often the journal is looked for in its place. */
+/** How often the journal is looked for in its place, and each secret in its. */
 const LOOK_EVERY_MS = 20_000
 /** A delivery under way gets this long at a stop, so that its receiver does not get the same again. */
 const FINISH_MS = 2_500
@@ -88,10 +89,15 @@ export class Running {
     }
   }
 
-  /** A file that was removed under us goes on taking everything, and is no more after this process: somebody must be told while it lives. */
+  /**
+   * A file that was removed under us goes on taking everything, and is no more after this process; a secret goes on in memory alone:
+   * somebody must be told while it lives.
+   */
   async #guard(signal: AbortSignal): Promise<void> {
-    const { journal, board, outside } = this.#parts
+    const { config, journal, board, outside } = this.#parts
+    const secrets = new UnreadSecrets(config, outside.log, board)
     for (let known: string | undefined; !signal.aborted;) {
+      secrets.look()
       const lost = await journal.lost()
       if (lost !== undefined && lost !== known)
         outside.log.error('The journal is not where it was opened', { why: lost })

@@ -35,18 +35,18 @@ export async function backfill(
 ): Promise<number> {
   const file = configFile(world, options.config)
   if (options.status || options.cancel) return look(world, file, options)
-  const config = knownConfig(file, world)
-  const choice = choiceOf(world, config, options)
-  if (!choice) return exitCodes.usage
-  const connect = () => connectControl(config.journal.path)
-  const client = await connect()
-  if (!client) return withoutDaemon(world, file, 'a backfill')
   if (options.from === undefined) {
     world.stderr('error: want --from <time>, --status or --cancel\n')
     return exitCodes.usage
   }
   const span = spanOf(world, options.from, options.to, clock.now())
   if (!span) return exitCodes.usage
+  const config = knownConfig(file, world)
+  const choice = choiceOf(world, config, options)
+  if (!choice) return exitCodes.usage
+  const connect = () => connectControl(config.journal.path)
+  const client = await connect()
+  if (!client) return withoutDaemon(world, file, 'a backfill')
   warnOfRepeats(world, span.fromUs, config, clock)
   const begun = await client.backfill(choice, span)
   return follow(world, backfillsFollowed, begun, connect, clock)
@@ -58,13 +58,13 @@ async function look(
   file: string,
   { status, workspace, source }: BackfillCommandOptions,
 ): Promise<number> {
-  const { client, there } = await reachDaemon(file, world)
-  if (!client) return withoutDaemon(world, file, 'a backfill')
   const wanted = again.find((name) => name === source)
   if (source !== undefined && wanted === undefined) {
     world.stderr(withoutPast(source))
     return exitCodes.usage
   }
+  const { client, there } = await reachDaemon(file, world)
+  if (!client) return withoutDaemon(world, file, 'a backfill')
   if (status) return tellAll(world, backfillsFollowed, client, { workspace, source }, there)
   const choice = { ...(workspace !== undefined && { workspace }), ...(wanted && { source: wanted }) }
   const count = await client.cancelBackfill(choice)

@@ -35,13 +35,15 @@ interface DaemonOptions {
   readonly nextSetup?: NextSetup
   /** is told where the status page is */
   readonly started?: (url: string) => void
+  /** is told of each later setup, before its app is opened */
+  readonly takesOver?: (setup: Setup) => void
 }
 
 /** Runs until `signal` aborts. Rejects with what stopped the daemon, once everything is closed. */
 export async function runDaemon(
   first: Setup,
   signal: AbortSignal,
-  { nextSetup = never, started }: DaemonOptions = {},
+  { nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
   let app = await openApp(first.config, first.outside, { once: false })
   const front = new Front(() => app)
@@ -55,6 +57,7 @@ export async function runDaemon(
           // The journal has one owner at a time: what is under way is finished before the next opens it.
           await app.stop()
           const { startedAt } = app.board
+          takesOver?.(next)
           app = await openApp(next.config, next.outside, { once: false, startedAt })
         })
       }

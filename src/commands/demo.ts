@@ -4,10 +4,12 @@ import { loadConfig } from '../config/load.ts'
 import { listenMock } from '../mock/listen.ts'
 import { openMock } from '../mock/mock.ts'
 import { ConnectorError } from '../model/errors.ts'
+import type { Log } from '../model/log.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { references } from './config-file.ts'
 import { DEMO_KEY, journalIn, openHome, RESUME_HOURS, writeConfig, type DemoHome } from './demo-home.ts'
+import { withLastWords } from './last-words.ts'
 import { realOutside } from './outside.ts'
 import { runDaemon } from './daemon.ts'
 import { exitCodes, type World } from './world.ts'
@@ -44,15 +46,32 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
     switches: { self_audit: 'off' },
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
+  try {
+    return await withLastWords(world, (logs) => serve(world, options, { home, api: api.url, logs }))
+  } finally {
+    await api.close()
+  }
+}
+
+interface Serving {
+  readonly home: DemoHome
+  /** where the mock is */
+  readonly api: string
+  readonly logs: (log: Log) => void
+}
+
+async function serve(world: World, options: DemoOptions, { home, api, logs }: Serving): Promise<number> {
   const listen = options.listen ?? (world.env['AUDITFERRY_LISTEN'] || '127.0.0.1:9464')
   const startOn = async (address: string) => {
-    await writeConfig(home, api.url, address)
+    await writeConfig(home, api, address)
     const config = loadConfig(home.config, references(world))
+    const outside = realOutside(config, world)
+    logs(outside.log)
     const started = (page: string) => {
-      world.stdout(welcome(home, page, api.url, world.pid))
-      void narrate(journal, world)
+      world.stdout(welcome(home, page, api, world.pid))
+      void narrate(journalIn(options.data), world)
     }
-    await runDaemon({ config, outside: realOutside(config, world) }, world.signal, { started })
+    await runDaemon({ config, outside }, world.signal, { started })
     return exitCodes.done
   }
   try {
@@ -61,9 +80,7 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
     // The demo should not fail because something else has the usual port.
     if (!(error instanceof ConnectorError) || !/in use by another process: /.test(error.message)) throw error
     world.stdout(`\n${listen} is in use by another process: the status page takes a free port instead.\n`)
-    return await startOn('127.0.0.1:0')
-  } finally {
-    await api.close()
+    return startOn('127.0.0.1:0')
   }
 }
 

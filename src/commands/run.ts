@@ -3,12 +3,13 @@ import type { Outside } from '../app.ts'
 import { realFiles } from '../config/files.ts'
 import type { Config } from '../config/schema.ts'
 import { loadToRun } from '../config/surroundings.ts'
+import type { Log } from '../model/log.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
-import { errorFields } from '../ops/log.ts'
 import { tellServiceManager } from '../ops/service-manager.ts'
 import { openTracing } from '../ops/tracing/open.ts'
 import { configFile, references } from './config-file.ts'
 import { runDaemon } from './daemon.ts'
+import { withLastWords } from './last-words.ts'
 import { realOutside } from './outside.ts'
 import { reloading } from './reload.ts'
 import { runOnce, type Once } from './run-once.ts'
@@ -32,11 +33,21 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     world.stderr('auditferry: --timeout is of --once: the daemon runs until it is told to stop\n')
     return exitCodes.usage
   }
+  return withLastWords(world, (logs) => runOn(world, options, timeoutMs, logs))
+}
+
+async function runOn(
+  world: World,
+  options: RunOptions,
+  timeoutMs: number,
+  logs: (log: Log) => void,
+): Promise<number> {
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
   const loaded = load()
   const { config } = loaded
   const { log, clock } = realOutside(config, world)
+  logs(log)
   const tracing = await openTracing({ env: world.env, version: world.version, log, clock })
   // One for the process: what is told of a batch may link to what a former configuration read.
   const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
@@ -47,24 +58,16 @@ export async function run(world: World, options: RunOptions): Promise<number> {
       once = await runOnce(config, outside, world, timeoutMs)
       return once.code
     }
-    const nextSetup = reloading({
-      file,
-      clock,
-      onHangup: world.onHangup ?? (() => undefined),
-      references: references(world),
-      loaded,
-      load,
-      outsideOf,
-    })
+    const onHangup = world.onHangup ?? (() => undefined)
+    const reload = { file, clock, onHangup, references: references(world), loaded, load, outsideOf }
     const { env, signal } = world
     signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
-    const started = () => tellServiceManager(env, log, 'READY=1')
-    await runDaemon({ config, outside }, signal, { nextSetup, started })
+    await runDaemon({ config, outside }, signal, {
+      nextSetup: reloading(reload),
+      started: () => tellServiceManager(env, log, 'READY=1'),
+      takesOver: (next) => logs(next.outside.log),
+    })
     return exitCodes.done
-  } catch (error) {
-    // For who reads the log alone; the plain line that follows is for who stands before it.
-    log.error('The daemon cannot go on, and ends', errorFields(error))
-    throw error
   } finally {
     await tracing?.close()
     // Behind the log, where a job looks for it.

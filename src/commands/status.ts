@@ -114,7 +114,7 @@ export function statusText(report: StatusReport, colours = false): string {
     `${plain(report.sentence)}\n`,
     sourceLines(report, ago, paint),
     sinkLines(report, ago, paint),
-    journalLine(report) + gapLines(report) + findingLines(report),
+    journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
     ...pastLines(report),
     `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
   ].join('\n')
@@ -207,6 +207,10 @@ function findingLines({ findings = [] }: Partial<StatusReport>): string {
   })
   const rest = findings.length - told.length
   return told.join('') + (rest > 0 ? '  more of them: --json\n' : '')
+}
+
+function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {
+  return warnings.map(({ message, since }) => `  to mend: ${plain(message)} (since ${ago(since)})\n`).join('')
 }
 
 const instantOf = (iso: string) => `${iso.slice(0, 19).replace('T', ' ')} UTC`

@@ -15,6 +15,8 @@ export interface World {
   readonly signal: AbortSignal
   /** From the first call on a SIGHUP does no longer end the process: it calls `listener`. Absent: nobody sends any. */
   readonly onHangup?: (listener: () => void) => void
+  /** `listener` is told what nobody caught, right before the process ends of it. Absent: nobody is. */
+  readonly onBug?: (listener: (error: unknown) => void) => void
 }
 
 export const exitCodes = { done: 0, failed: 1, usage: 2, config: 78 } as const

@@ -29,6 +29,11 @@ export class Secret {
     this.#from = from
   }
 
+  /** It comes from where another one may stand later. */
+  get mayChange(): boolean {
+    return this.#reread !== undefined
+  }
+
   /** The same value from the same place: one may stand for the other, also when it changes. */
   isSame(other: Secret): boolean {
     return this.#value === other.#value && this.#from === other.#from

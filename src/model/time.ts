@@ -100,10 +100,12 @@ export function parseInstantText(text: string): number {
   return parseInstant(bytes, 0, bytes.length)
 }
 
-/** Epoch seconds with six decimals, no rounding: what HEC's `time` wants. */
+/** Epoch seconds of whole microseconds, with six decimals, no rounding: what HEC's `time` wants. */
 export function epochSeconds(us: number): string {
-  const seconds = Math.floor(us / SECOND_US)
-  return `${seconds}.${String(us - seconds * SECOND_US).padStart(6, '0')}`
+  const size = Math.abs(us)
+  // A remainder is exact also where its product and difference would be rounded, past the year 2255.
+  const rest = size % SECOND_US
+  return `${us < 0 ? '-' : ''}${(size - rest) / SECOND_US}.${String(rest).padStart(6, '0')}`
 }
 
 /** ISO 8601 with milliseconds and Z, from microseconds. */

@@ -31,6 +31,8 @@ import type {
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
+import { openWarnings } from './warnings.ts'
+import type { Warnings } from './warnings.ts'
 
 interface BoardOptions extends Rereads {
   readonly clock: Clock
@@ -57,6 +59,8 @@ export interface Board {
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
   refused(error: ConnectorError | undefined): void
+  /** Of what is to be mended although no part fails of it. */
+  readonly warn: Warnings['tell']
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
   /** How live reading of it fares; undefined: nobody reads it. */
@@ -166,6 +170,7 @@ export function openBoard(options: BoardOptions): Board {
   const currentStats = lastKnown(journalStats)
   const history = openHistory(clock, () => currentStats().entries)
   const memory = { clock, history, errors: openRecentErrors(), mask: masker(options.secrets) }
+  const warnings = openWarnings(clock, memory.mask)
 
   const look = () => {
     const stats = currentStats()
@@ -183,7 +188,7 @@ export function openBoard(options: BoardOptions): Board {
   })
 
   return {
-    startedAt,
+    ...{ startedAt, warn: warnings.tell },
     source(origin, intervalMs) {
       const source = openBoardSource(origin, intervalMs, metrics.source, clock)
       sources.push(source)
@@ -195,8 +200,7 @@ export function openBoard(options: BoardOptions): Board {
       sinks.push(sink)
       return rememberSink(name, sink.watch, memory)
     },
-    canary: (workspace, intervalMs, expected) =>
-      openBoardCanary(workspace, intervalMs, expected, metrics.canary),
+    canary: (...of) => openBoardCanary(...of, metrics.canary),
     refused(error) {
       refusedAt = error ? clock.now() : 0
       if (error) memory.errors.tell('configuration', error, refusedAt)
@@ -205,15 +209,16 @@ export function openBoard(options: BoardOptions): Board {
     journalLost: (why) => void (lost = why),
     reading: (origin) => sources.find((source) => isSameOrigin(source.origin, origin)),
     status() {
-      const { stats, workspaces, journal, sinks: sinkStatuses } = look()
+      const { stats, ...parts } = look()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
-      const ok = isWell(journal, workspaces, sinkStatuses)
-      const head = { version, ...began, reported_at: iso(clock.now()), ok }
-      const parts = { workspaces, sinks: sinkStatuses, journal, config_refused_at: isoOrNull(refusedAt) }
-      const sentence = sentenceOf({ ...head, ...parts }, lingersOf(sinks))
-      const kept = { errors: memory.errors.status(), history: history.status() }
+      const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
+      const told = { config_refused_at: isoOrNull(refusedAt), warnings: warnings.status() }
+      // The sentence has its place before the parts, also for who reads the report as it is.
+      const report = { version, ...began, reported_at: iso(clock.now()), ok, sentence: '', ...parts, ...told }
+      const sentence = sentenceOf(report, lingersOf(sinks))
       const findings = stats.lastFindings.map(findingStatus)
-      return { ...head, sentence, ...parts, findings, ...kept, ...rereadStatus(options, memory.mask) }
+      const kept = { findings, errors: memory.errors.status(), history: history.status() }
+      return { ...report, sentence, ...kept, ...rereadStatus(options, memory.mask) }
     },
   }
 }

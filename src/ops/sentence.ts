@@ -18,8 +18,11 @@ function secondsSince(instant: string, report: Told): number {
 
 type Told = Omit<StatusReport, 'sentence' | 'findings' | 'backfills' | 'replays' | 'errors' | 'history'>
 
+/** Without the stop at its end: another one may follow. */
+const asClause = (message: string) => message.replace(/[.\s]+$/, '')
+
 function why(error: FaultStatus | null): string {
-  return error ? `: ${error.message.replace(/[.\s]+$/, '')}` : ''
+  return error ? `: ${asClause(error.message)}` : ''
 }
 
 type Why = typeof why
@@ -105,6 +108,18 @@ function calmClause(report: Told): string {
   return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
 }
 
+/** Of each kind the oldest: a clock of ours that is wrong is so for each workspace. */
+function warningClauses({ warnings }: Told): string[] {
+  const kinds = [...Map.groupBy(warnings, ({ code }) => code).values()]
+  return kinds.flatMap(([first, ...more]) => {
+    const rest = more.length > 0 ? ` (and ${more.length} more like it)` : ''
+    return first ? [asClause(first.message) + rest] : []
+  })
+}
+
+/** By a clock that is far off, what there is may not have been found. */
+const isPeaceSure = ({ warnings }: Told) => warnings.every(({ code }) => code !== 'clock_apart')
+
 function join(clauses: readonly string[]): string {
   const rest = clauses.length - MAX_CLAUSES
   return [...clauses.slice(0, MAX_CLAUSES), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
@@ -119,13 +134,16 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   const wrong = (told: Why) => [...paused, ...sinkClauses(report, told), ...sourceClauses(report, told)]
   const count = lost.length + wrong(unsaid).length
   // With several at fault the sentence says which; what each of them says stands in its row.
-  if (count > 0) return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid)])
+  const warned = warningClauses(report)
+  if (count > 0) return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid), ...warned])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
   const letters = parked.map(
     ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
   )
-  const calm = refused.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
-  return join([...refused, ...(behind.length > 0 ? behind : [calm]), ...letters])
+  const before = [...refused, ...warned]
+  const calm = before.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
+  const peace = isPeaceSure(report) ? [calm] : []
+  return join([...before, ...(behind.length > 0 ? behind : peace), ...letters])
 }

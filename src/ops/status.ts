@@ -140,6 +140,16 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
   readonly sent_entries: number
 }
 
+/** What is to be mended although no part fails of it, and `ok` stays as it is. */
+export interface WarningStatus {
+  /** `secret_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API. */
+  readonly code: 'secret_unread' | 'clock_apart'
+  /** such as `acme api_key`, or a workspace */
+  readonly about: string
+  readonly message: string
+  readonly since: string
+}
+
 export interface StatusReport {
   readonly version: string
   /** of the process */
@@ -154,6 +164,7 @@ export interface StatusReport {
   readonly journal: JournalStatus
   /** when a changed configuration could not be taken, and the old one went on; null: not since this one was taken */
   readonly config_refused_at: Instant
+  readonly warnings: readonly WarningStatus[]
   readonly findings: readonly FindingStatus[]
   readonly backfills: readonly BackfillStatus[]
   readonly replays: readonly ReplayStatus[]

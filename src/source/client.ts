@@ -13,6 +13,7 @@ import type { BodyLimits } from './body.ts'
 import { Deadline, leave, readBody, SILENT_MS } from './body.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
+import { placeOf } from './place.ts'
 
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
@@ -140,15 +141,10 @@ export class Client {
     }
   }
 
-  /** A place in the budget of the key that the request goes out with: one that changes during the wait takes a place anew. */
-  async #place(lane: Lane, signal: AbortSignal): Promise<{ key: string; answered: () => void }> {
-    const { budget, watch } = this.#options
-    for (;;) {
-      const key = this.#lookAtKey()
-      const answered = await budget.enter(lane, signal, () => watch.state('waiting'))
-      if (this.#lookAtKey() === key) return { key, answered }
-      answered()
-    }
+  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof placeOf> {
+    const { budget, clock, watch, apiKey } = this.#options
+    const keyNow = () => this.#lookAtKey()
+    return placeOf({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
   }
 
   #lookAtKey(): string {

@@ -8,8 +8,16 @@ import { MINUTE_MS } from '../model/time.ts'
 /** Closer than this nothing that is asked for by time comes out wrong. */
 const APART_MS = 10 * MINUTE_MS
 
-/** Passes all on. Told once, and once more when they agree again. */
-export function tellingClocks(send: Transport, clock: Pick<Clock, 'now'>, log: Log): Transport {
+/**
+ * Passes all on. The log has it once, and once more when they agree again; `hear` is told with each answer by how much this clock is
+ * ahead while it is far apart, ms, and undefined while it is not.
+ */
+export function tellingClocks(
+  send: Transport,
+  clock: Pick<Clock, 'now'>,
+  log: Log,
+  hear: (aheadMs: number | undefined) => void,
+): Transport {
   let apart = false
   return async (request, signal) => {
     const reply = await send(request, signal)
@@ -18,6 +26,7 @@ export function tellingClocks(send: Transport, clock: Pick<Clock, 'now'>, log: L
     const aheadMs = clock.now() - serverAt
     const before = apart
     apart = Math.abs(aheadMs) > APART_MS
+    hear(apart ? aheadMs : undefined)
     if (apart && !before)
       log.warn(
         'The clock of this machine and the API server’s are far apart: entries may be asked for at a wrong time, or be refused. Set the clock right; where it is right, it is the server’s, or that of something in between that answers from memory',

@@ -1,6 +1,6 @@
 // What stands below the rows: what waits for a person, the last errors, the configuration.
 import { countText, numberText } from '../words.ts'
-import type { FindingStatus, StatusReport } from '../status.ts'
+import type { FindingStatus, StatusReport, WarningStatus } from '../status.ts'
 import type { ErrorStatus } from '../recent-errors.ts'
 import { tableHtml } from './table.ts'
 import { agoHtml, escapeHtml, soft, verbatim } from './text.ts'
@@ -74,7 +74,7 @@ function matters(report: StatusReport): Matter[] {
       advice: 'nothing is held back for it; what it was owed goes with the settled entries',
     },
   ]
-  return [...heldParts(report), ...letters, ...rest.filter(({ count }) => count > 0)]
+  return [...heldParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
 }
 
 /** What waits for a key, a permission or a setting goes on by itself once it is right. */
@@ -89,6 +89,21 @@ function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
       what: `<b>Held</b>: ${verbatim(name)}`,
       advice: 'what it needs stands in its row; put right, it goes on by itself',
     }))
+}
+
+const mended: Readonly<Record<WarningStatus['code'], string>> = {
+  clock_apart:
+    'set right, reading goes on by itself; where it was wrong for days, a backfill finds what was missed',
+  secret_unread: 'put it back where it was: it is read again by itself',
+}
+
+function warned({ warnings }: StatusReport): Matter[] {
+  return warnings.map(({ code, about, message, since }) => ({
+    key: `warning ${code} ${about}`,
+    what: `<b>To mend</b>: ${verbatim(message)}`,
+    details: [`since ${timeHtml(since)}`],
+    advice: mended[code],
+  }))
 }
 
 export function mattersHtml(report: StatusReport): string {

@@ -10,6 +10,9 @@ const WRITE_BYTES = 64 * 1024
 /** A syslog receiver says nothing; what talks on is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
 
+/** Who ended it and how: it did, in an orderly way; the way to it broke; or we did, since it took no more, since it talked, or called off by whoever wrote. */
+export type PeerEnd = 'ended' | 'broken' | 'stuck' | 'talking' | 'called_off'
+
 interface PeerOptions {
   readonly connection: Connection
   /** host:port, for messages */
@@ -31,6 +34,7 @@ export class Peer {
   #proven = false
   #writingSince: number | undefined
   #failure: ConnectorError | undefined
+  #end: PeerEnd = 'ended'
 
   constructor(options: PeerOptions) {
     this.#options = options
@@ -45,6 +49,15 @@ export class Peer {
   /** monotonic ms: a write under way since then; what it was sent shortly before may be stuck with it */
   get writingSince(): number | undefined {
     return this.#writingSince
+  }
+
+  /** Of one that is gone. */
+  get end(): PeerEnd {
+    return this.#end
+  }
+
+  get failure(): ConnectorError | undefined {
+    return this.#failure
   }
 
   /** It did not break off, nor in the midst of a write. */
@@ -86,12 +99,14 @@ export class Peer {
         if (!part) break
         heard += part.length
         if (heard <= MOST_HEARD_BYTES) continue
+        this.#end = 'talking'
         throw new ConnectorError('bad_reply', `${where} talks back at length: is it a syslog receiver?`)
       }
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
       if (error.code === 'aborted') return
       this.#failure = error
+      if (this.#end === 'ended') this.#end = 'broken'
     }
     connection.destroy()
     lost(this)
@@ -105,8 +120,13 @@ export class Peer {
     const [startedAt, mostMs] = [clock.elapsed(), patience.ms]
     this.#writingSince = startedAt
     void clock.sleep(mostMs, written.signal).then(() => {
-      if (!written.signal.aborted) late.abort()
+      if (written.signal.aborted) return
+      this.#cut('stuck')
+      late.abort()
     })
+    const calledOff = () => this.#cut('called_off')
+    if (signal.aborted) calledOff()
+    signal.addEventListener('abort', calledOff, { once: true })
     try {
       await connection.write(piece, AbortSignal.any([signal, late.signal]))
       this.#writingSince = undefined
@@ -117,7 +137,13 @@ export class Peer {
       const what = `${where} took no more for ${mostMs / 1000} s: is it stuck, or slow? Next time it has ${patience.ms / 1000} s`
       throw new ConnectorError('timeout', what, { cause: error })
     } finally {
+      signal.removeEventListener('abort', calledOff)
       written.abort()
     }
+  }
+
+  /** Told before the connection is: whoever hears of its end asks why. */
+  #cut(why: PeerEnd): void {
+    if (!this.gone) this.#end = why
   }
 }

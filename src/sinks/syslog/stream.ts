@@ -6,13 +6,22 @@ import type { Connection } from '../../model/socket.ts'
 import { framedBytes } from '../line-frame.ts'
 import { Kept } from './kept.ts'
 import { Patience } from './patience.ts'
-import { Peer } from './peer.ts'
+import { Peer, type PeerEnd } from './peer.ts'
 import { checkStream } from './stream-check.ts'
 import { CONNECT_MS, type Delivered, type Session, type SessionOptions } from './session.ts'
 
 const END_MS = 400
 /** Before each try to bring back what is in doubt while nothing new is to be sent. */
 const PAUSES = { baseMs: 1_000, capMs: 30_000 }
+
+const AGAIN = 'what it was sent lately goes out again'
+/** Nothing is told where the write was called off: that is a stop, and what was sent before it is on its way. */
+const toldOf: Readonly<Record<Exclude<PeerEnd, 'called_off'>, string>> = {
+  ended: `The receiver ended the connection: ${AGAIN}`,
+  broken: `The connection to the receiver broke off: ${AGAIN}`,
+  stuck: `The receiver took no more, so its connection was cut: ${AGAIN}`,
+  talking: `The receiver talks back as no syslog receiver does, so its connection was cut: ${AGAIN}`,
+}
 
 export class StreamSession implements Session {
   readonly #options: SessionOptions
@@ -86,14 +95,12 @@ export class StreamSession implements Session {
     return new Peer({ connection, where, clock: deps.clock, patience: this.#patience, stop, lost })
   }
 
-  #lost({ writingSince, orderly }: Peer): void {
+  #lost({ writingSince, orderly, end, failure }: Peer): void {
     const { deps, where } = this.#options
     this.#kept.doubt(writingSince ?? deps.clock.elapsed(), orderly)
     if (this.#kept.bytes === 0 || this.#mending) return
-    deps.log.warn('The receiver ended the connection: what it was sent lately goes out again', {
-      receiver: where,
-      bytes: this.#kept.bytes,
-    })
+    const why = failure && { why: failure.message }
+    if (end !== 'called_off') deps.log.warn(toldOf[end], { receiver: where, bytes: this.#kept.bytes, ...why })
     // What is being delivered brings it along, at this try or the conductor's next; closing tries once by itself.
     if (this.#delivering || this.#closing) return
     const stop = new AbortController()

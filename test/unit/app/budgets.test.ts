@@ -354,20 +354,3 @@ test('what was asked before a restart or a reload is told from the first look on
     await after.stop()
   }
 })
-
-test('a key that is taken away under the daemon is told in its log, and reading goes on with the one in memory', async () => {
-  house = openHouse()
-  const { config, lines, mock } = house
-  const app = await house.open(false)
-  try {
-    config.workspaces[0]?.api_key.follow(() => {
-      throw new Error('there is no such file')
-    })
-    void app.run().catch(() => undefined)
-    await until(() => mock.requests.length > 3, 'some requests')
-    const told = lines.filter(({ sentence }) => sentence.startsWith('api_key cannot be read again'))
-    expect(told.map(({ fields }) => fields)).toEqual([{ workspace: 'acme', error: 'there is no such file' }])
-  } finally {
-    await app.stop()
-  }
-})

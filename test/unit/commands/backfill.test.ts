@@ -243,10 +243,15 @@ test.each([
   expect(stand.heard().stderr).toContain(message)
 })
 
-test('without a span there is nothing to begin', async () => {
+test.each<[Partial<BackfillCommandOptions>, string]>([
+  [{}, 'want --from <time>, --status or --cancel'],
+  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ source: 'vault.projects', cancel: true }, '--source vault.projects has no past'],
+])('wrong usage is 2 whether or not a daemon runs: %j', async (more, message) => {
   stand = await openPastStand()
+  const asked = { config: stand.config, status: false, cancel: false, ...more }
+  expect(await backfill(stand.world, asked, clock)).toBe(2)
   await stand.daemon()
-  const bare = { config: stand.config, status: false, cancel: false }
-  expect(await backfill(stand.world, bare, clock)).toBe(2)
-  expect(stand.heard().stderr).toContain('want --from <time>, --status or --cancel')
+  expect(await backfill(stand.world, asked, clock)).toBe(2)
+  expect(stand.heard().stderr.split(message)).toHaveLength(3)
 })

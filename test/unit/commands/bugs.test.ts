@@ -1,7 +1,9 @@
 // What nobody meant to be thrown: told by its name and place, since its message, its cause and its fields may hold a secret or content.
 import { spawnSync } from 'node:child_process'
-import { resolve } from 'node:path'
-import { expect, test } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import { openWorld } from './heard.ts'
 
@@ -39,5 +41,21 @@ test.each([
   const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 20_000 })
   expect(child.status).toBe(1)
   expect(child.stderr).toMatch(/^auditferry: a bug, please report it: TypeError at .+\n$/)
+  expect(child.stderr).not.toContain('planted')
+})
+
+test('what nobody catches is a line of the log too, where there is one, without its words', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'bugs-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const of = ['demo', '--data', folder, '--listen', '127.0.0.1:0']
+  const args = ['--import', encodeURI(thrower('throw fault()')), resolve('src/main.ts'), ...of]
+  const env = { ...process.env, PLANTED: 'planted' }
+  const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 20_000 })
+  expect(child.status).toBe(1)
+  const lines = child.stderr.trimEnd().split('\n')
+  expect(lines.at(-1)).toMatch(/^auditferry: a bug, please report it: TypeError at .+$/)
+  expect(JSON.parse(lines.at(-2) ?? '')).toMatchObject({
+    ...{ level: 'error', msg: 'The daemon cannot go on, and ends', code: 'bug', error: 'TypeError' },
+  })
   expect(child.stderr).not.toContain('planted')
 })

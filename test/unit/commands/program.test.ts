@@ -250,6 +250,19 @@ test('a daemon whose listener cannot be had exits 1, in one line of its own and 
   ])
 })
 
+test('what ends the demo is a line of its log too', () => {
+  // Of documentation: no machine has it.
+  const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', '192.0.2.1:9464'])
+  expect(code).toBe(1)
+  const errors = stderr.split('\n').filter((line) => line.includes('"level":"error"'))
+  expect(errors.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    {
+      msg: 'The daemon cannot go on, and ends',
+      reason: expect.stringContaining('192.0.2.1:9464') as string,
+    },
+  ])
+})
+
 describe('a first configuration', () => {
   test('init prints one that validate takes once its secrets are there', () => {
     const { code, stdout } = run(['init', '--sink', 'stdout,splunk_hec'])

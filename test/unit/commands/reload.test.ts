@@ -5,17 +5,20 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runDaemon } from '../../../src/commands/daemon.ts'
+import { withLastWords } from '../../../src/commands/last-words.ts'
 import { reloading } from '../../../src/commands/reload.ts'
 import { readTextFile, realFiles } from '../../../src/config/files.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Journal } from '../../../src/model/journal.ts'
+import type { Log } from '../../../src/model/log.ts'
 import type { Tracing } from '../../../src/model/trace.ts'
 import type { StatusReport } from '../../../src/ops/status.ts'
 import { connectControl } from '../../../src/ops/control-client.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
 import { openHouse, until } from '../app/house.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -425,6 +428,31 @@ test('while too many files are open nothing is taken for a change, which is told
     outOfFiles = false
   }
   await until(() => said('is the one that runs').length > 0, 'the answer')
+})
+
+test('what ends the daemon behind a reload is told by the log of the configuration that took over', async () => {
+  stopping.abort()
+  await daemon
+  const first = new LogLines()
+  const second = new LogLines()
+  const network = () => {
+    throw new ConnectorError('disk_failed', 'planted')
+  }
+  const config = load().config
+  const next = { config, outside: { ...house.outside, log: second, network } }
+  const ending = new AbortController()
+  const over = withLastWords({}, (logs) => {
+    logs(first)
+    const outside = { ...house.outside, log: first }
+    const takesOver = ({ outside: { log } }: { outside: { log: Log } }) => logs(log)
+    return runDaemon({ config, outside }, ending.signal, { nextSetup: async () => next, takesOver })
+  })
+  await expect(over).rejects.toThrow('planted')
+  const told = ({ lines }: LogLines) => lines.filter((line) => line.includes('planted'))
+  expect([told(first), told(second)]).toEqual([
+    [],
+    ['The daemon cannot go on, and ends {"code":"disk_failed","reason":"planted"}'],
+  ])
 })
 
 test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(

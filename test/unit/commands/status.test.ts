@@ -159,11 +159,13 @@ test('a configuration at fault in more than secrets is refused', async () => {
   await expect(ask()).rejects.toThrow('NOT_SET_HERE')
 })
 
-test('strangers and a pause are told', () => {
+test('strangers, a pause and what is to be mended are told', () => {
   const house = openHouse()
   settle(house)
   house.owe(3, 0, { full: true, strangers: ['former'] })
+  house.board.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')
   const text = statusText(house.board.status())
+  expect(text).toContain('  to mend: acme api_key cannot be read again (since 0 s ago)\n')
   expect(text).toContain('reading is paused')
   expect(text).toContain('left the configuration: former')
 })

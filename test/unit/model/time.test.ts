@@ -115,6 +115,27 @@ describe('written', () => {
     expect(epochSeconds(1_999_999)).toBe('1.999999')
   })
 
+  it('epoch seconds are exact from the year 0 to 9999, before 1970 too', () => {
+    const exactly = (us: number) => {
+      const size = BigInt(Math.abs(us))
+      const decimals = String(size % 1_000_000n).padStart(6, '0')
+      return `${us < 0 ? '-' : ''}${size / 1_000_000n}.${decimals}`
+    }
+    expect(epochSeconds(-500_000)).toBe('-0.500000')
+    expect(epochSeconds(-1_500_000)).toBe('-1.500000')
+    const least = parseInstantText('0000-01-01T00:00:00')
+    const most = parseInstantText('9999-12-31T23:59:59.999999')
+    const seconds = fc.integer({ min: Math.ceil(least / 1e6), max: Math.floor(most / 1e6) })
+    const near = fc.tuple(seconds, fc.integer({ min: -999_999, max: 999_999 })).map(([s, us]) => s * 1e6 + us)
+    const before = fc.integer({ min: -1e13, max: 1e13 })
+    fc.assert(
+      fc.property(fc.oneof(near, before), (us) => {
+        expect(epochSeconds(us)).toBe(exactly(us))
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
   it('ISO text is cut to milliseconds, never rounded up', () => {
     expect(isoFromUs(NOON_US + 999_999)).toBe('2026-01-31T12:00:00.999Z')
   })

@@ -69,6 +69,7 @@ describe('/status', () => {
         strangers: [],
       },
       config_refused_at: null,
+      warnings: [],
       findings: [],
       backfills: [],
       replays: [],
@@ -230,6 +231,26 @@ describe('/status', () => {
     expect(house.board.status().sentence).toBe(
       'The changed configuration is refused, the old one goes on; all caught up: last delivery 0 s ago',
     )
+  })
+
+  it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {
+    const house = openHouse()
+    settle(house)
+    const secret = { code: 'secret_unread', about: 'acme api_key' } as const
+    const message = 'acme api_key cannot be read again, and a restart would fail: gone'
+    house.board.warn(secret, message)
+    house.clock.pass(1000)
+    house.board.warn(secret, message)
+    const since = '2026-11-21T10:00:00.000Z'
+    expect(house.board.status()).toMatchObject({
+      ok: true,
+      sentence: `${message}; all caught up: last delivery 1 s ago`,
+      warnings: [{ ...secret, message, since }],
+    })
+    house.source.state('held', badKey)
+    expect(house.board.status().sentence).toMatch(/^acme audit has been held for .*; acme api_key cannot/)
+    house.board.warn(secret, undefined)
+    expect(house.board.status().warnings).toEqual([])
   })
 
   it('a lost journal is told before the configuration that is refused because of it', () => {

@@ -251,6 +251,33 @@ describe('over a stream', () => {
     expect(received(it)[1]).toEqual(idsOf(4, 1))
   })
 
+  test.each<[string, string, (it: Stand, stop: AbortController) => void]>([
+    ['it ended it', 'The receiver ended the connection: ', ({ peer }) => peer.last.over()],
+    ['it was reset', 'The connection to the receiver broke off: ', ({ peer }) => peer.last.over(true)],
+    [
+      'it took no more',
+      'The receiver took no more, so its connection was cut: ',
+      ({ clock }) => clock.pass(30_001),
+    ],
+    ['it talked', 'The receiver talks back', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
+    ['we were told to stop', '', (_, stop) => stop.abort()],
+  ])('the end of a connection is told as what it was, by whom: %s', async (_, told, make) => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 1, 1))
+    it.peer.stalled = true
+    const stop = new AbortController()
+    const over = caught(deliver(it.sink, batch(it.sink, 3, 2), stop.signal))
+    await turn()
+    make(it, stop)
+    await turn()
+    const lines = it.deps.log.lines.filter((line) => line.includes('goes out again'))
+    expect(lines.map((line) => line.slice(0, told.length))).toEqual(told === '' ? [] : [told])
+    stop.abort()
+    await over
+    await it.sink.close()
+    expect(it.deps.log.lines.filter((line) => line.includes('goes out again'))).toEqual(lines)
+  })
+
   test('a receiver that takes 1000 bytes a second gets all of it: it is given up ever later, not for ever', async () => {
     const it = stand()
     // As a system does: its buffer takes a megabyte at once, and more only when a third of that has left.

@@ -12,6 +12,7 @@ async function* nothing() {
 
 function openAsker(nowAt = () => NOW) {
   const told: string[] = []
+  const heard: (number | undefined)[] = []
   let date: string | undefined
   const say = (level: string) => (sentence: string, fields?: object) =>
     void told.push(`${level} ${sentence.slice(0, 41)} ${JSON.stringify(fields ?? {})}`)
@@ -21,19 +22,19 @@ function openAsker(nowAt = () => NOW) {
   }
   const send: Transport = async () =>
     ({ status: 200, headers: date === undefined ? {} : { date }, body: nothing() }) satisfies HttpReply
-  const asking = tellingClocks(send, { now: nowAt }, log)
+  const asking = tellingClocks(send, { now: nowAt }, log, (aheadMs) => heard.push(aheadMs))
   const ask = async (serverAt: number | undefined) => {
     date = serverAt === undefined ? undefined : new Date(serverAt).toUTCString()
     expect((await asking(request, AbortSignal.timeout(1000))).status).toBe(200)
   }
-  return { told, ask }
+  return { told, heard, ask }
 }
 
 test.each([
   [365 * 24 * 60, -365 * 24 * 60],
   [-11, 11],
 ])('a server %i min ahead is told once, and once more when the clocks agree', async (ahead, told_) => {
-  const { told, ask } = openAsker()
+  const { told, heard, ask } = openAsker()
   await ask(NOW + ahead * 60_000)
   await ask(NOW + ahead * 60_000)
   await ask(undefined)
@@ -41,6 +42,7 @@ test.each([
   await ask(NOW)
   await ask(NOW)
   expect(told.slice(1)).toEqual(['info The clock of this machine and the API ser {}'])
+  expect(heard).toEqual([-ahead * 60_000, -ahead * 60_000, undefined, undefined])
 })
 
 test('some minutes apart are no news, nor is a server that tells no time', async () => {

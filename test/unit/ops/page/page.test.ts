@@ -181,10 +181,18 @@ describe('the status page', () => {
       ...withSource({ last_gap_at: '2026-11-21T07:00:00.000Z' }),
       ...{ sinks: withSink({ dead_letters: 2 }).sinks },
       journal: { ...calm.journal, quarantined: 1, gaps: 3, findings: 4, strangers: ['old'] },
+      warnings: [
+        {
+          ...{ code: 'secret_unread', about: 'acme api_key', since: '2026-11-21T08:00:00.000Z' },
+          message: 'acme api_key cannot be read again, and a restart would fail: gone',
+        },
+      ],
     })
     const text = textOf(page)
     for (const part of [
       '2 dead letters at archive',
+      'To mend : acme api_key cannot be read again, and a restart would fail: gone',
+      'since 2026-11-21T08:00:00.000Z',
       '1 element quarantined',
       '3 possible gaps',
       'acme audit : the last found 2026-11-21T07:00:00.000Z',

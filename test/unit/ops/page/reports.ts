@@ -48,6 +48,7 @@ export const calm: StatusReport = {
   replays: [],
   errors: [],
   config_refused_at: null,
+  warnings: [],
   history: {
     step_seconds: 30,
     read: Array.from({ length: 120 }, (_, i) => i % 7),
