@@ -1,4 +1,5 @@
 // `envelope`: the entry as the API sent it, with where it came from and when written before it.
+import { CLOSE_OBJECT } from '../model/ascii.ts'
 import { ID_END, ID_START, RAW_END, RAW_START, TIME_END, TIME_START } from '../model/entries.ts'
 import { writeEscaped } from '../model/json.ts'
 import { perOrigin, type Shared } from '../model/per-origin.ts'
@@ -6,7 +7,6 @@ import type { Format } from '../model/sink.ts'
 
 const TIME_KEY = Buffer.from('","time":"')
 const ENTRY_KEY = Buffer.from(',"entry":')
-const CLOSE = 125
 
 function constantsOf({ origin: { workspace, source }, appendedAt }: Shared) {
   const opening = JSON.stringify({ workspace, source }).slice(0, -1)
@@ -31,6 +31,6 @@ export function envelope(): Format {
     if (run.replay) out.text(',"replay":true')
     out.copy(ENTRY_KEY)
     out.copy(entries.bytes, entries.column(index, RAW_START), entries.column(index, RAW_END))
-    out.byte(CLOSE)
+    out.byte(CLOSE_OBJECT)
   }
 }

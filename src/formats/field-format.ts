@@ -1,4 +1,5 @@
 // An entry as named fields, in the way that a dialect writes them. What a field cannot hold exactly stands among the other members in its own bytes, so that nothing is lost.
+import { CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../model/ascii.ts'
 import { ID_END, ID_START, TIME_END, TIME_START } from '../model/entries.ts'
 import type { Run } from '../model/journal.ts'
 import { eachMember, stringAt } from '../model/json-members.ts'
@@ -13,11 +14,6 @@ import type { Dialect, FieldName, Found, Row, Table } from './fields.ts'
 import { writeLabel, writeMember, writePlain, writeText } from './field-values.ts'
 import type { Writing } from './field-values.ts'
 import { isPlain, writeJson } from './one-line.ts'
-
-const QUOTE = 34
-const OPEN_OBJECT = 123
-const CLOSE_OBJECT = 125
-const COMMA = 44
 
 /** What stands in each line of one type, written once. */
 interface Head {

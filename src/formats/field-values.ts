@@ -1,10 +1,10 @@
 // One value into one field, in the way that a dialect writes it: each answers whether the field now holds the value exactly.
+import { QUOTE } from '../model/ascii.ts'
 import { isIPv4, isIPv6 } from 'node:net'
 import type { ByteWriter } from '../model/writer.ts'
 import type { Dialect, FieldName } from './fields.ts'
 import { isPlain, textAt, writeJson } from './one-line.ts'
 
-const QUOTE = 34
 /** of the longest address as text, and its quotes */
 const ADDRESS_BYTES = 47
 /** as CEF's dictionary has it */

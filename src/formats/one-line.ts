@@ -1,10 +1,6 @@
 // An entry's text and JSON as what may stand in one field of one line: no control character, nothing that a reader takes for the end of the line.
+import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SPACE } from '../model/ascii.ts'
 import type { ByteWriter } from '../model/writer.ts'
-
-const SPACE = 32
-const EQUALS = 61
-const BACKSLASH = 92
-const DEL = 127
 
 /** What may not stand in a line: control characters, the two line ends that only Unicode knows, halves of surrogate pairs. */
 const unfit = /[\p{Cc}\p{Cs}\u2028\u2029]/gu
@@ -57,7 +53,6 @@ const LONGEST = 7
 const STRIDE = 4096
 /** A character of one byte becomes seven: of an entry made of nothing else, only so many are spared. */
 const MOST_ESCAPES = 1 << 20
-const QUESTION_MARK = 63
 
 /**
  * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,

@@ -1,4 +1,5 @@
 // An id as 16 bytes: a UUID's own, of anything else a hash.
+import { DASH } from '../model/ascii.ts'
 import { hash } from 'node:crypto'
 
 export const KEY_BYTES = 16
@@ -9,7 +10,6 @@ for (let value = 0; value < 16; value++) hexValues[value.toString(16).charCodeAt
 
 /** Where the digits of a byte of the key stand in a UUID's text. */
 const digitPlaces = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34]
-const DASH = 45
 
 export function digest(bytes: Uint8Array): Buffer {
   return hash('sha256', bytes, 'buffer').subarray(0, KEY_BYTES)

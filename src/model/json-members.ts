@@ -1,15 +1,16 @@
 // The top-level members of an entry, as places in its bytes: nothing is parsed, duplicate keys are told one by one; and an entry made smaller by whole members.
 
+import {
+  BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+} from './ascii.ts'
 import { ByteWriter } from './writer.ts'
-
-const QUOTE = 34
-const COMMA = 44
-const OPEN_ARRAY = 91
-const BACKSLASH = 92
-const CLOSE_ARRAY = 93
-const OPEN_OBJECT = 123
-const CLOSE_OBJECT = 125
-const SPACE = 32
 
 /** Offsets into the bytes that were scanned. */
 export interface Member {

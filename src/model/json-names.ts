@@ -1,7 +1,6 @@
 // Which of some names a member's key is, however it is written: as it is, or with escapes.
+import { BACKSLASH } from './ascii.ts'
 import { stringAt } from './json-members.ts'
-
-const BACKSLASH = 92
 
 /** Looks up the key that `raw[start, end)` is with its quotes: the index of its name, negative where it is none of them. */
 export type FindName = (raw: Uint8Array, start: number, end: number) => number

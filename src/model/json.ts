@@ -1,8 +1,7 @@
 // Bytes into a JSON string: what formats and frames share when they write text that others chose.
+import { BACKSLASH, QUOTE } from './ascii.ts'
 import type { ByteWriter } from './writer.ts'
 
-const QUOTE = 34
-const BACKSLASH = 92
 const HEX = Buffer.from('0123456789abcdef')
 
 /** Writes UTF-8 `bytes[start, end)` as the inside of a JSON string, without its quotes. */

@@ -1,4 +1,5 @@
 // Time as text: the API writes stamps without a zone and to the microsecond; here they become whole microseconds since 1970, exactly.
+import { ZERO } from './ascii.ts'
 
 export const SECOND_MS = 1_000
 export const MINUTE_MS = 60_000
@@ -6,7 +7,6 @@ export const HOUR_MS = 3_600_000
 export const DAY_MS = 86_400_000
 export const SECOND_US = 1_000_000
 export const DAY_US = 86_400_000_000
-const ZERO = 48
 
 /** Days since 1970 of the UTC day that an instant (µs) lies in. */
 export const epochDay = (us: number): number => Math.floor(us / DAY_US)

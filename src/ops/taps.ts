@@ -1,11 +1,11 @@
 // Live samples of what a sink was sent, for a person who looks: only where the configuration allows it, and only while somebody does.
+import { LF } from '../model/ascii.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { overlay } from '../model/overlay.ts'
 import type { OpenObject } from '../model/object.ts'
 import type { Delivery, ObjectSink, Outcome, Sink } from '../model/sink.ts'
 
-const LF = 10
 /** A sample is for the eye: a longer line is cut, and nobody can make the daemon hold more than this. */
 export const MOST_LINES = 1_000
 const MOST_BYTES = 256 * 1024

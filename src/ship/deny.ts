@@ -1,11 +1,8 @@
 // Which entries a sink may never have: those whose top-level member of a name has one of the listed values. Reads bytes, changes none.
+import { OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '../model/ascii.ts'
 import type { Run } from '../model/journal.ts'
 import { eachMember, stringAt } from '../model/json-members.ts'
 import { findNameOf } from '../model/json-names.ts'
-
-const QUOTE = 34
-const OPEN_ARRAY = 91
-const OPEN_OBJECT = 123
 
 /** Values by the name of their member. */
 export type Denied = Readonly<Record<string, readonly string[]>>

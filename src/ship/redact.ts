@@ -1,13 +1,11 @@
 // An entry with some of its top-level members left out, hashed or cut; every other byte stays as it is. Nothing is parsed as a whole.
+import { BACKSLASH, COMMA, QUOTE } from '../model/ascii.ts'
 import { createHmac } from 'node:crypto'
 import { writeEscaped } from '../model/json.ts'
 import { eachMember, type Member, stringAt } from '../model/json-members.ts'
 import { findNameOf } from '../model/json-names.ts'
 import type { ByteWriter } from '../model/writer.ts'
 
-const QUOTE = 34
-const COMMA = 44
-const BACKSLASH = 92
 const LETTER_U = 117
 
 /** What becomes of a member's value. */

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { DiskFile } from '../model/disk.ts'
-import { LF } from './line-frame.ts'
+import { LF } from '../model/ascii.ts'
 
 const TAIL_BYTES = 256
 const COMPARE_BYTES = 256 * 1024

@@ -2,7 +2,7 @@
 import type { Disk, DiskFile } from '../model/disk.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { endOf, type FileEnd, isTorn } from './file-place.ts'
-import { LF } from './line-frame.ts'
+import { LF } from '../model/ascii.ts'
 
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)
 

@@ -1,7 +1,6 @@
 // One line, one LF: what standard output and files put around a line; and where a batch's bytes end.
+import { LF } from '../model/ascii.ts'
 import type { Frame, Lines } from '../model/sink.ts'
-
-export const LF = 10
 
 export const lineFrame: Frame = (run, index, out, format) => {
   format(run, index, out)

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../model/errors.ts'
 import type { Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
-import { framedBytes, LF, lineFrame } from './line-frame.ts'
+import { LF } from '../model/ascii.ts'
+import { framedBytes, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({})
 

@@ -1,11 +1,10 @@
 // Where the elements of a body begin, and where each keeps its id, time and type; knows which keys matter and nothing of the grammar.
+import { OPEN_ARRAY, OPEN_OBJECT } from '../model/ascii.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { decodeString } from './json-string.ts'
 
 /** No text has this byte: no key is ever it. */
 const NO_KEY = Uint8Array.of(0xff)
-const OPEN_ARRAY = 91
-const OPEN_OBJECT = 123
 
 /** Not there. */
 export const NONE = -1

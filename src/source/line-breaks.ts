@@ -1,9 +1,6 @@
 // Takes CR and LF out of an element, in place, so that it fits a line. Inside a JSON string neither can stand, so all of them are between tokens.
+import { CR, LF, SPACE } from '../model/ascii.ts'
 import { ELEMENT, NONE } from './element-marks.ts'
-
-const LF = 10
-const CR = 13
-const SPACE = 32
 
 /** Returns the new end; `marks` but the element's own move along. What is left over behind it becomes white space. */
 export function stripLineBreaks(bytes: Uint8Array, start: number, end: number, marks: Int32Array): number {

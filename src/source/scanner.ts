@@ -1,8 +1,22 @@
 // The grammar: walks a JSON body byte by byte, in pieces of any cut, and refuses what JSON.parse would refuse.
+import {
+  BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON as COLON_BYTE,
+  COMMA,
+  CR,
+  LF,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+  TAB,
+} from '../model/ascii.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { ELEMENT, NONE, TOKEN } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
-import { afterEscape, BACKSLASH, ESCAPE, plainEnd, QUOTE } from './json-string.ts'
+import { afterEscape, ESCAPE, plainEnd } from './json-string.ts'
 import { literalOf, NUMBER_DONE, numberMayEnd, numberNext, numberStart } from './json-scalars.ts'
 
 // What may come next. The last three stand inside a token: where a piece ended, the next one goes on there.
@@ -16,17 +30,6 @@ const DONE = 6
 const STRING = 7
 const NUMBER = 8
 const LITERAL = 9
-
-const OPEN_ARRAY = 91
-const CLOSE_ARRAY = 93
-const OPEN_OBJECT = 123
-const CLOSE_OBJECT = 125
-const COMMA = 44
-const COLON_BYTE = 58
-const SPACE = 32
-const TAB = 9
-const LF = 10
-const CR = 13
 
 const expected = [
   'a value',

@@ -1,4 +1,5 @@
 // With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
+import { OPEN_ARRAY } from '../model/ascii.ts'
 import { hash } from 'node:crypto'
 import { eachMember } from '../model/json-members.ts'
 import { eachElement, keyText, memberValue, valueText } from './json-elements.ts'
@@ -9,7 +10,6 @@ import type { Principal, VaultCursor } from './vault-cursor.ts'
 const MOST_SHARES = 20_000
 /** Texts come from outside, and are kept: what is longer is cut, and its hash put behind. */
 const LONGEST_TEXT = 320
-const OPEN_ARRAY = 91
 
 export interface Share {
   readonly principal: Principal

@@ -1,4 +1,5 @@
 // One stored object against what a manifest says of it: read as a stream, within the bounds that the manifest names.
+import { LF } from '../../model/ascii.ts'
 import { createHash } from 'node:crypto'
 import { Readable, type Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -14,7 +15,6 @@ export interface EvidenceStore {
   get(key: string): Promise<AsyncIterable<Uint8Array> | undefined>
 }
 
-const LF = 10
 /** Packing makes lines longer by no more than this and once their length: where nobody said how long the body is. */
 const PACKING_BYTES = 1024 * 1024
 /** 2^24 bytes: more than any level that objects are written with. */

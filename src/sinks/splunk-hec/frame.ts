@@ -1,4 +1,5 @@
 // One line as one HEC event object. Only keys that Splunk knows: an unknown one is answered with 200, and nothing after it is kept.
+import { DOT, OPEN_OBJECT, QUOTE, ZERO } from '../../model/ascii.ts'
 import { ID_END, ID_START } from '../../model/entries.ts'
 import { writeEscaped } from '../../model/json.ts'
 import { perOrigin, type Shared } from '../../model/per-origin.ts'
@@ -26,10 +27,6 @@ interface Constants {
 const OPEN = Buffer.from('{"time":')
 const OPEN_TIMELESS = Buffer.from('{')
 const VERSION = Buffer.from('","version":')
-const QUOTE = 34
-const BRACE = 123
-const DOT = 46
-const ZERO = 48
 const MICRO = 1_000_000
 
 function constantsOf({ origin, replay }: Shared, options: FrameOptions): Constants {
@@ -81,7 +78,7 @@ function writeTime(us: number, out: ByteWriter): void {
 
 /** A line of another format than JSON is an event as JSON string. An entry's own JSON is always an object. */
 function quoteUnlessJson(out: ByteWriter, from: number): void {
-  if (out.bytes[from] === BRACE) return
+  if (out.bytes[from] === OPEN_OBJECT) return
   const line = Buffer.from(out.bytes.subarray(from, out.length))
   out.length = from
   out.byte(QUOTE)

@@ -1,7 +1,7 @@
 // Where a message that is too large may be cut: never inside a character, nor inside an escape of JSON.
+import { BACKSLASH } from '../../model/ascii.ts'
 import { characterStart } from './text.ts'
 
-const BACKSLASH = 92
 const SMALL_U = 117
 /** `\uXXXX` */
 const UNICODE_BYTES = 6

@@ -1,7 +1,5 @@
 // The messages inside one line: a line is one entry, which may be several messages, each behind its octet count.
-
-const SPACE = 32
-const ZERO = 48
+import { SPACE, ZERO } from '../../model/ascii.ts'
 
 /** The messages in `bytes[start, end)`, without their counts: views, not copies. An empty line has none. */
 export function* messagesIn(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {

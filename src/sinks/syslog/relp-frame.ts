@@ -1,14 +1,11 @@
 // A RELP frame as we send it: number, command, length, data, LF. Pure; knows no connection.
+import { LF, SPACE, ZERO } from '../../model/ascii.ts'
 import type { ByteWriter } from '../../model/writer.ts'
 
 /** Nine digits are all that a number may have; a session ends before it would need more. */
 export const LARGEST_TXNR = 999_999_999
 
 export type Command = 'open' | 'syslog' | 'close'
-
-const SPACE = 32
-const LF = 10
-const ZERO = 48
 
 const ascii = new TextEncoder()
 const words: Readonly<Record<Command, Uint8Array>> = {

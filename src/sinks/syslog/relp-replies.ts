@@ -1,15 +1,11 @@
 // The bytes that a RELP receiver sends, cut into its frames as they come in; what is no frame is refused early. Pure.
+import { LF, NINE, SPACE, ZERO } from '../../model/ascii.ts'
 import { ConnectorError } from '../../model/errors.ts'
 
 /** A receiver's own words; its offers are the longest of them. */
 const LONGEST_DATA_BYTES = 8_192
 const LONGEST_NUMBER = 9
 const LONGEST_COMMAND = 32
-
-const SPACE = 32
-const LF = 10
-const ZERO = 48
-const NINE = 57
 
 /** What no answer has: its data was empty. */
 export const EMPTY = 1

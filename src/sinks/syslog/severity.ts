@@ -1,7 +1,7 @@
 // The severity of a message: notice, save where the line is CEF and tells its own.
+import { BACKSLASH } from '../../model/ascii.ts'
 
 const NOTICE = 5
-const BACKSLASH = 92
 const PIPE = 124
 const CEF = Buffer.from('CEF:')
 /** Of what stands before the extension. */

@@ -1,12 +1,11 @@
 // An entry's own time as syslog writes it, in UTC: with microseconds in RFC 5424, to the second and without a year in RFC 3164.
+import { DOT, ZERO } from '../../model/ascii.ts'
 import type { ByteWriter } from '../../model/writer.ts'
 
 const MINUTE_US = 60_000_000
 /** Years 0001 to 9999: what four digits can tell. */
 const FIRST_US = -62_135_596_800_000_000
 const LAST_US = 253_402_300_800_000_000
-const ZERO = 48
-const DOT = 46
 const LETTER_Z = 90
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']

@@ -1,12 +1,8 @@
 // Text that others chose, made safe for a syslog message: header fields, parameter values, the message itself.
+import { BACKSLASH, DEL, QUOTE, SPACE, TAB } from '../../model/ascii.ts'
 import type { ByteWriter } from '../../model/writer.ts'
 
-const TAB = 9
-const SPACE = 32
-const QUOTE = 34
-const BACKSLASH = 92
 const BRACKET = 93
-const DEL = 127
 const UNDERSCORE = 95
 
 /** Printable ASCII without a space, cut to `longest`; `-` where nothing is left. */
