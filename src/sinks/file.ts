@@ -6,17 +6,8 @@ import { ConnectorError } from '../model/errors.ts'
 import type { CheckResult, Delivery, Lines, Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
 import { size } from '../model/units.ts'
-import {
-  begunAtEnd,
-  endAfter,
-  equalPrefix,
-  type FileEnd,
-  holds,
-  isWrittenOn,
-  type Place,
-  placeAt,
-  readPlace,
-} from './file-place.ts'
+import { begunAtEnd, endAfter, equalPrefix, type FileEnd, placeAt, readPlace } from './file-place.ts'
+import { findPlace } from './file-search.ts'
 import { closedOnThrow, closeQuietly, endLine, rotate, writeWhole } from './file-steps.ts'
 import { framedBytes, lineFrame } from './line-frame.ts'
 
@@ -174,16 +165,9 @@ class FileSink implements Sink {
     const { disk, log } = this.#deps
     const { path } = this.#options
     const place = readPlace(detail)
-    if (place) {
-      // Moved to path.1 after the batch: by our own rotation for the batch behind it, or by another program.
-      for (const name of [path, `${path}.1`]) {
-        if (!(await disk.exists(name))) continue
-        const file = await this.#open(name)
-        if (await closedOnThrow(file, () => this.#fits(file, place, name, bytes)))
-          return { file, offset: place.offset }
-        await closeQuietly(file)
-      }
-    }
+    const open = (name: string) => this.#open(name)
+    const found = place && (await findPlace({ disk, path, open }, place, bytes))
+    if (found) return { file: found, offset: place.offset }
     const there = await disk.exists(path)
     const file = await this.#open()
     return closedOnThrow(file, async () => {
@@ -193,14 +177,6 @@ class FileSink implements Sink {
       log.warn('The file is not as it was left: the batch in doubt goes to its end.', facts)
       return { file, offset }
     })
-  }
-
-  async #fits(file: DiskFile, place: Place, name: string, bytes: Uint8Array): Promise<boolean> {
-    if (!(await holds(file, place))) return false
-    if (await isWrittenOn(file, place, bytes)) return false
-    if ((await file.identity()) === place.file) return true
-    // A copy put back by hand, or a file system whose numbers do not last: what stands before the batch must do.
-    return name === this.#options.path && place.offset > 0
   }
 
   async #open(path = this.#options.path): Promise<DiskFile> {

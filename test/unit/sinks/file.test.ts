@@ -270,6 +270,45 @@ test('a batch cut in a file that was moved to path.1 is finished there', async (
   expect(disk.content(PATH)).toBeUndefined()
 })
 
+test.each([
+  ['in its middle', (lines: Lines) => Math.floor(lines.bytes.length / 2)],
+  ['when it stood whole', (lines: Lines) => lines.bytes.length],
+])('a batch that a kill cut %s is found in its file by whatever name that has now', async (_, written) => {
+  const disk = new FakeDisk()
+  const sink = open(disk)
+  await deliver(sink, batchOf(sink, 2, 1))
+  const lines = batchOf(sink, 2, 3)
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await sink.close()
+  const file = await disk.open(PATH)
+  await file.write(lines.bytes.subarray(0, written(lines)), await file.size())
+  await file.close()
+  await disk.rename(PATH, `${PATH}-20261124`)
+  await sink.deliver({ lines, detail, doubtful: true }, never)
+  expect(disk.content(`${PATH}-20261124`)?.toString()).toBe(text(batchOf(sink, 4, 1)))
+  expect(disk.content(PATH)).toBeUndefined()
+  await deliver(sink, batchOf(sink, 1, 5))
+  expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 1, 5)))
+})
+
+test.each(['', 'somebody else’s, and no line of ours\n'])(
+  'a file of another name that has the number of ours by now is nobody’s of ours: %j',
+  async (theirs) => {
+    const disk = new FakeDisk()
+    const sink = open(disk)
+    const lines = batchOf(sink, 2, 1)
+    const detail = (await sink.prepare?.(lines, never)) ?? ''
+    await sink.close()
+    const file = await disk.open(PATH)
+    await file.write(Buffer.from(theirs), 0)
+    await file.close()
+    await disk.rename(PATH, '/out/theirs')
+    await sink.deliver({ lines, detail, doubtful: true }, never)
+    expect(disk.content('/out/theirs')?.toString()).toBe(theirs)
+    expect(disk.content(PATH)?.toString()).toBe(text(lines))
+  },
+)
+
 test('a restored copy of the file is known by what stands before the batch', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)

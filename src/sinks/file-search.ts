@@ -1,0 +1,60 @@
+// The file of a batch in doubt, found again under whatever name it has now. It writes nothing.
+import { basename, dirname, join } from 'node:path'
+import type { Disk, DiskFile } from '../model/disk.ts'
+import { equalPrefix, holds, isWrittenOn, type Place } from './file-place.ts'
+import { closedOnThrow, closeQuietly } from './file-steps.ts'
+
+interface Search {
+  readonly disk: Disk
+  /** where the sink writes */
+  readonly path: string
+  readonly open: (path: string) => Promise<DiskFile>
+}
+
+/** The open file that `place` names; undefined where none fits. `bytes`: the batch's. */
+export async function findPlace(
+  { disk, path, open }: Search,
+  place: Place,
+  bytes: Uint8Array,
+): Promise<DiskFile | undefined> {
+  for await (const name of namesOf(disk, path, place)) {
+    if (!(await disk.exists(name))) continue
+    const file = await open(name)
+    const fits = name === path || name === `${path}.1` ? isPlace : holdsPart
+    if (await closedOnThrow(file, () => fits(file, place, bytes, name === path))) return file
+    await closeQuietly(file)
+  }
+  return undefined
+}
+
+/**
+ * Moved to path.1 after the batch: by our own rotation for the batch behind it, or by another program, which may have any
+ * other name for it in the same folder (logrotate: the day).
+ */
+async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<string> {
+  const usual = [path, `${path}.1`]
+  yield* usual
+  const folder = dirname(path)
+  // A folder may take files and not be read.
+  const listed = await disk.list(folder).catch(() => [])
+  for (const { name, kind } of listed) {
+    const other = join(folder, name)
+    if (kind !== 'file' || usual.some((one) => basename(one) === name)) continue
+    if ((await disk.look(other))?.identity === place.file) yield other
+  }
+}
+
+async function isPlace(file: DiskFile, place: Place, bytes: Uint8Array, isOurs: boolean): Promise<boolean> {
+  if (!(await holds(file, place))) return false
+  if (await isWrittenOn(file, place, bytes)) return false
+  if ((await file.identity()) === place.file) return true
+  // A copy put back by hand, or a file system whose numbers do not last: what stands before the batch must do.
+  return isOurs && place.offset > 0
+}
+
+/** Its number may be another file's by now: a beginning of the batch stands in it and nothing else, or the whole of it. */
+async function holdsPart(file: DiskFile, place: Place, bytes: Uint8Array): Promise<boolean> {
+  if (!(await holds(file, place))) return false
+  const behind = (await file.size()) - place.offset
+  return behind > 0 && (await equalPrefix(file, place.offset, bytes)) === Math.min(behind, bytes.length)
+}
