@@ -76,6 +76,8 @@ export interface AuditCursor {
   drain: Drain | null
   /** recent entries to begin a poll from, oldest first, so that its first page overlaps what is known */
   trail: Position[]
+  /** entries read behind the head since the trail's last place; absent: none */
+  unmarked?: number
   /** epoch ms of the next poll */
   dueAt: number
   caughtUp: boolean
@@ -172,26 +174,47 @@ export function walkFrom(from: Position): Walk {
   return { from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
 }
 
-/** At least this much of what is known is read again at every poll. */
+/** About this much of what is known is read again at every poll, or as much of it as the trail reaches. */
 const OVERLAP_MIN_US = 120_000_000
 const OVERLAP_MAX_US = 900_000_000
 const TRAIL_LENGTH = 24
+/** Places of the trail are so many entries apart at the most, so that what is read again stays within some 3,000. */
+const MARK_ENTRIES = 125
+
+const overlapUs = ({ lateUs }: AuditCursor): number =>
+  Math.min(Math.max(OVERLAP_MIN_US, 2 * lateUs), OVERLAP_MAX_US)
 
 /**
  * Where a poll begins: the oldest of the trail within the overlap, so that an entry that became visible a little late is
  * found without a request of its own. The head itself where there is no trail.
  */
 export function overlapStart(cursor: AuditCursor, head: Position): Position {
-  const overlapUs = Math.min(Math.max(OVERLAP_MIN_US, 2 * cursor.lateUs), OVERLAP_MAX_US)
-  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs) ?? head
+  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs(cursor)) ?? head
 }
 
-/** Keeps a bounded number of places within reach of the longest overlap; never more than about half a page behind. */
-export function leaveTrail(cursor: AuditCursor, positions: readonly Position[]): void {
-  const all = [...cursor.trail, ...positions].filter(
-    (position) => position.at >= cursor.headUs - OVERLAP_MAX_US,
-  )
-  cursor.trail = all.slice(-TRAIL_LENGTH)
+/** A place for the trail. */
+export interface Mark extends Position {
+  /** it is the nth entry of its page behind the head */
+  readonly nth: number
+}
+
+/**
+ * Keeps a bounded number of places, of a page with `beyond` entries behind the head: so far apart in time that they reach
+ * over the overlap however short the pages are, or a number of entries.
+ */
+export function leaveTrail(cursor: AuditCursor, marks: readonly Mark[], beyond: number): void {
+  const apartUs = overlapUs(cursor) / (TRAIL_LENGTH - 2)
+  const trail = cursor.trail.filter(({ at }) => at >= cursor.headUs - OVERLAP_MAX_US)
+  let markedNth = -(cursor.unmarked ?? 0)
+  for (const { id, at, nth } of marks) {
+    const last = trail.at(-1)
+    if (at < cursor.headUs - OVERLAP_MAX_US) continue
+    if (last && at < last.at + apartUs && nth - markedNth < MARK_ENTRIES) continue
+    trail.push({ id, at })
+    markedNth = nth
+  }
+  cursor.unmarked = beyond - markedNth
+  cursor.trail = trail.slice(-TRAIL_LENGTH)
 }
 
 /** An entry was found this far behind the head. */

@@ -158,7 +158,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     cursor.head = view.last
     cursor.headUs = Math.max(cursor.headUs, view.newestUs)
     drain.entries += view.beyond - view.own
-    leaveTrail(cursor, view.marks)
+    leaveTrail(cursor, view.marks, view.beyond)
   }
   if (view.count >= take && drain.narrowTake === null) drain.backlog = true
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))

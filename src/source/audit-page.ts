@@ -1,7 +1,7 @@
 // One page of the audit log: what the reader needs to know of its groups of entries to decide where to go next.
 import type { Entries } from '../model/entries.ts'
 import type { Finding } from '../model/source.ts'
-import type { AuditCursor, Position } from './audit-cursor.ts'
+import type { AuditCursor, Mark, Position } from './audit-cursor.ts'
 import type { Kind } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
 
@@ -27,7 +27,7 @@ export interface PageView {
   metLost: boolean
   pastLost: boolean
   /** places for the trail, oldest first */
-  marks: Position[]
+  marks: Mark[]
 }
 
 export function freshView(passedHead: boolean): PageView {
@@ -84,6 +84,8 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
       view.passedHead = true
       view.beyond = 0
       view.own = 0
+      // What stands before the head has left its marks.
+      view.marks = []
       continue
     }
     view.beyond++
@@ -91,7 +93,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
       view.own++
       if (view.passedHead) by.ownFetch(at)
     }
-    if ((entries.count - 1 - i) % stride === 0) view.marks.push({ id: entries.id(i), at })
+    if ((entries.count - 1 - i) % stride === 0) view.marks.push({ id: entries.id(i), at, nth: view.beyond })
   }
   if (entries.count > 0) view.lastOfAll = positionAt(entries, entries.count - 1)
   if (lastIndex >= 0) {

@@ -125,6 +125,19 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(desk.watch.sum('late')).toBe(1)
   })
 
+  it('with polls seconds apart too an entry that became visible a minute late is found by the next one', async () => {
+    const desk = await openDesk({ switches: { from }, source: { intervalMs: 5 * SECOND } })
+    desk.add(100, START)
+    await desk.drain()
+    const late = desk.mock.add({ at: START - SECOND, visibleAt: START + MINUTE }).id
+    for (let at = START + 5 * SECOND; at <= START + 65 * SECOND; at += 5 * SECOND) {
+      desk.add(5, at)
+      await desk.live(at)
+    }
+    expect(await desk.ids()).toContain(late)
+    expect(desk.watch.sum('late')).toBe(1)
+  })
+
   it('polls that find nothing keep the overlap: what becomes visible behind them is found by the next one', async () => {
     const desk = await openDesk({ switches: { from } })
     desk.add(600, START - SECOND)
