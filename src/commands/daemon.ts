@@ -3,6 +3,8 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
+import { Handover } from '../journal/handover.ts'
+import { type JournalOptions, openJournal } from '../journal/open.ts'
 import { untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
@@ -45,7 +47,10 @@ export async function runDaemon(
   signal: AbortSignal,
   { nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
-  let app = await openApp(first.config, first.outside, { once: false })
+  // Reading all of a large journal again at each reload would leave probes and signals without an answer meanwhile.
+  const handover = new Handover()
+  const open = (options: JournalOptions) => openJournal({ ...options, handover })
+  let app = await openApp(first.config, first.outside, { once: false }, open)
   const front = new Front(() => app)
   try {
     await front.open(first)
@@ -58,7 +63,7 @@ export async function runDaemon(
           await app.stop()
           const { startedAt } = app.board
           takesOver?.(next)
-          app = await openApp(next.config, next.outside, { once: false, startedAt })
+          app = await openApp(next.config, next.outside, { once: false, startedAt }, open)
         })
       }
       setup = next

@@ -3,7 +3,8 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import Sqlite from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { withLastWords } from '../../../src/commands/last-words.ts'
 import { reloading } from '../../../src/commands/reload.ts'
@@ -411,6 +412,20 @@ describe('a faulty configuration', () => {
     await until(() => linesOf('two').length === 20, 'the new sink')
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
   })
+})
+
+test('a journal that a reload closes and opens again is not read whole once more: meanwhile nobody is answered', async () => {
+  const pragmas = vi.spyOn(Sqlite.prototype, 'pragma')
+  try {
+    writeFileSync(file, text('one', 'two'))
+    hangUp()
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    const sources = pragmas.mock.calls.map(([source]) => source)
+    expect(sources).toContain('journal_mode = WAL')
+    expect(sources.filter((source) => source.startsWith('quick_check'))).toEqual([])
+  } finally {
+    pragmas.mockRestore()
+  }
 })
 
 test('while too many files are open nothing is taken for a change, which is told, and who asked is answered after it', async () => {
