@@ -445,6 +445,55 @@ test('while too many files are open nothing is taken for a change, which is told
   await until(() => said('is the one that runs').length > 0, 'the answer')
 })
 
+describe('a stop starts nothing any more', () => {
+  /** Runs with a next configuration at once; resolves with what it said and the journals that it opened. */
+  async function told(ending: AbortController, hooks: { onStop?: () => void; onTakeover?: () => void }) {
+    stopping.abort()
+    await daemon
+    house.lines.length = 0
+    let journals = 0
+    const opening = (journal: Journal): Journal => {
+      journals++
+      return journal
+    }
+    const { onStop, onTakeover } = hooks
+    const tracing: Tracing = {
+      ...{ journal: opening, source: (source) => source, transport: (_, send) => send },
+      ...{ sink: (sink) => sink, close: () => Promise.resolve() },
+    }
+    const log: Log = {
+      ...house.outside.log,
+      info: (sentence, fields) => {
+        house.outside.log.info(sentence, fields)
+        if (sentence === 'Stopping') onStop?.()
+      },
+    }
+    const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
+    await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
+    const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
+    return { journals, started: started.length, stopped: said('Stopped').length }
+  }
+
+  test('while the old configuration stops: the next one is not opened', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onStop: () => ending.abort() })
+    expect(seen).toEqual({ journals: 1, started: 2, stopped: 1 })
+  })
+
+  test('while the next one is opened: it is closed, and its loops never began', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onTakeover: () => ending.abort() })
+    expect(seen).toEqual({ journals: 2, started: 2, stopped: 2 })
+  })
+
+  test('while the first one is opened: nobody listens, and no loop began', async () => {
+    const ending = new AbortController()
+    ending.abort()
+    expect(await told(ending, {})).toEqual({ journals: 1, started: 0, stopped: 1 })
+    expect(said('Listening')).toEqual([])
+  })
+})
+
 test('what ends the daemon behind a reload is told by the log of the configuration that took over', async () => {
   stopping.abort()
   await daemon
