@@ -27,9 +27,26 @@ function stopSignal(): AbortSignal {
   return controller.signal
 }
 
+/**
+ * A SIGHUP in the first moments of `run` asks for the configuration as any later one does: it waits for who listens. `run --once` and
+ * the other commands it ends.
+ */
+function hangups([command, ...options]: readonly string[]): NonNullable<World['onHangup']> {
+  let early = false
+  const wait = () => void (early = true)
+  if (command === 'run' && !options.includes('--once')) process.on('SIGHUP', wait)
+  return (listener) => {
+    process.on('SIGHUP', listener)
+    process.off('SIGHUP', wait)
+    if (early) listener()
+  }
+}
+
 async function main(): Promise<number> {
   // Before anything is loaded: a signal in the first moments is a stop like any other.
   const signal = stopSignal()
+  const argv = process.argv.slice(2)
+  const onHangup = hangups(argv)
   // Node would open its debugger to every user of the machine, or end at once.
   for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
   const { bugLine } = await import('./model/thrown.ts')
@@ -64,10 +81,10 @@ async function main(): Promise<number> {
     colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
     print: printTo(process.stdout),
     signal,
-    onHangup: (listener) => void process.on('SIGHUP', listener),
+    onHangup,
     onBug: (listener) => void (tellBug = listener),
   }
-  const code = await runProgram(process.argv.slice(2), world)
+  const code = await runProgram(argv, world)
   await drainStandardError(LAST_LINES_MS)
   const fault = await teller.fault()
   if (fault === undefined) return code

@@ -3,6 +3,8 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
+import { Handover } from '../journal/handover.ts'
+import { type JournalOptions, openJournal } from '../journal/open.ts'
 import { untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
@@ -45,20 +47,27 @@ export async function runDaemon(
   signal: AbortSignal,
   { nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
-  let app = await openApp(first.config, first.outside, { once: false })
+  const isToldToStop = () => signal.aborted
+  // Reading all of a large journal again at each reload would leave probes and signals without an answer meanwhile.
+  const handover = new Handover()
+  const open = (options: JournalOptions) => openJournal({ ...options, handover })
+  let app = await openApp(first.config, first.outside, { once: false }, open)
   const front = new Front(() => app)
   try {
+    // Opening may take long, and nothing is started for somebody who has told it to stop meanwhile: no batch goes out for nothing.
+    if (isToldToStop()) return
     await front.open(first)
     started?.(front.url)
-    for (let setup: Setup | undefined = first; setup;) {
+    for (let setup: Setup | undefined = first; setup && !isToldToStop();) {
       const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
         await front.waitFor(async () => {
           // The journal has one owner at a time: what is under way is finished before the next opens it.
           await app.stop()
+          if (isToldToStop()) return
           const { startedAt } = app.board
           takesOver?.(next)
-          app = await openApp(next.config, next.outside, { once: false, startedAt })
+          app = await openApp(next.config, next.outside, { once: false, startedAt }, open)
         })
       }
       setup = next

@@ -13,7 +13,7 @@ export interface World {
   readonly print: (bytes: Uint8Array) => Promise<void>
   /** Aborts at the first SIGTERM or SIGINT. */
   readonly signal: AbortSignal
-  /** From the first call on a SIGHUP does no longer end the process: it calls `listener`. Absent: nobody sends any. */
+  /** From the first call on a SIGHUP does no longer end the process: it calls `listener`, at once where `run` got one before. Absent: nobody sends any. */
   readonly onHangup?: (listener: () => void) => void
   /** `listener` is told what nobody caught, right before the process ends of it. Absent: nobody is. */
   readonly onBug?: (listener: (error: unknown) => void) => void

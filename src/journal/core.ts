@@ -48,6 +48,7 @@ export class Transactions {
   readonly #commit
   readonly #rollback
   #failed: unknown
+  #metFault = false
 
   constructor({ path, db, ballast, log, quotaReached }: TransactionsOptions) {
     this.#path = path
@@ -63,6 +64,11 @@ export class Transactions {
   /** True once an I/O error left open what the disk holds: pages may count as clean that never arrived. */
   get failed(): boolean {
     return this.#failed !== undefined
+  }
+
+  /** True once anything went wrong with the file, also what it went on after. At its own bound it only refuses. */
+  get metFault(): boolean {
+    return this.#metFault
   }
 
   /** Lands whole or not at all. Work that gives room (all but taking in) gets a second try on the ballast's room. */
@@ -131,6 +137,7 @@ export class Transactions {
   /** As `translate`; after an I/O error everything is refused. */
   judge(error: unknown): unknown {
     const judged = translate(error, this.#path, this.#quotaReached)
+    if (!(judged instanceof ConnectorError && judged.code === 'journal_full')) this.#metFault = true
     if (judged instanceof ConnectorError && judged.code === 'disk_failed') this.#failed = judged
     return judged
   }

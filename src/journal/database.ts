@@ -86,6 +86,7 @@ function bound(db: Database, maxFileBytes: number): void {
   db.pragma(`max_page_count = ${Math.min(Math.ceil(maxFileBytes / pageBytes), MAX_PAGES)}`)
 }
 
+/** Reads the whole file, and nothing else is done meanwhile: minutes, for a large one on a slow disk. */
 function check(db: Database, path: string): void {
   const found = db.pragma('quick_check(1)', { simple: true })
   if (found !== 'ok') throw corrupt(path, 'its check at start failed')
@@ -107,18 +108,20 @@ interface FileOptions {
   readonly fileSystemType: FileSystemType
   readonly quotaReached?: QuotaReached | undefined
   readonly nowAt: number
+  /** this process itself has closed it in good order just now: it is not read whole once more */
+  readonly isHandedOver?: boolean | undefined
 }
 
 /** The file's folder must be there. */
 export function openDatabase(options: FileOptions): Database {
-  const { path, maxFileBytes, fileSystemType, quotaReached, nowAt } = options
+  const { path, maxFileBytes, fileSystemType, quotaReached, nowAt, isHandedOver = false } = options
   let db: Database | undefined
   try {
     return privately(() => {
       refuseNetwork(path, fileSystemType)
       db = new Sqlite(path, { timeout: 0 })
       hold(db, path)
-      check(db, path)
+      if (!isHandedOver) check(db, path)
       migrate(db, path)
       bound(db, maxFileBytes)
       db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))

@@ -21,6 +21,7 @@ import { Arrivals } from './arrivals.ts'
 import type { Core } from './core.ts'
 import { closeDatabase } from './database.ts'
 import { corrupt } from './faults.ts'
+import type { Handover } from './handover.ts'
 import * as findings from './findings.ts'
 import * as letters from './letters.ts'
 import { Presence } from './presence.ts'
@@ -48,10 +49,12 @@ export class SqliteJournal implements Journal {
   readonly #arrivals: Arrivals
   readonly #totals: Totals
   readonly #presence: Presence
+  readonly #handover: Handover | undefined
   #closed = false
 
-  constructor(core: Core) {
+  constructor(core: Core, handover?: Handover) {
     this.#core = core
+    this.#handover = handover
     this.#statements = prepare(core.db)
     this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
     this.#presence = new Presence(core.path)
@@ -89,11 +92,11 @@ export class SqliteJournal implements Journal {
 
   async range(first: Seq, last: Seq): Promise<Batch> {
     const { path, shelf, transactions } = this.#core
-    const batch = transactions.read(() =>
-      shelf.slice(first, last, { maxEntries: Infinity, maxBytes: Infinity }),
-    )
-    if (batch?.last !== last) throw corrupt(path, `entries ${first} to ${last} are not all in it`)
-    return batch
+    return transactions.read(() => {
+      const batch = shelf.slice(first, last, { maxEntries: Infinity, maxBytes: Infinity })
+      if (batch?.last !== last) throw corrupt(path, `entries ${first} to ${last} are not all in it`)
+      return batch
+    })
   }
 
   async intents(sink: string) {
@@ -223,7 +226,11 @@ export class SqliteJournal implements Journal {
   async close() {
     if (this.#closed) return
     this.#closed = true
-    const { db, transactions } = this.#core
-    if (!transactions.failed) closeDatabase(db, (error) => transactions.judge(error))
+    const { db, path, transactions } = this.#core
+    if (transactions.failed) return
+    // Looked at while its log still lies beside it: what is closed below may be another file than the one of that name.
+    const isThere = this.#presence.lost === undefined
+    closeDatabase(db, (error) => transactions.judge(error))
+    if (isThere && !transactions.metFault) this.#handover?.closed(path)
   }
 }

@@ -12,6 +12,7 @@ import { type Core, Transactions } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, openDatabase } from './database.ts'
 import { translate } from './faults.ts'
 import { Deliveries } from './deliveries.ts'
+import type { Handover } from './handover.ts'
 import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
 import { Origins } from './origins.ts'
@@ -37,6 +38,8 @@ export interface JournalOptions {
   readonly fileSystemType?: FileSystemType
   readonly freeBytes?: FreeBytes
   readonly quotaReached?: QuotaReached
+  /** of who opens it again right after a close; absent: it is checked, whoever had it */
+  readonly handover?: Handover | undefined
 }
 
 const BALLAST_BYTES = 16 * 1024 * 1024
@@ -62,7 +65,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   }
   const db = openFile(options, ballast)
   try {
-    return new SqliteJournal(coreOf(db, ballast, options))
+    return new SqliteJournal(coreOf(db, ballast, options), options.handover)
   } catch (error) {
     db.close()
     throw translate(error, path)
@@ -78,6 +81,7 @@ function openFile(options: JournalOptions, ballast: Ballast): Database {
       fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
       quotaReached: options.quotaReached,
       nowAt: clock.now(),
+      isHandedOver: options.handover?.takes(path),
     })
   try {
     return open()

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, write
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseAllDocuments, stringify } from 'yaml'
+import { parse, parseAllDocuments, stringify } from 'yaml'
 import { chart, helms, root, run, template, toolsFolder, toolsMissing, valueSets } from './tools.ts'
 
 const missing = toolsMissing()
@@ -33,6 +33,16 @@ function given(values: unknown): string[] {
   writeFileSync(file, stringify(values))
   return ['-f', least, '-f', file]
 }
+
+it('its startup probe waits for the check of a volume that is full, on one that reads 25 MB/s', () => {
+  const { persistence, startupProbe } = parse(readFileSync(join(chart, 'values.yaml'), 'utf8')) as {
+    readonly persistence: { readonly size: string }
+    readonly startupProbe: { readonly periodSeconds: number; readonly failureThreshold: number }
+  }
+  const [, gib = ''] = /^(\d+)Gi$/.exec(persistence.size) ?? []
+  const checkSeconds = (Number(gib) * 1024 ** 3) / 25e6
+  expect(startupProbe.periodSeconds * startupProbe.failureThreshold).toBeGreaterThan(checkSeconds)
+})
 
 describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
   it.each(valueSets)(

@@ -28,7 +28,11 @@ async function stageOf(options: StageOptions): Promise<Stage> {
 
 /** Not left behind, whatever the test comes to. */
 function start(...args: string[]): Child {
-  const child = startChild([built.main, ...args])
+  return startNode(built.main, ...args)
+}
+
+function startNode(...args: string[]): Child {
+  const child = startChild(args)
   onTestFinished(async () => {
     child.kill('SIGKILL')
     await child.ended
@@ -89,6 +93,33 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
     expect(judge(stage, { mayRepeat: 1_000 })).toEqual([])
   },
 )
+
+/** Sends it to itself in the first moments: a signal that is waited for is the first thing the program asks for. */
+const hangingUp = `--import=data:text/javascript,${encodeURIComponent(`
+let isSent = false
+process.on('newListener', (name) => {
+  if (name === 'SIGUSR2' && !isSent) queueMicrotask(() => process.kill(process.pid, 'SIGHUP'))
+  isSent ||= name === 'SIGUSR2'
+})
+`)}`
+
+test('SIGHUP in the first moments of a start does not end it: the configuration is looked at once more', async () => {
+  const stage = await stageOf({ traffic: steady(0) })
+  const daemon = startNode(hangingUp, built.main, 'run', '--config', stage.config)
+  await until(
+    () => daemon.stderr().includes('is the one that runs: nothing changes'),
+    PATIENCE_MS,
+    () => daemon.stderr(),
+  )
+  daemon.kill('SIGTERM')
+  expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
+})
+
+test('SIGHUP ends run --once, also in its first moments: the terminal is gone', async () => {
+  const stage = await stageOf({ traffic: steady(0) })
+  const once = startNode(hangingUp, built.main, 'run', '--once', '--config', stage.config)
+  expect(await once.ended, once.stderr()).toEqual({ code: null, signal: 'SIGHUP' })
+})
 
 test('a stop while the API is silent ends within 10 s all the same', async () => {
   const stage = await stageOf({ traffic: steady(1_000), faults: { stalled: 1 } })

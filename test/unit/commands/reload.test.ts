@@ -3,7 +3,8 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import Sqlite from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { withLastWords } from '../../../src/commands/last-words.ts'
 import { reloading } from '../../../src/commands/reload.ts'
@@ -413,6 +414,20 @@ describe('a faulty configuration', () => {
   })
 })
 
+test('a journal that a reload closes and opens again is not read whole once more: meanwhile nobody is answered', async () => {
+  const pragmas = vi.spyOn(Sqlite.prototype, 'pragma')
+  try {
+    writeFileSync(file, text('one', 'two'))
+    hangUp()
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    const sources = pragmas.mock.calls.map(([source]) => source)
+    expect(sources).toContain('journal_mode = WAL')
+    expect(sources.filter((source) => source.startsWith('quick_check'))).toEqual([])
+  } finally {
+    pragmas.mockRestore()
+  }
+})
+
 test('while too many files are open nothing is taken for a change, which is told, and who asked is answered after it', async () => {
   const before = loads
   outOfFiles = true
@@ -428,6 +443,55 @@ test('while too many files are open nothing is taken for a change, which is told
     outOfFiles = false
   }
   await until(() => said('is the one that runs').length > 0, 'the answer')
+})
+
+describe('a stop starts nothing any more', () => {
+  /** Runs with a next configuration at once; resolves with what it said and the journals that it opened. */
+  async function told(ending: AbortController, hooks: { onStop?: () => void; onTakeover?: () => void }) {
+    stopping.abort()
+    await daemon
+    house.lines.length = 0
+    let journals = 0
+    const opening = (journal: Journal): Journal => {
+      journals++
+      return journal
+    }
+    const { onStop, onTakeover } = hooks
+    const tracing: Tracing = {
+      ...{ journal: opening, source: (source) => source, transport: (_, send) => send },
+      ...{ sink: (sink) => sink, close: () => Promise.resolve() },
+    }
+    const log: Log = {
+      ...house.outside.log,
+      info: (sentence, fields) => {
+        house.outside.log.info(sentence, fields)
+        if (sentence === 'Stopping') onStop?.()
+      },
+    }
+    const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
+    await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
+    const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
+    return { journals, started: started.length, stopped: said('Stopped').length }
+  }
+
+  test('while the old configuration stops: the next one is not opened', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onStop: () => ending.abort() })
+    expect(seen).toEqual({ journals: 1, started: 2, stopped: 1 })
+  })
+
+  test('while the next one is opened: it is closed, and its loops never began', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onTakeover: () => ending.abort() })
+    expect(seen).toEqual({ journals: 2, started: 2, stopped: 2 })
+  })
+
+  test('while the first one is opened: nobody listens, and no loop began', async () => {
+    const ending = new AbortController()
+    ending.abort()
+    expect(await told(ending, {})).toEqual({ journals: 1, started: 0, stopped: 1 })
+    expect(said('Listening')).toEqual([])
+  })
 })
 
 test('what ends the daemon behind a reload is told by the log of the configuration that took over', async () => {

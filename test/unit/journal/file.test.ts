@@ -3,23 +3,28 @@ import { randomBytes } from 'node:crypto'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
 import { Ballast, freeBytesOf } from '../../../src/journal/ballast.ts'
 import { translate } from '../../../src/journal/faults.ts'
+import { Handover } from '../../../src/journal/handover.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
   audit,
@@ -85,6 +90,75 @@ describe('one journal, one process', () => {
     expect(second()).toBe('journal_in_use')
     await journal.close()
     expect(second()).toBe('opened')
+  })
+})
+
+describe('the check of the whole file', () => {
+  const checks = vi.spyOn(Sqlite.prototype, 'pragma')
+  const checked = async (settings: Partial<JournalOptions>) => {
+    checks.mockClear()
+    await open(settings)
+    return checks.mock.calls.filter(([source]) => source.startsWith('quick_check')).length
+  }
+  const closeLast = () => opened.at(-1)?.close()
+  afterAll(() => checks.mockRestore())
+
+  it('is made at each opening, but once for each close in good order of who hands it over to itself', async () => {
+    const handover = new Handover()
+    expect(await checked({ handover })).toBe(1)
+    await opened.at(-1)?.append(part([spec(1)]))
+    for (let reload = 0; reload < 2; reload++) {
+      await closeLast()
+      expect(await checked({ handover })).toBe(0)
+    }
+    await closeLast()
+    await sleep(20)
+    expect(await checked({})).toBe(1)
+    await opened.at(-1)?.append(part([spec(2)]))
+    await closeLast()
+    expect(await checked({ handover: new Handover() })).toBe(1)
+    await closeLast()
+    // Another had it since, and wrote into it.
+    expect(await checked({ handover })).toBe(1)
+  })
+
+  it('a full journal is no doubt of the file', async () => {
+    const handover = new Handover()
+    const journal = await open({ handover, maxBytes: 1 })
+    await journal.append(part([spec(1)]))
+    await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({ code: 'journal_full' })
+    await closeLast()
+    expect(await checked({ handover })).toBe(0)
+  })
+
+  const fullAtClose = () =>
+    void checks.mockImplementationOnce(() => {
+      throw Object.assign(new Error('full'), { code: 'SQLITE_FULL' })
+    })
+  const replace = () => {
+    copyFileSync(path, `${path}.copy`)
+    renameSync(`${path}.copy`, path)
+  }
+  const nothing = () => undefined
+  it.each<[string, () => unknown, (handover: Handover) => unknown]>([
+    ['damage was met in it', () => expect(opened[0]?.range(1, 5)).rejects.toThrow('damaged'), nothing],
+    ['its file was replaced before the close', replace, nothing],
+    ['the disk was full at the close', fullAtClose, nothing],
+    ['its file was replaced after the close', nothing, replace],
+    ['it was written to after the close', nothing, () => utimesSync(path, 1, 1)],
+    ['a log lies beside it', nothing, () => writeFileSync(`${path}-wal`, '')],
+    [
+      'the first try to open it failed',
+      nothing,
+      (handover) => expect(open({ handover, fileSystemType: () => 0x6969 })).rejects.toThrow('NFS'),
+    ],
+  ])('is made although this process had it: %s', async (_, before, after) => {
+    const handover = new Handover()
+    await open({ handover })
+    await before()
+    await closeLast()
+    await after(handover)
+    expect(await checked({ handover })).toBe(1)
   })
 })
 

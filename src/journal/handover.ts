@@ -1,0 +1,29 @@
+// From one opening of the journal to the next in one process: a file that was left in good order just now need not be read whole again.
+import { statSync } from 'node:fs'
+
+export class Handover {
+  #closed: string | undefined
+
+  /** No fault was met in the file while it was open, it was closed just now, and no other process has had it since. */
+  closed(path: string): void {
+    this.#closed = stateOf(path)
+  }
+
+  /** True for the file of that path, untouched since, and once: after a failed try, or at any doubt, it is checked. */
+  takes(path: string): boolean {
+    const closed = this.#closed
+    this.#closed = undefined
+    return closed !== undefined && closed === stateOf(path)
+  }
+}
+
+/** Undefined where it cannot be told, or where a log lies beside the file: then the file alone is not all. */
+function stateOf(path: string): string | undefined {
+  try {
+    if (statSync(`${path}-wal`, { throwIfNoEntry: false })) return undefined
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
+    return [path, dev, ino, size, mtimeNs, ctimeNs].join('\n')
+  } catch {
+    return undefined
+  }
+}
