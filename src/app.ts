@@ -86,7 +86,7 @@ export async function openApp(
     mode,
     journal,
     board,
-    room: rooms.all,
+    ...{ room: rooms.all, unprovenRoom: rooms.unproven },
     instance: await instanceOf(journal, outside),
     taps: new Taps(clock),
   }

@@ -57,7 +57,7 @@ export function openShipping(shared: Shared, config: SinkConfig, coming: Coming)
 }
 
 function openStepper(
-  { room, mode }: Shared,
+  { room, unprovenRoom, mode }: Shared,
   config: SinkConfig,
   sink: Sink | ObjectSink,
   loop: LoopOptions,
@@ -74,8 +74,7 @@ function openStepper(
   const limits = { maxEntries, maxBytes, lingerMs }
   return new Shipper({
     ...common,
-    sink,
-    limits,
+    ...{ sink, limits, unprovenRoom },
     shape: hashOf([config.format, sink.shape, ...policy.shapes]),
   })
 }
