@@ -14,7 +14,7 @@ import { prepareNotes, writeNotes } from './notes.ts'
 import type { Address, Put } from './shelf.ts'
 
 /** A thousand keys, with room to spare. */
-const SMALL_BYTES = 1024 * 1024
+export const SMALL_BYTES = 1024 * 1024
 
 type AppendStatements = ReturnType<typeof prepareAppend>
 
@@ -124,13 +124,13 @@ export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
 export function sourceOf({ origins, transactions }: Core, origin: Origin): number {
   const known = origins.find(origin)
   if (known !== undefined) return known
-  const id = transactions.writeNew(() => origins.insert(origin))
+  const id = transactions.writeNew(() => origins.insert(origin), SMALL_BYTES)
   return origins.remember(id, origin)
 }
 
-/** What a part may take of the file, with its keys and counts. */
-function mostBytes({ entries, quarantined }: Append): number {
-  return quarantined.reduce((sum, { bytes }) => sum + bytes.length, 2 * entries.bytes.length + SMALL_BYTES)
+/** What a part takes of the file, with its keys and counts. */
+function bytesOf({ entries, quarantined }: Append): number {
+  return quarantined.reduce((sum, { bytes }) => sum + bytes.length, entries.bytes.length + SMALL_BYTES)
 }
 
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
@@ -166,8 +166,12 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       findings: writeFindings(statements, source, part, news, now),
     }
   }
-  const most = () => mostBytes(part)
-  const appended = explaining(core, most, () => transactions.writeNew(land))
+  const bytes = bytesOf(part)
+  const appended = explaining(
+    core,
+    () => bytes + entries.bytes.length,
+    () => transactions.writeNew(land, bytes),
+  )
   quarantine.applyKept(kept)
   applyPut(core, puts)
   return { ...appended, last: ledger.lastSeq }

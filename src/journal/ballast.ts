@@ -14,6 +14,8 @@ import { dirname } from 'node:path'
 import { ballastPath } from '../model/journal-files.ts'
 
 const PIECE_BYTES = 1024 * 1024
+/** Where it can wait, one time in so many is enough to try again what a quota refused: each time writes up to all that is left. */
+const SPARING = 64
 
 /** Free bytes for this user on the file system of `folder`. */
 export type FreeBytes = (folder: string) => number
@@ -24,24 +26,35 @@ export function freeBytesOf(folder: string): number {
 }
 
 export class Ballast {
+  readonly bytes: number
   readonly #path: string
-  readonly #bytes: number
   readonly #freeBytes: FreeBytes
   #present = false
+  /** by this process */
+  #givenUp = false
+  /** tries since one came through that could have waited */
+  #refused = 0
 
   constructor(journalPath: string, bytes: number, freeBytes: FreeBytes) {
     this.#path = ballastPath(journalPath)
-    this.#bytes = bytes
+    this.bytes = bytes
     this.#freeBytes = freeBytes
   }
 
-  /** True when the ballast is there, or could be put there: with less than twice its size free it is not tried. */
-  ensure(): boolean {
-    if (this.#bytes === 0 || this.#present) return true
-    if (existsSync(this.#path) && statSync(this.#path).size === this.#bytes) return (this.#present = true)
+  /** True while it is known to be there, or where there is to be none. */
+  get present(): boolean {
+    return this.bytes === 0 || this.#present
+  }
+
+  /** True when the ballast is there, or could be put there: with less than twice its size free it is not tried. `sparing`: it can wait. */
+  ensure(sparing = false): boolean {
+    if (this.present) return true
+    if (existsSync(this.#path) && statSync(this.#path).size === this.bytes) return (this.#present = true)
     if (!this.hasRoom(0)) return false
+    if (sparing && this.#refused++ % SPARING !== 0) return false
     try {
       this.#write()
+      this.#refused = 0
       return (this.#present = true)
     } catch {
       this.free()
@@ -49,30 +62,36 @@ export class Ballast {
     }
   }
 
+  /** What the disk has left. */
+  get freeBytes(): number {
+    return this.#freeBytes(dirname(this.#path))
+  }
+
   /** True while the disk has room for `bytes`, and for the ballast twice over. */
   hasRoom(bytes: number): boolean {
-    return this.#freeBytes(dirname(this.#path)) >= bytes + 2 * this.#bytes
+    return this.freeBytes >= bytes + 2 * this.bytes
   }
 
   /** True when there was something to free. */
   free(): boolean {
     this.#present = false
+    this.#givenUp = true
     if (!existsSync(this.#path)) return false
     rmSync(this.#path, { force: true })
     return true
   }
 
   /**
-   * Random bytes, since a file system that compresses would keep nothing for zeros. Twice over, then cut: of a quota the free
-   * bytes tell nothing, and a ballast that is put where it was just given up would come and go with each try.
+   * Random bytes, since a file system that compresses would keep nothing for zeros. Once it was given up, twice over, then cut:
+   * of a quota the free bytes tell nothing, and one that is put where it was just given up would come and go with each try.
    */
   #write(): void {
     const file = openSync(this.#path, 'w', 0o600)
     try {
-      const piece = randomFillSync(Buffer.allocUnsafe(Math.min(PIECE_BYTES, this.#bytes)))
-      for (let left = 2 * this.#bytes; left > 0;)
+      const piece = randomFillSync(Buffer.allocUnsafe(Math.min(PIECE_BYTES, this.bytes)))
+      for (let left = (this.#givenUp ? 2 : 1) * this.bytes; left > 0;)
         left -= writeSync(file, piece, 0, Math.min(piece.length, left))
-      ftruncateSync(file, this.#bytes)
+      ftruncateSync(file, this.bytes)
     } finally {
       closeSync(file)
     }

@@ -12,6 +12,7 @@ import type { Origins } from './origins.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { QuotaReached } from './quota.ts'
 import type { Shelf } from './shelf.ts'
+import type { Space } from './space.ts'
 
 export interface Core {
   readonly path: string
@@ -33,6 +34,7 @@ interface TransactionsOptions {
   readonly path: string
   readonly db: Database
   readonly ballast: Ballast
+  readonly space: Space
   readonly log: Log
   readonly quotaReached?: QuotaReached | undefined
 }
@@ -42,6 +44,7 @@ export class Transactions {
   readonly #path: string
   readonly #db: Database
   readonly #ballast: Ballast
+  readonly #space: Space
   readonly #log: Log
   readonly #quotaReached: QuotaReached | undefined
   readonly #begin
@@ -50,10 +53,11 @@ export class Transactions {
   #failed: unknown
   #metFault = false
 
-  constructor({ path, db, ballast, log, quotaReached }: TransactionsOptions) {
+  constructor({ path, db, ballast, space, log, quotaReached }: TransactionsOptions) {
     this.#path = path
     this.#db = db
     this.#ballast = ballast
+    this.#space = space
     this.#log = log
     this.#quotaReached = quotaReached
     this.#begin = db.prepare('BEGIN IMMEDIATE')
@@ -71,25 +75,42 @@ export class Transactions {
     return this.#metFault
   }
 
-  /** Lands whole or not at all. Work that gives room (all but taking in) gets a second try on the ballast's room. */
+  /**
+   * Lands whole or not at all. Work that gives room (all but taking in) is tried again on the ballast's room, and then on the
+   * log's own: one that cannot grow on a full disk must not stop delivering and pruning.
+   */
   write<T>(work: () => T): T {
-    try {
-      return this.#once(work)
-    } catch (error) {
-      if (!isFull(error) || !this.#freeBallast(error)) throw error
-      return this.#once(work)
-    }
+    const onBallast = () =>
+      this.#again(
+        () => this.#once(work),
+        (error) => this.#freeBallast(error),
+      )
+    return this.#again(onBallast, (error) => !this.#isAtBound(error) && this.#fold())
   }
 
-  /** Taking in: never on the ballast's room, which belongs to giving out. */
-  writeNew<T>(work: () => T): T {
-    if (!this.#ballast.ensure()) throw diskFull(this.#path, 'the disk is too full to take in more')
+  /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. */
+  writeNew<T>(work: () => T, mostBytes: number): T {
+    if (!this.hasRoomFor(mostBytes))
+      throw diskFull(this.#path, `the disk is too full to take in more${this.#space.filling}`)
     try {
       return this.#once(work)
     } catch (error) {
       if (isFull(error)) this.#freeBallast(error)
       throw error
     }
+  }
+
+  /**
+   * Without room for the ballast, free pages of the file take in what comes, or a journal that once filled its volume would
+   * pause for ever. Giving out loses nothing by it: the file does not grow, so the log can be folded again without a new
+   * block and has its whole room then, and as many pages as the ballast stay free.
+   */
+  hasRoomFor(mostBytes: number): boolean {
+    return this.read(() => {
+      if (this.#ballast.present) return true
+      const inside = this.#space.hasPagesFor(mostBytes) && this.#fold() && this.#space.hasLogFor(mostBytes)
+      return this.#ballast.ensure(inside) || inside
+    })
   }
 
   read<T>(work: () => T): T {
@@ -105,6 +126,15 @@ export class Transactions {
   restart(): void {
     this.#rollback.run()
     this.#begin.run()
+  }
+
+  #again<T>(work: () => T, makesRoom: (error: ConnectorError) => boolean): T {
+    try {
+      return work()
+    } catch (error) {
+      if (!isFull(error) || !makesRoom(error)) throw error
+      return work()
+    }
   }
 
   #once<T>(work: () => T): T {
@@ -142,23 +172,36 @@ export class Transactions {
     return judged
   }
 
-  /** The file's own bound, and how far it may grow until there. */
-  get fileBytes(): { readonly bound: number; readonly left: number } {
-    const number = (name: string) => this.#db.pragma(name, { simple: true }) as number
-    const pageBytes = number('page_size')
-    const bound = number('max_page_count')
-    return { bound: bound * pageBytes, left: (bound - number('page_count')) * pageBytes }
+  get fileBytes(): Space['fileBytes'] {
+    return this.#space.fileBytes
   }
 
-  #freeBallast({ cause }: ConnectorError): boolean {
-    // SQLite says the same of its own bound: with room for all that the file may still grow by it was that one, and deleting
-    // works there without. A quota shows in no free bytes, and what SQLite says of it is another thing.
-    const bound = errnoOf(cause) === 'SQLITE_FULL' && this.#ballast.hasRoom(this.fileBytes.left)
-    if (bound || !this.#ballast.free()) return false
+  /**
+   * SQLite says the same of its own bound: with room for all that the file may still grow by it was that one, and deleting
+   * works there without. A quota shows in no free bytes, and what SQLite says of it is another thing.
+   */
+  #isAtBound({ cause }: ConnectorError): boolean {
+    return errnoOf(cause) === 'SQLITE_FULL' && this.#ballast.hasRoom(this.fileBytes.left)
+  }
+
+  #freeBallast(error: ConnectorError): boolean {
+    if (this.#isAtBound(error) || !this.#ballast.free()) return false
     this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
       path: this.#path,
     })
     return true
+  }
+
+  /** False where what the log holds would make the file grow, and the disk has no room for that. */
+  #fold(): boolean {
+    try {
+      this.#space.fold()
+      return true
+    } catch (error) {
+      const judged = this.judge(error)
+      if (isFull(judged)) return false
+      throw judged
+    }
   }
 }
 

@@ -13,7 +13,7 @@ import { migrate } from './schema.ts'
 const PAGE_BYTES = 8192
 /** A longer log spares checkpoints (some 15 % of an append); 16 MiB is read again in well under a second at start. */
 const WAL_PAGES = 2048
-const WAL_LIMIT_BYTES = 2 * WAL_PAGES * PAGE_BYTES
+export const WAL_LIMIT_BYTES = 2 * WAL_PAGES * PAGE_BYTES
 /** The driver's own is 16 MB. What is looked up lies at the tree's right edge, and a chunk is written once and read once. */
 const CACHE_KIB = 4096
 const FULL = 2

@@ -4,12 +4,13 @@ import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { TRANSACTION_BYTES } from '../model/entries.ts'
 import { type FolderCalls, makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import { type Core, Transactions } from './core.ts'
-import { type FileSystemType, fileSystemTypeOf, openDatabase } from './database.ts'
+import { type FileSystemType, fileSystemTypeOf, openDatabase, WAL_LIMIT_BYTES } from './database.ts'
 import { translate } from './faults.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Handover } from './handover.ts'
@@ -19,6 +20,7 @@ import { Origins } from './origins.ts'
 import { Quarantine } from './quarantine.ts'
 import type { QuotaReached } from './quota.ts'
 import { Shelf } from './shelf.ts'
+import { Space, type VolumeBytes } from './space.ts'
 import { SqliteJournal } from './journal.ts'
 
 export interface JournalOptions {
@@ -32,17 +34,19 @@ export interface JournalOptions {
   readonly clock: Clock
   readonly log: Log
   /** given up when the disk is full; 0: none */
-  readonly ballastBytes?: number
+  readonly ballastBytes?: number | undefined
   /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
   readonly maxFileBytes?: number
   readonly fileSystemType?: FileSystemType
   readonly freeBytes?: FreeBytes
+  readonly volumeBytes?: VolumeBytes
   readonly quotaReached?: QuotaReached
   /** of who opens it again right after a close; absent: it is checked, whoever had it */
   readonly handover?: Handover | undefined
 }
 
-const BALLAST_BYTES = 16 * 1024 * 1024
+/** A full log and the largest entry behind it: the file may have to grow by both before the log can begin anew. Measured: half of it is too little. */
+const BALLAST_BYTES = WAL_LIMIT_BYTES
 const ALLOWANCE_BYTES = 4 * 1024 ** 3
 
 /** At once, as SQLite itself opens the file: a clock that is not this machine's would run on meanwhile. */
@@ -94,11 +98,10 @@ function openFile(options: JournalOptions, ballast: Ballast): Database {
 
 function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
   const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, quotaReached } = options
-  if (!ballast.ensure())
-    log.warn('There is no room for the journal: reading pauses until the disk has some', {
-      path: dirname(path),
-    })
-  const transactions = new Transactions({ path, db, ballast, log, quotaReached })
+  const space = new Space(path, db, ballast, options.volumeBytes)
+  const transactions = new Transactions({ path, db, ballast, space, log, quotaReached })
+  if (!transactions.hasRoomFor(TRANSACTION_BYTES))
+    log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
   const origins = new Origins(db)
   const shelf = new Shelf(db, path, origins)
   const deliveries = new Deliveries(db, origins)

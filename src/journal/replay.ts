@@ -7,7 +7,7 @@ import type { Batch, Run, Seq, Stretch } from '../model/journal.ts'
 import type { Replayed, ReplayQuery, Resend } from '../model/replay.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_US, epochDay } from '../model/time.ts'
-import { applyPut, putChunks, refuseWhenFull, sourceOf } from './append.ts'
+import { applyPut, putChunks, refuseWhenFull, SMALL_BYTES, sourceOf } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
 import type { Core } from './core.ts'
 import type { Progress } from './positions.ts'
@@ -56,7 +56,7 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
   if (!query.dryRun && entries > 0) {
     leaveHalf(core)
-    transactions.writeNew(() => put(core, query, found))
+    transactions.writeNew(() => put(core, query, found), bytes + SMALL_BYTES)
     ledger.applyAppended(entries, bytes)
   }
   const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
@@ -164,6 +164,6 @@ export function resend(core: Core, notes: NoteStatements, again: Resend): void {
     const put = putChunks(core, ledger.lastSeq, address, packed)
     writeNotes(notes, again.notes)
     return put
-  })
+  }, entries.bytes.length + SMALL_BYTES)
   applyPut(core, puts)
 }

@@ -557,6 +557,54 @@ describe('no room', () => {
     expect(statSync(`${path}.ballast`).size).toBe(10_000)
   })
 
+  const MB = 1_000_000
+  const settleAll = async (journal: Journal, first: number, through: number) => {
+    for (let n = first; n <= through; n++) {
+      await journal.settle('a', settlement(n, n))
+      while (await journal.prune()) continue
+    }
+  }
+
+  it('free pages of the file take in what comes where the disk has no room for the ballast, and the error says what is so large', async () => {
+    let free = 1e9
+    const settings = {
+      ...{ ballastBytes: MB, keepSettledBytes: 0, freeBytes: () => free, volumeBytes: () => 6 * MB },
+    }
+    let journal = await open(settings)
+    for (let n = 1; n <= 40; n++) await journal.append(big(n))
+    await journal.close()
+    await rm(`${path}.ballast`)
+    free = 1.9 * MB
+    journal = await open(settings)
+    expect(sentences.filter((sentence) => sentence.includes('no room'))).toHaveLength(1)
+    await expect(journal.append(big(41))).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringMatching(
+        /own file takes 4\d{6} of the volume's 6000000 bytes.*keep_settled/,
+      ) as string,
+    })
+    await settleAll(journal, 1, 40)
+    expect(await journal.append(big(41))).toMatchObject({ added: 1 })
+    // Neither the last free pages nor more of a log than the disk has: they are giving out's.
+    await expect(journal.append(part([spec(42, { body: 'x'.repeat(2 * MB) })]))).rejects.toMatchObject({
+      code: 'disk_full',
+    })
+    const size = statSync(path).size
+    await expect(takeIn(journal, 42)).rejects.toMatchObject({ code: 'disk_full' })
+    expect(statSync(path).size).toBe(size)
+    await journal.close()
+    free = 100_000
+    journal = await open(settings)
+    await settleAll(journal, 41, journal.stats().entries + 40)
+    await expect(journal.append(big(90))).rejects.toMatchObject({ code: 'disk_full' })
+    free = 1.9 * MB
+    expect(await journal.append(big(90))).toMatchObject({ added: 1 })
+    expect(existsSync(`${path}.ballast`)).toBe(false)
+    free = 1e9
+    await journal.append(big(91))
+    expect(existsSync(`${path}.ballast`)).toBe(true)
+  })
+
   it('what a failed write left of the ballast is taken away again', (context) => {
     // A device that is always full, in the place of the file.
     if (!existsSync('/dev/full')) context.skip('no /dev/full')
@@ -567,8 +615,9 @@ describe('no room', () => {
 
   const asRoot = (command: string, words: readonly string[]) => spawnSync(command, words)
   const mounted =
-    (work: (mount: string) => Promise<void>) => async (context: { skip: (why: string) => void }) => {
-      const made = asRoot('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
+    (work: (mount: string) => Promise<void>, size = '4m') =>
+    async (context: { skip: (why: string) => void }) => {
+      const made = asRoot('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder])
       if (made.status !== 0) {
         console.warn('SKIPPED: a really full disk needs the right to mount a tmpfs')
         context.skip('no right to mount a tmpfs')
@@ -608,6 +657,53 @@ describe('no room', () => {
       await rm(foreign)
       expect(await journal.append(big(50))).toMatchObject({ added: 1 })
       expect(existsSync(`${settings.path}.ballast`)).toBe(true)
+    }),
+  )
+
+  const large = (n: number) => part([spec(n, { body: 'x'.repeat(4_096_000) })])
+
+  it(
+    'a journal that filled its volume gives out all, and takes in again inside its file, over a restart too',
+    mounted(async (mount) => {
+      const settings = { path: join(mount, 'journal.db'), keepSettledBytes: 0, ballastBytes: undefined }
+      const once = async () => {
+        let kept = 0
+        const fill = async () => {
+          for (; ; kept++) await journal.append(large(next + kept))
+        }
+        for (let i = 0; i < 3; i++) await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
+        await settleAll(journal, next, next + kept - 1)
+        next += kept
+        return kept
+      }
+      let next = 1
+      let journal = await open(settings)
+      await once()
+      const size = statSync(settings.path).size
+      expect(freeBytesOf(mount)).toBeLessThan(2 ** 26)
+      expect(await once()).toBeGreaterThan(3)
+      await journal.close()
+      journal = await open(settings)
+      expect(await once()).toBeGreaterThan(3)
+      expect(await once()).toBeGreaterThan(3)
+      expect(statSync(settings.path).size).toBe(size)
+    }, '116m'),
+    30_000,
+  )
+
+  it(
+    'where neither disk nor ballast has room giving out goes on in the log that there is',
+    mounted(async (mount) => {
+      const settings = { path: join(mount, 'journal.db') }
+      const before = await open(settings)
+      await before.append(big(1))
+      for (const value of ['x'.repeat(MB), '']) await before.putNote('x', value)
+      await before.close()
+      const journal = await open(settings)
+      writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 0.8 * MB))
+      for (let n = 0; n < 20; n++) await journal.putNote('x', String(n % 10).repeat(MB / 4))
+      expect(freeBytesOf(mount)).toBeLessThan(300_000)
+      await journal.settle('a', settlement(1, 1))
     }),
   )
 

@@ -1,0 +1,72 @@
+// What room the journal's own file and its log have left: the file never shrinks, so on a volume that it fills this is all there is.
+import { realpathSync, statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Database } from 'better-sqlite3'
+import type { Ballast } from './ballast.ts'
+
+/** From this part of the volume on, the journal's own file is what fills it. */
+const FILLING_SHARE = 0.5
+
+/** Bytes of the whole file system of `folder`. */
+export type VolumeBytes = (folder: string) => number
+
+function volumeBytesOf(folder: string): number {
+  const { blocks, bsize } = statfsSync(folder)
+  return blocks * bsize
+}
+
+export class Space {
+  readonly #db: Database
+  readonly #ballast: Ballast
+  readonly #volumeBytes: VolumeBytes
+  /** where a link leads, the log lies */
+  readonly #place: string
+
+  constructor(path: string, db: Database, ballast: Ballast, volumeBytes: VolumeBytes = volumeBytesOf) {
+    this.#place = realpathSync(path)
+    this.#db = db
+    this.#ballast = ballast
+    this.#volumeBytes = volumeBytes
+  }
+
+  /** The file's own bound, and how far it may grow until there. */
+  get fileBytes(): { readonly bound: number; readonly left: number } {
+    const pageBytes = this.#number('page_size')
+    const bound = this.#number('max_page_count')
+    return { bound: bound * pageBytes, left: (bound - this.#number('page_count')) * pageBytes }
+  }
+
+  /**
+   * Brings the log's pages into the file, and lets the log begin anew: for pages that the file has no new block is wanted.
+   * RESTART, not TRUNCATE: blocks that a full disk got back might be another's at once, and the log could not grow again.
+   */
+  fold(): void {
+    this.#db.pragma('wal_checkpoint(RESTART)')
+  }
+
+  /** True while free pages of the file hold `bytes`, and as much as the ballast behind them. */
+  hasPagesFor(bytes: number): boolean {
+    return this.#number('freelist_count') * this.#number('page_size') >= bytes + this.#ballast.bytes
+  }
+
+  /** True while a log that was folded may become `bytes` long: in the blocks that it has, and in what the disk has free. */
+  hasLogFor(bytes: number): boolean {
+    const log = statSync(`${this.#place}-wal`, { throwIfNoEntry: false })?.size ?? 0
+    return log + this.#ballast.freeBytes >= bytes
+  }
+
+  /** Where the journal's own file fills the volume: how large it is, and what helps. */
+  get filling(): string {
+    const bytes = this.#number('page_count') * this.#number('page_size')
+    const volume = this.#volumeBytes(dirname(this.#place))
+    if (bytes < volume * FILLING_SHARE) return ''
+    return (
+      `; the journal's own file takes ${bytes} of the volume's ${volume} bytes and does not shrink, what is delivered and pruned makes room inside it only: ` +
+      'where that does not come, give it a larger volume, or set journal.max_bytes and journal.keep_settled so that both fit (a file that became too large is made anew once all is delivered: docs/operations.md)'
+    )
+  }
+
+  #number(name: string): number {
+    return this.#db.pragma(name, { simple: true }) as number
+  }
+}
