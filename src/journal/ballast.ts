@@ -30,15 +30,17 @@ export class Ballast {
   readonly #path: string
   readonly #freeBytes: FreeBytes
   #present = false
-  /** by this process */
-  #givenUp = false
+  /** by this process, or perhaps by one before it */
+  #givenUp: boolean
   /** tries since one came through that could have waited */
   #refused = 0
 
+  /** To be made before the journal's file is. */
   constructor(journalPath: string, bytes: number, freeBytes: FreeBytes) {
     this.#path = ballastPath(journalPath)
     this.bytes = bytes
     this.#freeBytes = freeBytes
+    this.#givenUp = existsSync(journalPath)
   }
 
   /** True while it is known to be there, or where there is to be none. */
