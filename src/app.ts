@@ -86,7 +86,7 @@ export async function openApp(
     mode,
     journal,
     board,
-    ...{ room: rooms.all, unprovenRoom: rooms.unproven },
+    room: rooms.all,
     instance: await instanceOf(journal, outside),
     taps: new Taps(clock),
   }

@@ -47,8 +47,6 @@ export interface Shared {
   readonly journal: Journal
   readonly board: Board
   readonly room: Room
-  /** the part of it for sinks that have not proven themselves */
-  readonly unprovenRoom: Room
   readonly instance: string
   readonly taps: Taps
 }

@@ -57,7 +57,7 @@ export function openShipping(shared: Shared, config: SinkConfig, coming: Coming)
 }
 
 function openStepper(
-  { room, unprovenRoom, mode }: Shared,
+  { room, mode }: Shared,
   config: SinkConfig,
   sink: Sink | ObjectSink,
   loop: LoopOptions,
@@ -74,7 +74,8 @@ function openStepper(
   const limits = { maxEntries, maxBytes, lingerMs }
   return new Shipper({
     ...common,
-    ...{ sink, limits, unprovenRoom },
+    sink,
+    limits,
     shape: hashOf([config.format, sink.shape, ...policy.shapes]),
   })
 }

@@ -7,34 +7,27 @@ const READING_BYTES = 24 * 1024 * 1024
 /** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting, and who waits for room keeps none waiting either. */
 const PAST_BYTES = 12 * 1024 * 1024
 
-/** Of these, what sinks may hold whose receivers have not proven that they answer: those that hang, however many, keep neither reading nor the others waiting. */
-const UNPROVEN_BYTES = 8 * 1024 * 1024
-
 interface Waiter {
   readonly bytes: number
-  readonly rank: Rank
   enter(): void
 }
 
-/** `in_turn`: comes past nobody but whom an overdue holder keeps out. `in_line`: not even past those. `behind`: when nobody else waits. */
-type Rank = 'in_turn' | 'in_line' | 'behind'
+/** Whom one that waits lets past. */
+type Rank = 'in_turn' | 'behind'
 
 /**
  * First come, first served, so that a large holder is not starved by small ones; only who waits behind gets in when nobody
- * else waits, and who wants so much that an overdue holder keeps it out keeps nobody out meanwhile. A part of a room bounds one
- * kind of holder: the rest is left to the others.
+ * else waits. A part of a room bounds one kind of holder: the rest is left to the others.
  */
 export class Room {
   readonly #capacityBytes: number
   readonly #around: Room | undefined
   readonly #rank: Rank
   #heldBytes = 0
-  #overdueBytes = 0
   #looking: Promise<void> = Promise.resolve()
-  readonly #inTurn: Waiter[] = []
-  readonly #behind: Waiter[] = []
+  readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
-  /** `around`: what is held here is held there too, all of it where it is more than there is here. `rank`: of all who enter here, there too. */
+  /** `around`: what is held here is held there too. `rank`: of all who enter here, there too. */
   constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn') {
     this.#capacityBytes = capacityBytes
     this.#around = around
@@ -46,13 +39,12 @@ export class Room {
   }
 
   get full(): boolean {
-    return this.#heldBytes >= this.#capacityBytes || this.#around?.full === true
+    return this.#heldBytes >= this.#capacityBytes
   }
 
   /** What gets in right now if nobody waits: into an empty room anything. */
   get freeBytes(): number {
-    const bytes = this.#heldBytes === 0 ? Infinity : this.#capacityBytes - this.#heldBytes
-    return Math.min(bytes, this.#around?.freeBytes ?? Infinity)
+    return this.#heldBytes === 0 ? Infinity : this.#capacityBytes - this.#heldBytes
   }
 
   /** Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts. */
@@ -64,7 +56,7 @@ export class Room {
     const leave = this.#wayOut(wanted)
     if (!this.#around) return leave
     try {
-      return both(await this.#around.enter(bytes, signal, rank), leave)
+      return both(await this.#around.enter(wanted, signal, rank), leave)
     } catch (error) {
       leave()
       throw error
@@ -75,7 +67,7 @@ export class Room {
   tryEnter(bytes: number, rank = this.#rank): (() => void) | undefined {
     const wanted = Math.min(bytes, this.#capacityBytes)
     if (!this.#isFree(wanted, rank)) return undefined
-    const leaveAround = this.#around?.tryEnter(bytes, rank)
+    const leaveAround = this.#around?.tryEnter(wanted, rank)
     if (this.#around && !leaveAround) return undefined
     this.#heldBytes += wanted
     const leave = this.#wayOut(wanted)
@@ -84,7 +76,6 @@ export class Room {
 
   /** For who must have a thing in hand to know how much room it wants: of all of them, one has at a time. */
   oneByOne<T>(look: () => Promise<T>): Promise<T> {
-    if (this.#around) return this.#around.oneByOne(look)
     const looked = this.#looking.then(look)
     this.#looking = looked.then(
       () => undefined,
@@ -93,29 +84,11 @@ export class Room {
     return looked
   }
 
-  /** Of what is held, so much stays for nobody knows how long: until what this gives is called. */
-  overdue(bytes: number): () => void {
-    const held = Math.min(bytes, this.#capacityBytes)
-    this.#overdueBytes += held
-    this.#admit()
-    return () => {
-      this.#overdueBytes -= held
-    }
-  }
-
   /** Right now, past nobody whose turn comes before. */
   #isFree(bytes: number, rank: Rank): boolean {
-    return this.#isTurn(rank) && this.#heldBytes + bytes <= this.#capacityBytes
-  }
-
-  #isTurn(rank: Rank): boolean {
-    if (rank === 'in_turn') return this.#inTurn.every((waiter) => this.#isKeptOut(waiter))
-    return this.#inTurn.length === 0 && (rank === 'in_line' || this.#behind.length === 0)
-  }
-
-  /** Even when all have left who are in time. */
-  #isKeptOut({ bytes }: Waiter): boolean {
-    return bytes + this.#overdueBytes > this.#capacityBytes
+    const { in_turn: inTurn, behind } = this.#waiting
+    const isTurn = inTurn.length === 0 && (rank === 'in_turn' || behind.length === 0)
+    return isTurn && this.#heldBytes + bytes <= this.#capacityBytes
   }
 
   #wayOut(bytes: number): () => void {
@@ -129,7 +102,7 @@ export class Room {
   }
 
   #turn(bytes: number, signal: AbortSignal, rank: Rank): Promise<void> {
-    const waiting = this.#queueOf(rank)
+    const waiting = this.#waiting[rank]
     return new Promise((resolve, reject) => {
       const leave = () => {
         waiting.splice(waiting.indexOf(waiter), 1)
@@ -138,7 +111,6 @@ export class Room {
       }
       const waiter: Waiter = {
         bytes,
-        rank,
         enter: () => {
           signal.removeEventListener('abort', leave)
           resolve()
@@ -149,44 +121,24 @@ export class Room {
     })
   }
 
-  #queueOf(rank: Rank): Waiter[] {
-    return rank === 'behind' ? this.#behind : this.#inTurn
-  }
-
   #admit(): void {
+    const { in_turn: inTurn, behind } = this.#waiting
     for (;;) {
-      const next = this.#next()
+      const waiting = inTurn.length > 0 ? inTurn : behind
+      const [next] = waiting
       if (!next || this.#heldBytes + next.bytes > this.#capacityBytes) return
       this.#heldBytes += next.bytes
-      const waiting = this.#queueOf(next.rank)
-      waiting.splice(waiting.indexOf(next), 1)
+      waiting.shift()
       next.enter()
     }
   }
-
-  #next(): Waiter | undefined {
-    if (this.#inTurn.length === 0) return this.#behind[0]
-    return this.#inTurn.find(
-      (waiter, i) => !this.#isKeptOut(waiter) && (i === 0 || waiter.rank === 'in_turn'),
-    )
-  }
 }
 
-export interface Rooms {
-  readonly all: Room
-  /** the readers' part */
-  readonly reading: Room
-  /** the part of that for those of the past */
-  readonly past: Room
-  /** the part of sinks that have not proven themselves */
-  readonly unproven: Room
-}
-
-/** The room of a process with its parts. */
-export function openRooms(): Rooms {
+/** The room of a process, the part of it that its readers enter, and the part of that for those of the past. */
+export function openRooms(): { readonly all: Room; readonly reading: Room; readonly past: Room } {
   const all = new Room(ALL_BYTES)
-  const parts = { reading: new Room(READING_BYTES, all), unproven: new Room(UNPROVEN_BYTES, all, 'in_line') }
-  return { all, ...parts, past: new Room(PAST_BYTES, parts.reading, 'behind') }
+  const readers = { reading: new Room(READING_BYTES, all) }
+  return { all, ...readers, past: new Room(PAST_BYTES, readers.reading, 'behind') }
 }
 
 const both = (one: () => void, other: () => void) => () => {

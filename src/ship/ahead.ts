@@ -7,7 +7,6 @@ export class Ahead {
   readonly #loader: Loader
   readonly #sink: Pick<Sink, 'warm'>
   #loaded: Loaded | undefined
-  #drops = 0
 
   constructor(loader: Loader, sink: Pick<Sink, 'warm'>) {
     this.#loader = loader
@@ -17,11 +16,9 @@ export class Ahead {
   /** Has one framed, unless there is one already; only where there is room. */
   async look(wish: Wish): Promise<void> {
     if (this.#loaded) return
-    const drops = this.#drops
     const next = await this.#loader.loadIfRoom(wish)
     this.#loaded = next
-    if (drops !== this.#drops) this.drop()
-    else if (next && next.lines.count > 0) this.#sink.warm?.(next.lines)
+    if (next && next.lines.count > 0) this.#sink.warm?.(next.lines)
   }
 
   /** What is to be sent next, if it is there and anything of it is wanted; it stays here. */
@@ -36,9 +33,8 @@ export class Ahead {
     return loaded
   }
 
-  /** It is framed anew when its turn comes, also what is being looked for. */
+  /** It is framed anew when its turn comes. */
   drop(): void {
-    this.#drops++
     const loaded = this.take()
     if (loaded) this.#loader.free(loaded)
   }

@@ -1,12 +1,10 @@
 // What is owed next, as lines: taken from the journal when enough stands there, framed in room of the process's allowance.
 import { believed } from '../model/clock.ts'
 import type { Batch, Stretch } from '../model/journal.ts'
-import type { Room } from '../model/room.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Framing, framingOf, type Loaded, rawBytesIn, roomBytes } from './lines.ts'
 import { type DeliveryOptions, waitsInVain } from './loop.ts'
-import { Proof } from './proof.ts'
 
 /** A writer that one huge entry made grow is not kept. */
 const SPARE_BYTES = 4 * 1024 * 1024
@@ -22,8 +20,6 @@ export interface BatchLimits {
 export interface LoaderOptions extends DeliveryOptions {
   readonly sink: { readonly name: string; readonly frame: Frame }
   readonly limits: BatchLimits
-  /** the part of the room for sinks that have not proven themselves; absent: this one need not */
-  readonly unprovenRoom?: Room | undefined
 }
 
 export interface Wish {
@@ -40,7 +36,6 @@ type Looked =
   | { readonly wantedBytes: number }
 
 export class Loader {
-  readonly proof: Proof
   readonly #options: LoaderOptions
   readonly #framing: Framing
   readonly #spare: ByteWriter[] = [new ByteWriter(), new ByteWriter()]
@@ -48,7 +43,6 @@ export class Loader {
   constructor(options: LoaderOptions) {
     this.#options = options
     this.#framing = framingOf(options)
-    this.proof = new Proof(options)
   }
 
   /** The oldest entries that are neither settled nor on their way, or ms to wait for more of them. `free` what comes. */
@@ -62,16 +56,16 @@ export class Loader {
   /** The same where it may go out now and there is room right now; else undefined. */
   async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
     // A batch that could not stay is not read to find that out.
-    if (this.proof.room.full) return undefined
+    if (this.#options.room.full) return undefined
     const found = await this.#look(wish)
     return 'batch' in found ? this.#frame(found.batch, this.#lineBytes(wish), found.leave) : undefined
   }
 
   /** What there is, where it may stay; else no more of it than how much room it wants. */
   #look(wish: Wish): Promise<Looked> {
-    const { room } = this.proof
+    const { limits, room } = this.#options
     return room.oneByOne(async () => {
-      const batch = await this.#take(wish, this.#mostBytes, rawBytesIn(room.freeBytes))
+      const batch = await this.#take(wish, limits.maxBytes, rawBytesIn(room.freeBytes))
       if (typeof batch === 'number') return { waitMs: batch }
       const wantedBytes = roomBytes(batch)
       const leave = batch.leftBytes === undefined && room.tryEnter(wantedBytes)
@@ -81,7 +75,7 @@ export class Loader {
 
   /** Whoever waits for room holds no batch meanwhile: it is read again, and no more of it, when its turn has come. */
   async #loadInTurn(wish: Wish, wantedBytes: number, signal: AbortSignal): Promise<Loaded | number> {
-    const leave = await this.#enter(wantedBytes, signal)
+    const leave = await this.#options.room.enter(wantedBytes, signal)
     try {
       const batch = await this.#take(wish, rawBytesIn(wantedBytes))
       if (typeof batch !== 'number') return this.#frame(batch, this.#lineBytes(wish), leave)
@@ -93,17 +87,6 @@ export class Loader {
     }
   }
 
-  /** Nobody is idle who has something to send: the wait is a part of sending it. */
-  #enter(bytes: number, signal: AbortSignal): Promise<() => void> {
-    this.#options.watch.state('sending')
-    return this.proof.room.enter(bytes, signal)
-  }
-
-  /** Raw bytes of a batch of several entries. */
-  get #mostBytes(): number {
-    return Math.min(this.#options.limits.maxBytes, this.proof.mostBytes)
-  }
-
   /** One line goes out however long it is. */
   #lineBytes({ oneLine }: Wish): number {
     return oneLine ? 0 : this.#options.limits.maxBytes
@@ -112,7 +95,7 @@ export class Loader {
   /** What may go out now, as it stands in the journal, or ms to wait for more. */
   async #take({ maxEntries, busy }: Wish, mostBytes: number, loneBytes?: number): Promise<Batch | number> {
     const { journal, sink, limits, clock, lookAgainMs } = this.#options
-    const { lingerMs } = limits
+    const { maxBytes, lingerMs } = limits
     const wished = { maxEntries, maxBytes: mostBytes, loneBytes }
     const batch = await journal.take(sink.name, wished, undefined, busy)
     if (!batch) return Infinity
@@ -120,7 +103,7 @@ export class Loader {
     const now = clock.now()
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
     // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
-    const full = batch.count >= maxEntries || roomBytes(batch) >= this.#mostBytes
+    const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
     if (waitMs <= 0 || full || waitsInVain(this.#options)) return batch
     // A journal that is full takes nothing in until something is settled.
     return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
@@ -128,16 +111,16 @@ export class Loader {
 
   /** All of a stretch, whatever the limits are now: the batch of an intent. */
   async reload(stretch: Stretch, signal: AbortSignal): Promise<Loaded> {
-    const { journal } = this.#options
+    const { journal, room } = this.#options
     const batch = await journal.range(stretch.first, stretch.last)
-    const leave = this.proof.room.tryEnter(roomBytes(batch))
+    const leave = room.tryEnter(roomBytes(batch))
     return leave ? this.#frame(batch, Infinity, leave) : this.#reloadInTurn(stretch, roomBytes(batch), signal)
   }
 
   /** As `#loadInTurn`; an intent's entries stay as they are until it is settled. */
   async #reloadInTurn({ first, last }: Stretch, wantedBytes: number, signal: AbortSignal): Promise<Loaded> {
-    const { journal } = this.#options
-    const leave = await this.#enter(wantedBytes, signal)
+    const { journal, room } = this.#options
+    const leave = await room.enter(wantedBytes, signal)
     try {
       return this.#frame(await journal.range(first, last), Infinity, leave)
     } catch (error) {

@@ -4,7 +4,7 @@ import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
-import { type Loaded, roomBytes, tellDelays } from './lines.ts'
+import { type Loaded, tellDelays } from './lines.ts'
 import { Left } from './left.ts'
 import { Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
@@ -144,7 +144,6 @@ export class Shipper implements Stepper {
     watch.state('sending')
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
-    const answered = this.#loader.proof.asked(roomBytes(loaded.batch), () => this.#ahead.drop())
     // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
     // What keeps us from looking ahead comes up again when that batch's own turn comes.
     const looking = this.#corner.open
@@ -155,7 +154,6 @@ export class Shipper implements Stepper {
       outcome = await sink.deliver(delivery, signal)
       if (outcome.settled === 0)
         throw new ConnectorError('bad_reply', 'The sink settled nothing and did not say why')
-      this.#loader.proof.taken()
     } catch (error) {
       await looking
       if (error instanceof ConnectorError && error.action === 'split')
@@ -164,7 +162,6 @@ export class Shipper implements Stepper {
       sending.loaded = undefined
       throw error
     } finally {
-      answered()
       delivered()
       watch.request(clock.elapsed() - startedAt)
     }

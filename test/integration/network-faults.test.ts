@@ -8,7 +8,7 @@ import { realOutside } from '../../src/commands/outside.ts'
 import { configSchema } from '../../src/config/schema.ts'
 import { openJournal } from '../../src/journal/open.ts'
 import type { Clock } from '../../src/model/clock.ts'
-import { openRooms } from '../../src/model/room.ts'
+import { Room } from '../../src/model/room.ts'
 import { openBoard } from '../../src/ops/board.ts'
 import { systemClock } from '../../src/ops/clock.ts'
 import { openMetrics } from '../../src/ops/metrics.ts'
@@ -84,8 +84,7 @@ async function openDelivery(folder: string, sink: object, clock: Clock) {
   const journal = await openJournal({ path: config.journal.path, ...bounds, sinks: [NAME], clock, log })
   const metrics = openMetrics({ version: world.version })
   const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version: '0.0.0', budget: () => [] }) // prettier-ignore
-  const rooms = openRooms()
-  const parts = { config, outside, mode: { once: false }, journal, board, room: rooms.all, unprovenRoom: rooms.unproven, instance: 'i', taps: new Taps(clock) } // prettier-ignore
+  const parts = { config, outside, mode: { once: false }, journal, board, room: new Room(32 * 2 ** 20), instance: 'i', taps: new Taps(clock) } // prettier-ignore
   const shipping = openShipping(parts, config.sinks[0] as (typeof config.sinks)[number], {
     over: () => false,
   })

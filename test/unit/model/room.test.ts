@@ -79,47 +79,9 @@ it('who fills a part of a room leaves the rest to the others, and both count in 
   expect(room.heldBytes).toBe(10)
   leave()
   expect([readers.heldBytes, room.heldBytes]).toEqual([0, 4])
-  // All that it holds counts in the room, also what fills its own part alone.
+  expect(readers.tryEnter(7)).toBeDefined()
   other()
-  expect([readers.freeBytes, readers.tryEnter(11)]).toEqual([Infinity, expect.any(Function)])
-  expect([readers.heldBytes, room.heldBytes, readers.full]).toEqual([6, 10, true])
-})
-
-it('one who wants so much that an overdue holder keeps it out keeps out nobody but those who may be overdue next, and has its turn', async () => {
-  const room = new Room(10)
-  const part = new Room(4, room, 'in_line')
-  const order: string[] = []
-  const note = (name: string) => (leave: () => void) => (order.push(name), leave)
-  const hung = await part.enter(2, never)
-  const brisk = await room.enter(3, never)
-  const large = room.enter(10, never).then(note('large'))
-  const small = room.enter(1, never).then(note('small'))
-  const unproven = part.enter(1, never).then(note('unproven'))
-  await settled()
-  expect([order, room.tryEnter(1)]).toEqual([[], undefined])
-  const over = room.overdue(2)
-  const another = room.tryEnter(1)
-  await settled()
-  expect([order, part.tryEnter(1)]).toEqual([['small'], undefined])
-  over()
-  expect(room.tryEnter(1)).toBeUndefined()
-  for (const leave of [hung, brisk, another, await small]) leave?.()
-  ;(await large)()
-  ;(await unproven)()
-  expect(order).toEqual(['small', 'large', 'unproven'])
-  expect([room.heldBytes, part.heldBytes]).toEqual([0, 0])
-})
-
-it('those in a part look one by one with all others', async () => {
-  const room = new Room(10)
-  const first = Promise.withResolvers<undefined>()
-  const look = room.oneByOne(() => first.promise)
-  let looked = false
-  const second = new Room(4, room).oneByOne(async () => void (looked = true))
-  await settled()
-  expect(looked).toBe(false)
-  first.resolve(undefined)
-  await Promise.all([look, second])
+  expect([readers.heldBytes, room.heldBytes]).toEqual([6, 6])
 })
 
 it('a part of a room waits where the room itself is full, and one who gives up there holds neither', async () => {

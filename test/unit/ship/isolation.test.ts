@@ -3,12 +3,10 @@ import { expect, it } from 'vitest'
 import { collect } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
 import type { Clock } from '../../../src/model/clock.ts'
-import { openRooms, type Rooms } from '../../../src/model/room.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { failing, taken } from '../../fakes/sink.ts'
-import { withMethods } from '../../fakes/with-methods.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay, range, START } from './quay.ts'
@@ -81,146 +79,6 @@ it('a sink that hangs holds up nobody else', async () => {
   expect(archive.sink.seqs.flat()).toEqual(range(1, 10))
   stopping.abort()
   await living
-})
-
-const MIB = 2 ** 20
-
-/** Takes it and never answers, as far as anybody waits. */
-const hanging = (quay: Quay) => async () => {
-  await quay.clock.sleep(MINUTE)
-  return failing('timeout')()
-}
-
-/** `count` sinks beside a living one, in one process, with batches of so many bytes at most. */
-async function openPort(count: number, maxBytes: number) {
-  const names = Array.from({ length: count }, (_, i) => `hung-${i}`)
-  const quay = await openQuay([...names, 'archive'])
-  const rooms = openRooms()
-  const more = {
-    ...{ room: rooms.all, unprovenRoom: rooms.unproven },
-    batch: { maxEntries: 100_000, maxBytes },
-  }
-  const hung = names.map((name) => quay.berth(name, more))
-  return { quay, rooms, hung, archive: quay.berth('archive', more) }
-}
-
-/** A reader comes once a second; how often there was no room for the whole of an answer. */
-async function readFor(minutes: number, quay: Quay, { reading, all }: Rooms): Promise<number> {
-  let kept = 0
-  const from = quay.clock.now()
-  for (let second = 1; second <= minutes * 60; second++) {
-    await pass(quay, from + second * SECOND)
-    const leave = reading.tryEnter(4 * MIB)
-    if (leave) leave()
-    else kept++
-    expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
-  }
-  return kept
-}
-
-/** No step of them comes to an end by itself. */
-function castOff(berths: readonly Berth[]): () => void {
-  const stopping = new AbortController()
-  for (const { shipper, options } of berths) void ship(shipper, options, stopping.signal)
-  return () => stopping.abort()
-}
-
-it.each([
-  [40, MIB],
-  [40, 16 * MIB],
-  [2, 16 * MIB],
-])(
-  'hung receivers, however many (%i, batches of %i bytes), hold up neither a living sink nor reading',
-  async (count, maxBytes) => {
-    const { quay, rooms, hung, archive } = await openPort(count, maxBytes)
-    for (const { sink } of hung) sink.answer = hanging(quay)
-    for (let i = 0; i < 24; i++) await quay.append(100, { body: 'x'.repeat(10_000) })
-    const stop = castOff([...hung, archive])
-    expect(await readFor(1, quay, rooms)).toBe(0)
-    expect(archive.sink.seqs.flat()).toEqual(range(1, 2_400))
-    await quay.append(100, { body: 'x'.repeat(10_000) })
-    expect(await readFor(3, quay, rooms)).toBe(0)
-    expect(archive.sink.seqs.flat()).toEqual(range(1, 2_500))
-    expect(archive.sink.deliveries.at(-1)?.at).toBeLessThan(START + MINUTE + SECOND)
-    // They are asked for all that, each of them.
-    for (const { sink } of hung) expect(sink.deliveries.length).toBeGreaterThan(1)
-    stop()
-  },
-)
-
-it('receivers that were well and hang with large batches hold up neither a living sink nor reading, and hold one batch each, not two', async () => {
-  const { quay, rooms, hung, archive } = await openPort(2, 16 * MIB)
-  const stop = castOff([...hung, archive])
-  await quay.append(1)
-  await pass(quay, START + SECOND)
-  for (const { sink } of hung) sink.answer = hanging(quay)
-  for (let i = 0; i < 24; i++) await quay.append(100, { body: 'x'.repeat(10_000) })
-  await pass(quay, START + 10 * SECOND)
-  const [batch] = hung.map(({ sink }) => sink.deliveries.at(-1)?.texts.join('').length ?? 0)
-  expect(batch).toBeGreaterThan(3 * MIB)
-  expect(rooms.all.heldBytes).toBeGreaterThan(12 * MIB)
-  expect(rooms.all.heldBytes).toBeLessThanOrEqual(16 * MIB)
-  expect(await readFor(5, quay, rooms)).toBe(0)
-  expect(archive.sink.seqs.flat()).toEqual(range(1, 2_401))
-  // From the first failure on they take their turns.
-  expect(rooms.all.heldBytes).toBeLessThanOrEqual(8 * MIB)
-  stop()
-})
-
-it('what is found to be next only when the answer is overdue is let go too', async () => {
-  const quay = await openQuay()
-  let takes = 0
-  const journal = withMethods(quay.journal, {
-    take: async (...wish) => {
-      if (++takes === 2) await quay.clock.sleep(10 * SECOND)
-      return quay.journal.take(...wish)
-    },
-  })
-  const berth = quay.berth('archive', { journal, batch: { maxEntries: 1 } })
-  await quay.append(2)
-  berth.sink.answer = hanging(quay)
-  const stop = castOff([berth])
-  await pass(quay, START + 9 * SECOND)
-  const held = berth.room.heldBytes
-  await pass(quay, START + 11 * SECOND)
-  expect([takes, berth.room.heldBytes, berth.sink.warmed]).toEqual([2, held, []])
-  stop()
-})
-
-it('a sink that failed in time is held up by no hung one, and one that hung delivers all once its receiver answers', async () => {
-  const { quay, rooms, hung, archive } = await openPort(8, MIB)
-  const stop = castOff([...hung, archive])
-  await quay.append(1)
-  await pass(quay, START + SECOND)
-  for (const { sink } of hung) sink.answer = hanging(quay)
-  for (let i = 0; i < 8; i++) await quay.append(100, { body: 'x'.repeat(10_000) })
-  await pass(quay, START + 5 * MINUTE)
-  archive.sink.answer = failing('server_error')
-  await quay.append(100)
-  await pass(quay, START + 5 * MINUTE + SECOND)
-  archive.sink.answer = taken
-  await pass(quay, START + 5 * MINUTE + 4 * SECOND)
-  expect(archive.sink.seqs.flat().at(-1)).toBe(901)
-  for (const { sink } of hung) sink.answer = taken
-  await pass(quay, START + 10 * MINUTE)
-  expect(quay.journal.stats().entries).toBe(0)
-  expect([rooms.all.heldBytes, rooms.unproven.heldBytes]).toEqual([0, 0])
-  stop()
-})
-
-it('a sink that waits for room says that it is sending', async () => {
-  const { quay, rooms, archive } = await openPort(0, MIB)
-  const leave = await rooms.all.enter(32 * MIB, new AbortController().signal)
-  const stop = castOff([archive])
-  await pass(quay, START + SECOND)
-  expect(archive.watch.states.at(-1)).toBe('idle')
-  await quay.append(1)
-  await pass(quay, START + 2 * SECOND)
-  expect(archive.watch.states.at(-1)).toBe('sending')
-  leave()
-  await pass(quay, START + 3 * SECOND)
-  expect([archive.watch.states.at(-1), archive.sink.seqs.flat()]).toEqual(['idle', [1]])
-  stop()
 })
 
 /** Ten entries at every read, due each second. */
