@@ -51,8 +51,10 @@ export class Ballast {
   /** True when the ballast is there, or could be put there: with less than twice its size free it is not tried. `sparing`: it can wait. */
   ensure(sparing = false): boolean {
     if (this.present) return true
-    if (existsSync(this.#path) && statSync(this.#path).size === this.bytes) return (this.#present = true)
-    if (!this.hasRoom(0)) return false
+    const thereBytes = existsSync(this.#path) ? statSync(this.#path).size : 0
+    if (thereBytes === this.bytes) return (this.#present = true)
+    // One of another size, an older version's, makes room for this one.
+    if (!this.hasRoom(-thereBytes)) return false
     if (sparing && this.#refused++ % SPARING !== 0) return false
     try {
       this.#write()

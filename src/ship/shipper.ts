@@ -135,6 +135,8 @@ export class Shipper implements Stepper {
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
     const { sink, watch, clock } = this.#options
     const { intent } = sending
+    // Nobody waits for room with a batch in hand that he does not send: it may be his own that keeps him out.
+    if (!sending.loaded) this.#ahead.drop()
     const loaded = (sending.loaded ??= await this.#loader.reload(intent, signal))
     // The sink may want nothing of it any more: its settings changed since the crash.
     if (loaded.lines.count === 0) return this.#answer({ intent, loaded, outcome: NOTHING }, signal)

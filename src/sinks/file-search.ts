@@ -40,7 +40,9 @@ async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<
   for (const { name, kind } of listed) {
     const other = join(folder, name)
     if (kind !== 'file' || usual.some((one) => basename(one) === name)) continue
-    if ((await disk.look(other))?.identity === place.file) yield other
+    // One that cannot be looked at is no reason to hold the sink.
+    const there = await disk.look(other).catch(() => undefined)
+    if (there?.identity === place.file) yield other
   }
 }
 

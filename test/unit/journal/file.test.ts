@@ -605,6 +605,12 @@ describe('no room', () => {
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
+  it('a ballast of another size makes room for the one of today', () => {
+    writeFileSync(join(folder, 'j.ballast'), Buffer.alloc(50))
+    expect(new Ballast(join(folder, 'j'), 100, () => 150).ensure()).toBe(true)
+    expect(statSync(join(folder, 'j.ballast')).size).toBe(100)
+  })
+
   it('what a failed write left of the ballast is taken away again', (context) => {
     // A device that is always full, in the place of the file.
     if (!existsSync('/dev/full')) context.skip('no /dev/full')
