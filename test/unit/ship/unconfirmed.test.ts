@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Delivery, Later, Outcome } from '../../../src/model/sink.ts'
+import { Room } from '../../../src/model/room.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay, range } from './quay.ts'
@@ -158,6 +159,33 @@ it('what lapsed and waits to go out again is not taken as new meanwhile', async 
   expect(receiver.took.slice(2)).toEqual([
     [1, 2],
     [3, 4],
+  ])
+  await stop()
+})
+
+it('what goes out again does not wait for room that the same sink holds for what it looked ahead', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(1, { body: 'x'.repeat(5_500) })
+  await quay.append(2)
+  const berth = quay.berth('archive', { batch: { maxEntries: 1 }, room: new Room(10_000) })
+  berth.sink.maxUnconfirmed = 3
+  berth.sink.answer = async (delivery) => {
+    if (delivery.lines.seqs[0] === 2) receiver.deny('1-1#1')
+    await settled()
+    return receiver.take(delivery)
+  }
+  const stop = sail(berth)
+  for (let turn = 0; turn < 20; turn++) {
+    await settled()
+    quay.clock.advance(quay.clock.now() + 60_000)
+  }
+  expect(berth.sink.warmed).toContainEqual([3])
+  expect(receiver.took).toEqual([
+    [1, 1],
+    [2, 2],
+    [1, 1],
+    [3, 3],
   ])
   await stop()
 })
