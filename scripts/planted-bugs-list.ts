@@ -31,10 +31,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/append.ts',
-        find: '  const appended = explaining(core, most, () => transactions.writeNew(land))',
+        find: '  const appended = explaining(\n',
         replace: `  if (part.cursor !== undefined)
-    transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source))
-  const appended = explaining(core, most, () => transactions.writeNew(land))`,
+    transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source), bytes)
+  const appended = explaining(\n`,
       },
     ],
     tests: [
@@ -296,8 +296,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/audit-cursor.ts',
-        find: '  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs) ?? head\n',
-        replace: '  return overlapUs < 0 ? (cursor.trail[0] ?? head) : head\n',
+        find: '  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs(cursor)) ?? head\n',
+        replace: '  return overlapUs(cursor) < 0 ? (cursor.trail[0] ?? head) : head\n',
       },
     ],
     tests: [
