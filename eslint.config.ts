@@ -40,6 +40,7 @@ const everything = [
   'commands',
   'main.ts',
   'health.ts',
+  'journal-check.ts',
 ]
 
 /** `target` may import nothing below src but what stands in `allowed`. */
@@ -148,6 +149,7 @@ export default defineConfig(
             ]),
             ...floor('commands', [...rooms, 'config', 'connections.ts', 'retrying.ts', 'app.ts']),
             ...floor('health.ts', []),
+            ...floor('journal-check.ts', ['journal']),
           ],
         },
       ],

@@ -3,6 +3,7 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
+import { checkApart } from '../journal/check-apart.ts'
 import { Handover } from '../journal/handover.ts'
 import { type JournalOptions, openJournal } from '../journal/open.ts'
 import { untilAborted } from '../model/abort.ts'
@@ -33,6 +34,8 @@ export type NextSetup = (current: CurrentSetup, signal: AbortSignal) => Promise<
 const never: NextSetup = () => new Promise(() => undefined)
 
 interface DaemonOptions {
+  /** of the world */
+  readonly journalCheck?: string | undefined
   /** absent: the first is the only one */
   readonly nextSetup?: NextSetup
   /** is told where the status page is */
@@ -45,12 +48,15 @@ interface DaemonOptions {
 export async function runDaemon(
   first: Setup,
   signal: AbortSignal,
-  { nextSetup = never, started, takesOver }: DaemonOptions = {},
+  { journalCheck: program, nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
   const isToldToStop = () => signal.aborted
   // Reading all of a large journal again at each reload would leave probes and signals without an answer meanwhile.
   const handover = new Handover()
   const open = (options: JournalOptions) => openJournal({ ...options, handover })
+  const { path } = first.config.journal
+  await checkApart({ path, program, handover, log: first.outside.log }, signal)
+  if (isToldToStop()) return
   let app = await openApp(first.config, first.outside, { once: false }, open)
   const front = new Front(() => app)
   try {

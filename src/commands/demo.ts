@@ -71,7 +71,8 @@ async function serve(world: World, options: DemoOptions, { home, api, logs }: Se
       world.stdout(welcome(home, page, api, world.pid))
       void narrate(journalIn(options.data), world)
     }
-    await runDaemon({ config, outside }, world.signal, { started })
+    const { signal, journalCheck } = world
+    await runDaemon({ config, outside }, signal, { journalCheck, started })
     return exitCodes.done
   }
   try {

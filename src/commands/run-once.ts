@@ -2,6 +2,9 @@
 import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
+import { checkApart } from '../journal/check-apart.ts'
+import { Handover } from '../journal/handover.ts'
+import { openJournal } from '../journal/open.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
@@ -20,17 +23,27 @@ export interface Once {
 export async function runOnce(
   config: Config,
   outside: Outside,
-  world: Pick<World, 'signal'>,
+  { signal, journalCheck: program }: Pick<World, 'signal' | 'journalCheck'>,
   timeoutMs: number,
 ): Promise<Once> {
-  const app = await openApp(config, outside, { once: true })
+  const handover = new Handover()
+  const { path } = config.journal
+  await checkApart({ path, program, handover, log: outside.log }, signal)
+  if (signal.aborted)
+    return {
+      code: exitCodes.done,
+      line: 'auditferry: not done, stopped while the journal was checked; nothing is lost, the next run goes on\n',
+    }
+  const app = await openApp(config, outside, { once: true }, (options) =>
+    openJournal({ ...options, handover }),
+  )
   // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
   const ending = new AbortController()
   try {
     const running = app.run()
     const ended = await Promise.race([
       running.then(() => 'done' as const),
-      watchOnce(app, outside, AbortSignal.any([world.signal, ending.signal]), timeoutMs),
+      watchOnce(app, outside, AbortSignal.any([signal, ending.signal]), timeoutMs),
     ])
     return onceOf(app, ended)
   } finally {

@@ -60,9 +60,10 @@ async function runOn(
     }
     const onHangup = world.onHangup ?? (() => undefined)
     const reload = { file, clock, onHangup, references: references(world), loaded, load, outsideOf }
-    const { env, signal } = world
+    const { env, signal, journalCheck } = world
     signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
     await runDaemon({ config, outside }, signal, {
+      journalCheck,
       nextSetup: reloading(reload),
       started: () => tellServiceManager(env, log, 'READY=1'),
       takesOver: (next) => logs(next.outside.log),

@@ -11,6 +11,8 @@ export interface World {
   readonly colours?: boolean
   /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */
   readonly print: (bytes: Uint8Array) => Promise<void>
+  /** the program that checks a large journal; absent: who opens it does */
+  readonly journalCheck?: string
   /** Aborts at the first SIGTERM or SIGINT. */
   readonly signal: AbortSignal
   /** From the first call on a SIGHUP does no longer end the process: it calls `listener`, at once where `run` got one before. Absent: nobody sends any. */

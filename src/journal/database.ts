@@ -108,8 +108,22 @@ interface FileOptions {
   readonly fileSystemType: FileSystemType
   readonly quotaReached?: QuotaReached | undefined
   readonly nowAt: number
-  /** this process itself has closed it in good order just now: it is not read whole once more */
+  /** it was closed in good order just now, by this process or by one that checked it: it is not read whole once more */
   readonly isHandedOver?: boolean | undefined
+}
+
+/** A file that is there, by a process that does nothing else with it. Throws where it is not sound, or cannot be had. */
+export function checkDatabase(path: string): void {
+  privately(() => {
+    refuseNetwork(path, fileSystemTypeOf)
+    const db = new Sqlite(path, { timeout: 0, fileMustExist: true })
+    try {
+      hold(db, path)
+      check(db, path)
+    } finally {
+      db.close()
+    }
+  })
 }
 
 /** The file's folder must be there. */

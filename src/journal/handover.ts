@@ -1,4 +1,4 @@
-// From one opening of the journal to the next in one process: a file that was left in good order just now need not be read whole again.
+// From one opening of the journal to the next: a file that was left in good order just now need not be read whole again.
 import { statSync } from 'node:fs'
 
 export class Handover {

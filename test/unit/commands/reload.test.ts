@@ -447,16 +447,20 @@ test('while too many files are open nothing is taken for a change, which is told
 
 describe('a stop starts nothing any more', () => {
   /** Runs with a next configuration at once; resolves with what it said and the journals that it opened. */
-  async function told(ending: AbortController, hooks: { onStop?: () => void; onTakeover?: () => void }) {
+  async function told(
+    ending: AbortController,
+    hooks: Partial<Record<'onOpen' | 'onStop' | 'onTakeover', () => void>>,
+  ) {
     stopping.abort()
     await daemon
     house.lines.length = 0
     let journals = 0
     const opening = (journal: Journal): Journal => {
       journals++
+      onOpen?.()
       return journal
     }
-    const { onStop, onTakeover } = hooks
+    const { onOpen, onStop, onTakeover } = hooks
     const tracing: Tracing = {
       ...{ journal: opening, source: (source) => source, transport: (_, send) => send },
       ...{ sink: (sink) => sink, close: () => Promise.resolve() },
@@ -488,9 +492,15 @@ describe('a stop starts nothing any more', () => {
 
   test('while the first one is opened: nobody listens, and no loop began', async () => {
     const ending = new AbortController()
-    ending.abort()
-    expect(await told(ending, {})).toEqual({ journals: 1, started: 0, stopped: 1 })
+    const seen = await told(ending, { onOpen: () => ending.abort() })
+    expect(seen).toEqual({ journals: 1, started: 0, stopped: 1 })
     expect(said('Listening')).toEqual([])
+  })
+
+  test('before the first one is opened: it is not', async () => {
+    const ending = new AbortController()
+    ending.abort()
+    expect(await told(ending, {})).toEqual({ journals: 0, started: 0, stopped: 0 })
   })
 })
 
