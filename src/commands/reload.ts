@@ -33,10 +33,9 @@ interface ReloadOptions {
 export function reloading(options: ReloadOptions): NextSetup {
   const asking = new Asking(options)
   const reading = { ...options, load: () => asking.load() }
-  // Taken before the next one opens: a key that changes in between is asked about once too often, and never missed.
-  let nextKeys: string | undefined
+  // Taken before it opens: a key that changes in between is asked about once too often, and never missed.
+  let keys = hashKeysDigest(options.loaded.config, readTextFile)
   return async (current, signal) => {
-    const keys = nextKeys ?? hashKeysDigest(current.config, readTextFile)
     let fault: string | undefined
     for (;;) {
       const isAsked = await asking.next(
@@ -47,7 +46,7 @@ export function reloading(options: ReloadOptions): NextSetup {
       // Who asked is answered; what is only tried again has been told already.
       const next = await reloaded(reading, current, keys, isAsked ? undefined : fault)
       if (typeof next === 'object') {
-        nextKeys = hashKeysDigest(next.config, readTextFile)
+        keys = hashKeysDigest(next.config, readTextFile)
         return next
       }
       fault = next
@@ -115,9 +114,7 @@ class Asking {
   readonly #options: ReloadOptions
   /** of the configuration that was last taken */
   #plain: readonly Reference[]
-  /** of the file as it was last read */
-  #text: string
-  /** of that and of what the plain values were read as */
+  /** of the file as it was last read, and of what the plain values were read as */
   #taken: string
   #hungUp = false
   #wake = new AbortController()
@@ -125,8 +122,9 @@ class Asking {
   constructor(options: ReloadOptions) {
     this.#options = options
     this.#plain = plainReferences(options.loaded)
-    this.#text = this.#textNow() ?? UNREADABLE
-    this.#taken = digestOf(this.#text, resolvedOf(this.#plain))
+    // What came through a pipe was there once, and is no change.
+    const text = this.#textNow() === '' ? '' : options.loaded.text
+    this.#taken = digestOf(text, resolvedOf(this.#plain))
     options.onHangup(() => {
       this.#hungUp = true
       this.#wake.abort()
@@ -153,24 +151,23 @@ class Asking {
       blind = !seen
       if (!seen) continue
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
-      const settled = seen.digest !== this.#taken && seen.digest === last
-      last = seen.digest
+      const settled = seen !== this.#taken && seen === last
+      last = seen
       const isAsked = this.#hungUp || settled
       if (!isAsked && clock.elapsed() < againAt) continue
       this.#hungUp = false
-      this.#text = seen.text
-      this.#taken = seen.digest
+      this.#taken = seen
       return isAsked
     }
   }
 
   /** Undefined while no file can be opened: that is no change. */
-  #look(): { readonly text: string; readonly digest: string } | undefined {
+  #look(): string | undefined {
     const { references } = this.#options
     const text = this.#textNow()
     const plain = this.#plain.map((each) => orUnreadable(() => resolveText(each.text, references)))
     if (text === undefined || plain.includes(undefined)) return undefined
-    return { text, digest: digestOf(text, plain) }
+    return digestOf(text, plain)
   }
 
   #textNow(): string | undefined {
@@ -182,7 +179,7 @@ class Asking {
   load(): Config {
     const loaded = this.#options.load()
     this.#plain = plainReferences(loaded)
-    this.#taken = digestOf(this.#text, resolvedOf(this.#plain))
+    this.#taken = digestOf(loaded.text, resolvedOf(this.#plain))
     return loaded.config
   }
 }

@@ -18,6 +18,8 @@ export interface Reference {
 /** A configuration with the places of its keys, for whoever has more to say about it. */
 export interface LoadedConfig {
   readonly file: string
+  /** as it was read */
+  readonly text: string
   readonly config: Config
   readonly document: ConfigDocument
   readonly references: readonly Reference[]
@@ -141,7 +143,7 @@ export function examineConfig(file: string, world: References): Examined {
   ]
   if (result.success) {
     followSecrets(result.data, references, world)
-    return { faults, loaded: { file, config: result.data, document, references } }
+    return { faults, loaded: { file, text, config: result.data, document, references } }
   }
   // What could not be read is told once; what the schema thinks of it says nothing.
   const told = new Set(faults.map(({ path }) => pathKey(path)))

@@ -9,6 +9,7 @@ import { runDaemon } from '../../../src/commands/daemon.ts'
 import { withLastWords } from '../../../src/commands/last-words.ts'
 import { reloading } from '../../../src/commands/reload.ts'
 import { readTextFile, realFiles } from '../../../src/config/files.ts'
+import type { LoadedConfig } from '../../../src/config/load.ts'
 import { loadToRun } from '../../../src/config/surroundings.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
@@ -60,11 +61,10 @@ const linesOf = (name: string) => {
 const page = async (path: string) => (await fetch(`${url}${path}`)).text()
 const said = (words: string) => house.lines.filter(({ sentence }) => sentence.includes(words))
 
-function start(tracing?: Tracing): void {
+function start({ tracing, loaded = load() }: { tracing?: Tracing; loaded?: LoadedConfig } = {}): void {
   stopping = new AbortController()
   url = ''
   const outside = { ...house.outside, tracing }
-  const loaded = load()
   const nextSetup = reloading({
     ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => outside },
     onHangup: (listener) => void (hangUp = listener),
@@ -102,13 +102,14 @@ test('a journal that the disk does not let close is what the daemon ends with, a
         return typeof member === 'function' ? (member.bind(target) as unknown) : member
       },
     })
-  start({
+  const tracing: Tracing = {
     journal,
     source: (source) => source,
     transport: (_, send) => send,
     sink: (sink) => sink,
     close: () => Promise.resolve(),
-  })
+  }
+  start({ tracing })
   await until(() => url !== '', 'its listener')
   stopping.abort()
   await expect(daemon).rejects.toBe(failed)
@@ -277,6 +278,52 @@ async function parkOne(): Promise<void> {
   start()
   await until(() => said('Started').length === 2, 'the second start')
 }
+
+describe('a change between the first look at the files and the start', () => {
+  /** Starts with what was read before `change`. */
+  async function startBehind(change: () => void) {
+    stopping.abort()
+    await daemon
+    const loaded = load()
+    change()
+    start({ loaded })
+    await until(() => said('Started').length === 2, 'the second start')
+  }
+
+  test('of the configuration is noticed: nobody saves it once more', async () => {
+    await startBehind(() => writeFileSync(file, text('one', 'two')))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+
+  test('is none where it came through a pipe, which is read once', async () => {
+    await startBehind(() => writeFileSync(file, ''))
+    await house.clock.sleep(15_000)
+    expect(said('is refused')).toEqual([])
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+})
+
+test('a key to hash with that changes while the first configuration opens makes it another one', async () => {
+  const key = join(house.folder, 'hash')
+  writeFileSync(key, 'a'.repeat(32))
+  const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
+  writeFileSync(file, text('one').replace('type: file', hashed))
+  let ask: () => void = () => undefined
+  const loaded = load()
+  const nextSetup = reloading({
+    ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => house.outside },
+    onHangup: (listener) => void (ask = listener),
+  })
+  writeFileSync(key, 'b'.repeat(32))
+  const current = {
+    ...{ config: loaded.config, outside: house.outside },
+    ...{ prepare: async () => undefined, refused: () => undefined },
+  }
+  const next = nextSetup(current, AbortSignal.timeout(5_000))
+  ask()
+  expect(await next).toHaveProperty('config')
+})
 
 describe('the configuration that runs', () => {
   test('says which dead letters its sinks still want: only those are put back', async () => {
