@@ -142,8 +142,8 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
 
 /** What is to be mended although no part fails of it, and `ok` stays as it is. */
 export interface WarningStatus {
-  /** `secret_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API. */
-  readonly code: 'secret_unread' | 'clock_apart'
+  /** `secret_unread`, `file_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API. */
+  readonly code: 'secret_unread' | 'file_unread' | 'clock_apart'
   /** such as `acme api_key`, or a workspace */
   readonly about: string
   readonly message: string

@@ -95,6 +95,7 @@ const mended: Readonly<Record<WarningStatus['code'], string>> = {
   clock_apart:
     'set right, reading goes on by itself; where it was wrong for days, a backfill finds what was missed',
   secret_unread: 'put it back where it was: it is read again by itself',
+  file_unread: 'put it back where it was: it is read again by itself',
 }
 
 function warned({ warnings }: StatusReport): Matter[] {

@@ -1,17 +1,19 @@
-import { afterEach, expect, test } from 'vitest'
-import type { App } from '../../../src/app.ts'
+// What a restart would lack is told while the process still has it.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { configSchema } from '../../../src/config/schema.ts'
 import { secretsIn } from '../../../src/model/secret.ts'
+import type { Board } from '../../../src/ops/board.ts'
+import { UnreadSecrets } from '../../../src/unread-secrets.ts'
+import { certificate } from '../../fakes/certificates.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
 import { acceptAll, openHouse, until } from './house.ts'
 
-let house: ReturnType<typeof openHouse>
-let app: App
-afterEach(async () => {
-  await app.stop()
-  house.remove()
-})
-
 test('secrets that cannot be read again are told by status and log while all goes on, until they can be', async () => {
-  house = openHouse({ receiver: acceptAll })
+  const house = openHouse({ receiver: acceptAll })
+  onTestFinished(house.remove)
   const trouble: (string | undefined)[] = [undefined, undefined]
   for (const [i, secret] of secretsIn(house.config).entries()) {
     const value = secret.reveal()
@@ -20,10 +22,11 @@ test('secrets that cannot be read again are told by status and log while all goe
       return value
     })
   }
-  app = await house.open(false)
+  const app = await house.open(false)
+  onTestFinished(() => app.stop())
   app.run().catch(() => undefined)
   const status = () => app.board.status()
-  const told = () => house.lines.filter(({ sentence }) => sentence.startsWith('A secret can'))
+  const told = () => house.lines.filter(({ sentence }) => sentence.startsWith('A secret or a file can'))
   await until(() => status().sentence.startsWith('All caught up'), 'peace')
   expect(status().warnings).toEqual([])
   trouble[1] = '/run/token: there is no such file'
@@ -44,11 +47,94 @@ test('secrets that cannot be read again are told by status and log while all goe
   await until(() => status().warnings.length === 0, 'both back')
   expect(status().sentence).toMatch(/^All caught up/)
   expect(
-    told().map(({ sentence, fields }) => [sentence.slice(0, 15), fields['secret'], fields['error']]),
+    told().map(({ sentence, fields }) => [sentence.slice(0, 25), fields['about'], fields['error']]),
   ).toEqual([
-    ['A secret cannot', 'siem token', '/run/token: there is no such file'],
-    ['A secret cannot', 'acme api_key', 'no permission'],
-    ['A secret can be', 'acme api_key', undefined],
-    ['A secret can be', 'siem token', undefined],
+    ['A secret or a file cannot', 'siem token', '/run/token: there is no such file'],
+    ['A secret or a file cannot', 'acme api_key', 'no permission'],
+    ['A secret or a file can be', 'acme api_key', undefined],
+    ['A secret or a file can be', 'siem token', undefined],
   ])
+})
+
+describe('files that a sink names', () => {
+  const [ours, newer] = [certificate('ours'), certificate('newer')]
+  let folder = ''
+  const at = (name: string) => join(folder, name)
+  const put = (name: string, content: string) => writeFileSync(at(name), content)
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'unread-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    put('ca.pem', ours.cert)
+    put('cert.pem', ours.cert)
+    put('key.pem', ours.key)
+    put('hash', 'h'.repeat(32))
+    put('token', 'web-identity')
+  })
+
+  /** What each look warns of, as it stands then. */
+  function looking() {
+    const tls = { ca_file: at('ca.pem'), cert_file: at('cert.pem'), key_file: at('key.pem') }
+    const config = configSchema.parse({
+      workspaces: [{ name: 'acme', base_url: 'https://api.example.com', api_key: 'k', audit: {} }],
+      sinks: [
+        {
+          ...{ name: 'siem', type: 'syslog', address: 'tls://siem.example.com:6514', tls },
+          redact: [{ fields: ['query'], with: 'hash', key_file: at('hash') }],
+        },
+        {
+          ...{
+            name: 'lake',
+            type: 's3',
+            bucket: 'lake',
+            region: 'eu-central-1',
+            role_arn: 'arn:aws:iam::1:role/r',
+          },
+          web_identity_token_file: at('token'),
+        },
+      ],
+    })
+    const held = new Map<string, string>()
+    const warn: Board['warn'] = ({ code, about }, message) => {
+      if (message === undefined) held.delete(about)
+      else held.set(about, `${code}: ${message}`)
+    }
+    const log = new LogLines()
+    const secrets = new UnreadSecrets(config, log, { warn })
+    const look = () => {
+      secrets.look()
+      return [...held.values()]
+    }
+    return { look, log }
+  }
+
+  test.each([
+    ['ca.pem', 'siem tls.ca_file', undefined, 'there is no such file'],
+    ['cert.pem', 'siem tls.cert_file', '', 'it holds no certificate in PEM (BEGIN CERTIFICATE)'],
+    ['key.pem', 'siem tls.key_file', newer.key, 'it must be the key of that certificate'],
+    ['hash', 'siem redact.0.key_file', 'short', 'its key is shorter than 32 bytes'],
+    ['token', 'lake web_identity_token_file', undefined, 'there is no such file'],
+  ])('%s that was good and is no more is told until it is again', (name, field, content, why) => {
+    const { look, log } = looking()
+    expect(look()).toEqual([])
+    const before = readFileSync(at(name), 'utf8')
+    if (content === undefined) rmSync(at(name))
+    else put(name, content)
+    for (let looks = 0; looks < 2; looks++) {
+      expect(look()).toEqual([expect.stringContaining(`file_unread: ${field} `)])
+      expect(look()[0]).toContain(why)
+    }
+    put(name, before)
+    expect(look()).toEqual([])
+    expect(log.lines).toHaveLength(2)
+  })
+
+  test('that never were good are the sink’s own matter: it is held, and says so', () => {
+    rmSync(at('hash'))
+    const { look } = looking()
+    expect(look()).toEqual([])
+    put('hash', 'h'.repeat(32))
+    expect(look()).toEqual([])
+    rmSync(at('hash'))
+    expect(look()).toHaveLength(1)
+  })
 })
