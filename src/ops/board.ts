@@ -170,7 +170,7 @@ export function openBoard(options: BoardOptions): Board {
   const currentStats = lastKnown(journalStats)
   const history = openHistory(clock, () => currentStats().entries)
   const memory = { clock, history, errors: openRecentErrors(), mask: masker(options.secrets) }
-  const warnings = openWarnings(clock, memory.mask)
+  const warnings = openWarnings(clock, memory.mask, metrics)
 
   const look = () => {
     const stats = currentStats()

@@ -190,6 +190,7 @@ export interface Metrics {
   readonly source: SourceMetrics
   readonly sink: SinkMetrics
   readonly journal: ReturnType<typeof journalMetrics>
+  readonly warnings: Gauge
   readonly canary: CanaryMetrics
   readonly backfill: ReturnType<typeof rereadMetrics>
   readonly replay: ReturnType<typeof rereadMetrics>
@@ -230,6 +231,7 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     source: sourceMetrics(make),
     sink: sinkMetrics(make, registry),
     journal: journalMetrics(make),
+    warnings: make.gauge('warnings', 'What is to be mended although no part fails of it, by kind', 'code'),
     canary: canaryMetrics(make),
     backfill: rereadMetrics(make, 'backfill', 'backfills'),
     replay: rereadMetrics(make, 'replay', 'replays from the API'),

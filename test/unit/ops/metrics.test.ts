@@ -6,7 +6,7 @@ import { canaryStages, sinkStates, sourceStates } from '../../../src/model/watch
 import { codeLabel, expectedCodes, reasonLabel } from '../../../src/ops/metric-labels.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
-import type { BackfillStatus } from '../../../src/ops/status.ts'
+import { type BackfillStatus, warningCodes } from '../../../src/ops/status.ts'
 import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
 
 interface Family {
@@ -74,6 +74,7 @@ const contract = [
   'journal_capacity_bytes',
   'journal_paused',
   'quarantined',
+  'warnings',
   'sink_state',
   'sink_linger_seconds',
   'sink_owed_entries',
@@ -111,6 +112,25 @@ const closedLabels: Record<string, readonly string[]> = {
   version: ['1.2.3'],
   node: [process.version],
 }
+
+it('what is warned of is counted by its code, and no more once it is mended', async () => {
+  const { board, metrics } = openHouse()
+  const counted = async () =>
+    (await metrics.render())
+      .match(/^auditferry_warnings\{.*$/gm)
+      ?.map((line) => line.slice(19))
+      .toSorted()
+  const codes = (secrets: number) => [
+    '{code="clock_apart"} 0',
+    '{code="file_unread"} 0',
+    `{code="secret_unread"} ${secrets}`,
+  ]
+  expect(await counted()).toEqual(codes(0))
+  for (const about of ['acme api_key', 'siem token']) board.warn({ code: 'secret_unread', about }, 'gone')
+  expect(await counted()).toEqual(codes(2))
+  board.warn({ code: 'secret_unread', about: 'siem token' }, undefined)
+  expect(await counted()).toEqual(codes(1))
+})
 
 describe('the metrics', () => {
   it('are all there before anything has happened, each with help, type and a series', async () => {
@@ -235,7 +255,8 @@ describe('the metrics', () => {
       for (const { labels } of samples)
         for (const [key, value] of Object.entries(labels)) {
           if (key === 'le') expect(value).toMatch(/^(\d+(\.\d+)?|\+Inf)$/)
-          else if (key === 'code') expect([...expectedCodes, '4xx', 'other']).toContain(value)
+          else if (key === 'code')
+            expect([...expectedCodes, ...warningCodes, '4xx', 'other']).toContain(value)
           else if (key === 'reason') expect(['other', ...errorCodes]).toContain(value)
           else expect(closedLabels[key], key).toContain(value)
         }
