@@ -9,6 +9,7 @@ import {
   readlinkSync,
   readSync,
   realpathSync,
+  statfsSync,
   statSync,
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -34,6 +35,8 @@ export interface Files {
   identity(path: string): string
   /** Where a name comes to lie once every link is followed; also for one that is yet to be made. */
   place(path: string): string
+  /** How much the file system of that name holds for this user, full and free; undefined where it does not say. */
+  volumeBytes(path: string): number | undefined
 }
 
 /** More links than this in a row are a circle. */
@@ -106,7 +109,18 @@ function headOf(path: string, bytes: number): Buffer {
   }
 }
 
+function volumeBytesOf(path: string): number | undefined {
+  try {
+    const { blocks, bfree, bavail, bsize } = statfsSync(path)
+    // Some that are made of other machines' disks answer nought.
+    return (blocks - bfree + bavail) * bsize || undefined
+  } catch {
+    return dirname(path) === path ? undefined : volumeBytesOf(dirname(path))
+  }
+}
+
 export const realFiles: Files = {
+  volumeBytes: (path) => volumeBytesOf(placeOf(path)),
   read: readTextFile,
   head: headOf,
   identity: identityOf,

@@ -7,6 +7,7 @@ import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { journalFault, kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, reasonOf, type References } from './references.ts'
+import { crampedOn } from './journal.ts'
 import { crowdedOf } from './spare.ts'
 import { sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
 
@@ -130,9 +131,12 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
-function lookAtJournal({ loaded, files, fault }: Look): void {
-  const message = journalFault(loaded.config.journal.path, files)
+function lookAtJournal({ loaded, files, fault, warning }: Look): void {
+  const { journal } = loaded.config
+  const message = journalFault(journal.path, files)
   if (message !== undefined) fault(['journal', 'path'], message)
+  const cramped = crampedOn(files.volumeBytes(journal.path), journal)
+  if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }
 
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {

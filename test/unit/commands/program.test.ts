@@ -28,7 +28,7 @@ function run(args: readonly string[], env: Record<string, string> = {}, node: re
   return { code: child.status, stdout: child.stdout, stderr: child.stderr }
 }
 
-const good = (key = 'planted-key') => `journal: { path: ${folder}/a.db }
+const good = (key = 'planted-key') => `journal: { path: ${folder}/a.db, max_bytes: 1MiB }
 workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: "${key}", audit: {} }
 sinks:
@@ -269,7 +269,9 @@ describe('a first configuration', () => {
     expect(code).toBe(0)
     const key = write('key', 'a-key')
     chmodSync(key, 0o400)
-    const text = stdout.replaceAll(/\/run\/secrets\/\S+(?=})/g, key).replace('/var/lib/auditferry', folder)
+    const text = stdout
+      .replaceAll(/\/run\/secrets\/\S+(?=})/g, key)
+      .replace(/path: \/var\/lib\/auditferry(\S+)/, `path: ${folder}$1\n  max_bytes: 1MiB`)
     const path = write('first.yaml', text)
     expect(run(['validate', '--config', path])).toMatchObject({ code: 0, stderr: '' })
   })

@@ -15,7 +15,7 @@ async function connecting(checks: ConnectChecks, base = 'https://a.example.com',
   const config = join(folder, 'a.yaml')
   writeFileSync(
     config,
-    `journal: { path: ${folder}/a.db }
+    `journal: { path: ${folder}/a.db, max_bytes: 1MiB }
 workspaces: [{ name: acme, base_url: "${base}", api_key: k, audit: {} }]
 sinks: [{ name: console, type: stdout }]
 `,

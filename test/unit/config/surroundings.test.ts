@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
@@ -33,9 +33,12 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 const says = (list: readonly { path: readonly PropertyKey[]; message: string; line: number }[]) =>
   list.map(({ path, message, line }) => `${line} ${path.join('.')}: ${message}`)
 
-function around(sinks: string, journal = join(folder, 'state', 'a.db'), files: Files = realFiles) {
+/** However small the volume is that these tests run on. */
+const roomyFiles: Files = { ...realFiles, volumeBytes: () => 2 ** 40 }
+
+function around(sinks: string, journal = join(folder, 'state', 'a.db'), files = roomyFiles, more = '') {
   const file = join(folder, 'a.yaml')
-  const text = `journal: { path: ${journal} }
+  const text = `journal: { path: ${journal}${more} }
 workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: "\${file:${folder}/key}", audit: {} }
 sinks:
@@ -74,6 +77,39 @@ test('so is a secret that stands in a configuration that everybody may read', ()
   expect(around(hec).warnings).toEqual([
     '5 sinks.0.token: a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
   ])
+})
+
+describe('a volume that cannot hold what the journal may take', () => {
+  const GIB = 2 ** 30
+  const onVolume = (bytes: number | undefined, bounds = '') => {
+    const asked: string[] = []
+    const volumeBytes = (path: string) => (asked.push(path), bytes)
+    const path = join(folder, 'state', 'a.db')
+    return { ...around(console, path, { ...realFiles, volumeBytes }, bounds), asked, path }
+  }
+
+  test('is a warning, which names both', () => {
+    expect(onVolume(2 * GIB)).toMatchObject({
+      faults: [],
+      warnings: [
+        '1 journal.max_bytes: with keep_settled, and 128MiB for log and ballast, the journal may take 2432MiB, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_settled so that they fit',
+      ],
+    })
+    expect(onVolume(2 * GIB, ', max_bytes: 1GiB').warnings).toEqual([])
+    expect(onVolume(2 * GIB, ', max_bytes: 1GiB, keep_settled: 1GiB').warnings).toHaveLength(1)
+  })
+
+  test('is none to a byte, and none where nobody says how large it is', () => {
+    const [whole, asked] = [2 * GIB + 384 * 2 ** 20, [join(folder, 'state', 'a.db')]]
+    expect(onVolume(whole)).toMatchObject({ warnings: [], asked })
+    expect(onVolume(whole - 1).warnings).toHaveLength(1)
+    expect(onVolume(undefined).warnings).toEqual([])
+  })
+
+  test('is told by the folder nearest to it that is there', () => {
+    for (const path of [join(folder, 'no', 'such', 'a.db'), join(folder, 'key')])
+      expect(realFiles.volumeBytes(path)).toBeGreaterThan(2 ** 20)
+  })
 })
 
 test('so is a private key, and what values are hashed with', () => {
@@ -133,7 +169,7 @@ test('a link that leads nowhere is a fault where a folder should be, and none wh
 test('a folder without the permission to write is a fault', () => {
   mkdirSync(join(folder, 'out'))
   // Said by the fake: the user that runs tests may be one who may do everything.
-  const files: Files = { ...realFiles, writable: (path) => path !== join(folder, 'out') }
+  const files: Files = { ...roomyFiles, writable: (path) => path !== join(folder, 'out') }
   expect(around(`  - { name: a, type: file, path: ${folder}/out/a }\n`, undefined, files).faults).toEqual([
     `5 sinks.0.path: cannot be created: ${folder}/out may not be written, give this user the permission`,
   ])
@@ -415,7 +451,7 @@ sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text, { mode: 0o600 })
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
-  return says(lookAround(loaded ?? expect.fail(), realFiles).warnings)
+  return says(lookAround(loaded ?? expect.fail(), roomyFiles).warnings)
 }
 
 test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {
