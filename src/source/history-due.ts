@@ -167,7 +167,9 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
     // From its beginning on: what a pause held up for hours was read up to then only. Re-reads and the past have their turn all the same.
     cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
   }
-  if ((kind === 'live' || kind === 'backfill') && isCaughtUp(cursor)) watch.caughtUp()
+  // By a clock that is far ahead days were asked for that have not come: of what is there that says nothing.
+  if ((kind === 'live' || kind === 'backfill') && isCaughtUp(cursor) && cursor.clocksApart !== true)
+    watch.caughtUp()
 }
 
 /** Keeps when each day that is to be read again was last read whole. */

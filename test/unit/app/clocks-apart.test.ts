@@ -14,11 +14,11 @@ afterEach(async () => {
 })
 
 test.each([
-  ['40 days ahead of', 40 * DAY_MS],
-  ['11 min behind', -11 * MINUTE_MS],
+  ['40 days ahead of', 40 * DAY_MS, ['audit']],
+  ['11 min behind', -11 * MINUTE_MS, ['audit', 'history.usage']],
 ])(
   'a clock that is %s the API’s is told by how much, and nothing is called caught up by it',
-  async (told, aheadMs) => {
+  async (told, aheadMs, known) => {
     let apartMs = aheadMs
     const api: Transport = async (request, signal) => {
       const { headers, ...rest } = await house.mock.transport(request, signal)
@@ -29,8 +29,12 @@ test.each([
     app = await house.open(false)
     app.run().catch(() => undefined)
     const sentence = () => app.board.status().sentence
-    const isRead = () => app.board.status().workspaces.every(({ sources }) => sources.every((one) => one.caught_up_at !== null)) // prettier-ignore
-    await until(isRead, 'all that is found by such a clock')
+    const sources = () => app.board.status().workspaces.flatMap((one) => one.sources)
+    const caughtUp = () =>
+      sources().flatMap(({ name, caught_up_at }) => (caught_up_at === null ? [] : [name]))
+    const isRead = () => sources().every(({ last_success_at: at, state }) => at !== null && state === 'idle')
+    // Of days that have not come the history's are empty: nobody knows what lies before them.
+    await until(() => isRead() && String(caughtUp()) === String(known), 'all that is found by such a clock')
     await until(() => app.board.status().sinks.every(({ owed_entries: owed }) => owed === 0), 'delivery')
     expect(app.board.status()).toMatchObject({ ok: true, warnings: [{ code: 'clock_apart', about: 'acme' }] })
     expect(sentence()).toMatch(
@@ -40,6 +44,7 @@ test.each([
     // Of a few minutes nothing comes out wrong.
     apartMs = aheadMs > 0 ? 9 * MINUTE_MS : 0
     await until(() => sentence().startsWith('All caught up'), 'peace')
+    expect(caughtUp()).toEqual(['audit', 'history.usage'])
     expect(app.board.status().warnings).toEqual([])
   },
 )
