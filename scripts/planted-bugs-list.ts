@@ -220,14 +220,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/model/room.ts',
-        find: 'const READING_BYTES = 24 * 1024 * 1024',
-        replace: 'const READING_BYTES = ALL_BYTES',
+        find: 'const reading = new Room(READING_BYTES, all)',
+        replace: 'const reading = new Room(READING_BYTES + SINKS_BYTES, all)',
       },
     ],
     tests: [
       {
         file: 'test/unit/model/room.test.ts',
-        title: 'readers and sinks hold no more than 32 MiB together, and 8 of them no reader enters',
+        title:
+          'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
       },
       {
         file: 'test/unit/app/app.test.ts',
@@ -242,14 +243,38 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/model/room.ts',
-        find: 'reading: new Room(READING_BYTES, all)',
-        replace: 'reading: new Room(READING_BYTES)',
+        find: 'const reading = new Room(READING_BYTES, all)',
+        replace: 'const reading = new Room(READING_BYTES)',
       },
     ],
     tests: [
       {
         file: 'test/unit/model/room.test.ts',
-        title: 'readers and sinks hold no more than 32 MiB together, and 8 of them no reader enters',
+        title:
+          'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a sink may hold what is another sink’s share',
+    law: '2: a dead sink holds up nobody else',
+    edits: [
+      {
+        file: 'src/model/room.ts',
+        find: "new Room(shareBytes, all, 'in_turn', large)",
+        replace: "new Room(SINKS_BYTES, all, 'in_turn', large)",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/model/room.test.ts',
+        title:
+          'each sink has an equal share, which nobody else enters: however many are full, its batch and the one looked ahead are in at once',
+      },
+      {
+        file: 'test/unit/ship/isolation.test.ts',
+        title: 'hung receivers, however many (12, batches of 1048576 bytes)',
       },
     ],
     says: /AssertionError/,

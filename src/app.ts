@@ -79,14 +79,13 @@ export async function openApp(
     replays: () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? []),
   }
   const board = openBoard({ clock, metrics, version, startedAt: mode.startedAt, budget, ...rereads, ...kept })
-  const rooms = openRooms()
+  const rooms = openRooms(config.sinks.length)
   const parts = {
     config,
     outside,
     mode,
     journal,
     board,
-    room: rooms.all,
     instance: await instanceOf(journal, outside),
     taps: new Taps(clock),
   }
@@ -102,7 +101,7 @@ export async function openApp(
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
   const replays = new ApiReplays({ ...toReread, sinks, readTo })
   const coming = mode.once ? comingOnce(readers, board) : { over: () => false }
-  const shippings = config.sinks.map((sink) => openShipping(parts, sink, coming))
+  const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
   return {
     config,

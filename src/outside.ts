@@ -46,14 +46,19 @@ export interface Shared {
   readonly mode: Mode
   readonly journal: Journal
   readonly board: Board
-  readonly room: Room
   readonly instance: string
   readonly taps: Taps
 }
 
-/** `room` is the readers' part of it. */
 export interface SharedToRead extends Shared {
+  /** the readers' part of the process's room */
+  readonly room: Room
   /** the part of that in which the past is read */
   readonly pastRoom: Room
   readonly budgets: Budgets
+}
+
+export interface SharedToShip extends Shared {
+  /** the share of this sink alone */
+  readonly room: Room
 }

@@ -14,7 +14,7 @@ import type { ObjectSink, Sink } from './model/sink.ts'
 import type { SinkDeps } from './model/sink-kind.ts'
 import type { Connection } from './model/socket.ts'
 import { type Ear, heardConnect, heardTransport } from './ops/heard.ts'
-import type { Network, Outside, Shared } from './outside.ts'
+import type { Network, Outside, SharedToShip } from './outside.ts'
 import type { LoopOptions, Stepper } from './ship/loop.ts'
 import { ObjectShipper } from './ship/objects.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
@@ -37,7 +37,7 @@ export interface Shipping extends LoopOptions {
 /** What of the reading is still to come. */
 export type Coming = Pick<LoopOptions, 'over' | 'nothingDue'>
 
-export function openShipping(shared: Shared, config: SinkConfig, coming: Coming): Shipping {
+export function openShipping(shared: SharedToShip, config: SinkConfig, coming: Coming): Shipping {
   const { outside, journal, board } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
@@ -57,7 +57,7 @@ export function openShipping(shared: Shared, config: SinkConfig, coming: Coming)
 }
 
 function openStepper(
-  { room, mode }: Shared,
+  { room, mode }: SharedToShip,
   config: SinkConfig,
   sink: Sink | ObjectSink,
   loop: LoopOptions,

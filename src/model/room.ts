@@ -1,11 +1,14 @@
 // The process's allowance of held bytes (law 4): readers and sinks wait here for room before they hold a body or a batch.
 
-/** All held bodies and batches of the process. */
-const ALL_BYTES = 32 * 1024 * 1024
-/** Of these, what readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
-const READING_BYTES = 24 * 1024 * 1024
+const MIB = 1024 * 1024
+/** What readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
+const READING_BYTES = 16 * MIB
 /** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting, and who waits for room keeps none waiting either. */
-const PAST_BYTES = 12 * 1024 * 1024
+const PAST_BYTES = 8 * MIB
+/** Of these, what single entries may take beyond their sinks' shares: receivers that hang over such keep no reading waiting. */
+const LARGE_BYTES = 8 * MIB
+/** What sinks may hold, an equal share each: receivers that hang, however many, keep neither reading nor other sinks waiting. */
+const SINKS_BYTES = 16 * MIB
 
 interface Waiter {
   readonly bytes: number
@@ -17,21 +20,27 @@ type Rank = 'in_turn' | 'behind'
 
 /**
  * First come, first served, so that a large holder is not starved by small ones; only who waits behind gets in when nobody
- * else waits. A part of a room bounds one kind of holder: the rest is left to the others.
+ * else waits. A part of a room bounds one kind of holder: the rest is left to the others. Whoever is in a part has still to come
+ * into the room around it, never the other way round: so nobody waits for whom he keeps waiting.
  */
 export class Room {
-  readonly #capacityBytes: number
+  readonly capacityBytes: number
   readonly #around: Room | undefined
   readonly #rank: Rank
+  readonly #beyond: Room | undefined
   #heldBytes = 0
   #looking: Promise<void> = Promise.resolve()
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
-  /** `around`: what is held here is held there too. `rank`: of all who enter here, there too. */
-  constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn') {
-    this.#capacityBytes = capacityBytes
+  /**
+   * `around`: what is held here is held there too. `rank`: of all who enter here, there too. `beyond`: the part of the same room
+   * in which the rest is held of what asks for more than there is here.
+   */
+  constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn', beyond?: Room) {
+    this.capacityBytes = capacityBytes
     this.#around = around
     this.#rank = rank
+    this.#beyond = beyond
   }
 
   get heldBytes(): number {
@@ -39,24 +48,33 @@ export class Room {
   }
 
   get full(): boolean {
-    return this.#heldBytes >= this.#capacityBytes
+    return this.freeBytes <= 0
   }
 
-  /** What gets in right now if nobody waits: into an empty room anything. */
+  /** What gets in right now if nobody waits. */
   get freeBytes(): number {
-    return this.#heldBytes === 0 ? Infinity : this.#capacityBytes - this.#heldBytes
+    return Math.min(this.capacityBytes - this.#heldBytes, this.#around?.freeBytes ?? Infinity)
   }
 
-  /** Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts. */
-  async enter(bytes: number, signal: AbortSignal, rank = this.#rank): Promise<() => void> {
+  /**
+   * Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts.
+   * `elsewhereBytes`: so much of it is held in another part already.
+   */
+  async enter(
+    bytes: number,
+    signal: AbortSignal,
+    rank = this.#rank,
+    elsewhereBytes = 0,
+  ): Promise<() => void> {
     signal.throwIfAborted()
-    const wanted = Math.min(bytes, this.#capacityBytes)
+    const wanted = this.#wanted(bytes, elsewhereBytes)
     if (this.#isFree(wanted, rank)) this.#heldBytes += wanted
     else await this.#turn(wanted, signal, rank)
     const leave = this.#wayOut(wanted)
-    if (!this.#around) return leave
+    const [outer, besideBytes] = this.#onwards(bytes, elsewhereBytes)
+    if (!outer) return leave
     try {
-      return both(await this.#around.enter(wanted, signal, rank), leave)
+      return both(await outer.enter(bytes, signal, rank, besideBytes), leave)
     } catch (error) {
       leave()
       throw error
@@ -64,18 +82,20 @@ export class Room {
   }
 
   /** The way out, or undefined where there is no room right now: for what can do without. */
-  tryEnter(bytes: number, rank = this.#rank): (() => void) | undefined {
-    const wanted = Math.min(bytes, this.#capacityBytes)
+  tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): (() => void) | undefined {
+    const wanted = this.#wanted(bytes, elsewhereBytes)
     if (!this.#isFree(wanted, rank)) return undefined
-    const leaveAround = this.#around?.tryEnter(wanted, rank)
-    if (this.#around && !leaveAround) return undefined
+    const [outer, besideBytes] = this.#onwards(bytes, elsewhereBytes)
+    const leaveOuter = outer?.tryEnter(bytes, rank, besideBytes)
+    if (outer && !leaveOuter) return undefined
     this.#heldBytes += wanted
     const leave = this.#wayOut(wanted)
-    return leaveAround ? both(leaveAround, leave) : leave
+    return leaveOuter ? both(leaveOuter, leave) : leave
   }
 
-  /** For who must have a thing in hand to know how much room it wants: of all of them, one has at a time. */
+  /** For who must have a thing in hand to know how much room it wants: of all of them, in all parts, one has at a time. */
   oneByOne<T>(look: () => Promise<T>): Promise<T> {
+    if (this.#around) return this.#around.oneByOne(look)
     const looked = this.#looking.then(look)
     this.#looking = looked.then(
       () => undefined,
@@ -84,11 +104,22 @@ export class Room {
     return looked
   }
 
+  /** The room around all parts has all of it. */
+  #wanted(bytes: number, elsewhereBytes: number): number {
+    return Math.min(this.#around ? bytes - elsewhereBytes : bytes, this.capacityBytes)
+  }
+
+  /** The room that is to be entered too, and how much is held elsewhere then. */
+  #onwards(bytes: number, elsewhereBytes: number): [Room | undefined, number] {
+    if (this.#beyond && bytes > this.capacityBytes) return [this.#beyond, this.capacityBytes]
+    return [this.#around, elsewhereBytes]
+  }
+
   /** Right now, past nobody whose turn comes before. */
   #isFree(bytes: number, rank: Rank): boolean {
     const { in_turn: inTurn, behind } = this.#waiting
     const isTurn = inTurn.length === 0 && (rank === 'in_turn' || behind.length === 0)
-    return isTurn && this.#heldBytes + bytes <= this.#capacityBytes
+    return isTurn && this.#heldBytes + bytes <= this.capacityBytes
   }
 
   #wayOut(bytes: number): () => void {
@@ -126,7 +157,7 @@ export class Room {
     for (;;) {
       const waiting = inTurn.length > 0 ? inTurn : behind
       const [next] = waiting
-      if (!next || this.#heldBytes + next.bytes > this.#capacityBytes) return
+      if (!next || this.#heldBytes + next.bytes > this.capacityBytes) return
       this.#heldBytes += next.bytes
       waiting.shift()
       next.enter()
@@ -134,11 +165,23 @@ export class Room {
   }
 }
 
-/** The room of a process, the part of it that its readers enter, and the part of that for those of the past. */
-export function openRooms(): { readonly all: Room; readonly reading: Room; readonly past: Room } {
-  const all = new Room(ALL_BYTES)
-  const readers = { reading: new Room(READING_BYTES, all) }
-  return { all, ...readers, past: new Room(PAST_BYTES, readers.reading, 'behind') }
+export interface Rooms {
+  readonly all: Room
+  readonly reading: Room
+  /** the part of that for readers of the past */
+  readonly past: Room
+  /** The share of one of the sinks. */
+  readonly share: () => Room
+}
+
+/** The room of a process with so many sinks. */
+export function openRooms(sinks: number): Rooms {
+  const all = new Room(READING_BYTES + SINKS_BYTES)
+  const reading = new Room(READING_BYTES, all)
+  const large = new Room(LARGE_BYTES, reading)
+  const past = new Room(PAST_BYTES, reading, 'behind')
+  const shareBytes = Math.floor(SINKS_BYTES / sinks)
+  return { all, reading, past, share: () => new Room(shareBytes, all, 'in_turn', large) }
 }
 
 const both = (one: () => void, other: () => void) => () => {

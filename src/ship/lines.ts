@@ -1,5 +1,4 @@
 // A batch as lines: each entry through the sink's format and frame into one buffer, in journal order. Pure but for the buffer.
-import { RAW_END, RAW_START } from '../model/entries.ts'
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { Format, Frame, Lines } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
@@ -93,24 +92,6 @@ function frameRuns(
     }
   }
   return { count, last }
-}
-
-/** A batch stands in memory as its raw bytes and as its framed lines. */
-const FORMS = 2
-
-/** What a batch takes of the process's room, or would. */
-export function roomBytes({ runs, leftBytes = 0 }: Batch): number {
-  return FORMS * runs.reduce((sum, run) => sum + spanBytes(run), leftBytes)
-}
-
-/** How many raw bytes of entries so much room is enough for. */
-export function rawBytesIn(room: number): number {
-  return room / FORMS
-}
-
-/** From the first entry to the end of the last, with what lies between. */
-function spanBytes({ entries }: Run): number {
-  return entries.count === 0 ? 0 : entries.column(entries.count - 1, RAW_END) - entries.column(0, RAW_START)
 }
 
 /** Which of the histogram's buckets a delay falls into; the last one has no bound. */

@@ -1,10 +1,12 @@
-// What is owed next, as lines: taken from the journal when enough stands there, framed in room of the process's allowance.
+// What is owed next, as lines: taken from the journal when enough stands there, framed in the sink's share of the room.
 import { believed } from '../model/clock.ts'
 import type { Batch, Stretch } from '../model/journal.ts'
+import type { Room } from '../model/room.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
-import { frameBatch, type Framing, framingOf, type Loaded, rawBytesIn, roomBytes } from './lines.ts'
+import { frameBatch, type Framing, framingOf, type Loaded } from './lines.ts'
 import { type DeliveryOptions, waitsInVain } from './loop.ts'
+import { type Held, hold, holdNow, rawBytesIn, roomBytes } from './share.ts'
 
 /** A writer that one huge entry made grow is not kept. */
 const SPARE_BYTES = 4 * 1024 * 1024
@@ -15,6 +17,11 @@ export interface BatchLimits {
   readonly maxBytes: number
   /** how long a batch that is not full may wait for more */
   readonly lingerMs: number
+}
+
+/** Those of a sink with this share: a batch of several entries fits into it. */
+export function limitsIn(share: Room, limits: BatchLimits): BatchLimits {
+  return { ...limits, maxBytes: Math.min(limits.maxBytes, rawBytesIn(share)) }
 }
 
 export interface LoaderOptions extends DeliveryOptions {
@@ -30,11 +37,6 @@ export interface Wish {
   readonly oneLine?: boolean
 }
 
-type Looked =
-  | { readonly waitMs: number }
-  | { readonly batch: Batch; readonly leave: () => void }
-  | { readonly wantedBytes: number }
-
 export class Loader {
   readonly #options: LoaderOptions
   readonly #framing: Framing
@@ -47,44 +49,20 @@ export class Loader {
 
   /** The oldest entries that are neither settled nor on their way, or ms to wait for more of them. `free` what comes. */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
-    const found = await this.#look(wish)
-    if ('waitMs' in found) return found.waitMs
-    if ('batch' in found) return this.#frame(found.batch, this.#lineBytes(wish), found.leave)
-    return this.#loadInTurn(wish, found.wantedBytes, signal)
+    const { limits } = this.#options
+    const held = await hold(this.#options, this.#reading(wish), limits.maxBytes, signal)
+    return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
   }
 
   /** The same where it may go out now and there is room right now; else undefined. */
   async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
-    // A batch that could not stay is not read to find that out.
-    if (this.#options.room.full) return undefined
-    const found = await this.#look(wish)
-    return 'batch' in found ? this.#frame(found.batch, this.#lineBytes(wish), found.leave) : undefined
-  }
-
-  /** What there is, where it may stay; else no more of it than how much room it wants. */
-  #look(wish: Wish): Promise<Looked> {
     const { limits, room } = this.#options
-    return room.oneByOne(async () => {
-      const batch = await this.#take(wish, limits.maxBytes, rawBytesIn(room.freeBytes))
-      if (typeof batch === 'number') return { waitMs: batch }
-      const wantedBytes = roomBytes(batch)
-      const leave = batch.leftBytes === undefined && room.tryEnter(wantedBytes)
-      return leave ? { batch, leave } : { wantedBytes }
-    })
+    const held = await holdNow(room, this.#reading(wish), limits.maxBytes)
+    return held && this.#frame(held, this.#lineBytes(wish))
   }
 
-  /** Whoever waits for room holds no batch meanwhile: it is read again, and no more of it, when its turn has come. */
-  async #loadInTurn(wish: Wish, wantedBytes: number, signal: AbortSignal): Promise<Loaded | number> {
-    const leave = await this.#options.room.enter(wantedBytes, signal)
-    try {
-      const batch = await this.#take(wish, rawBytesIn(wantedBytes))
-      if (typeof batch !== 'number') return this.#frame(batch, this.#lineBytes(wish), leave)
-      leave()
-      return batch
-    } catch (error) {
-      leave()
-      throw error
-    }
+  #reading(wish: Wish) {
+    return (mostBytes: number, loneBytes?: number) => this.#take(wish, mostBytes, loneBytes)
   }
 
   /** One line goes out however long it is. */
@@ -110,23 +88,9 @@ export class Loader {
   }
 
   /** All of a stretch, whatever the limits are now: the batch of an intent. */
-  async reload(stretch: Stretch, signal: AbortSignal): Promise<Loaded> {
-    const { journal, room } = this.#options
-    const batch = await journal.range(stretch.first, stretch.last)
-    const leave = room.tryEnter(roomBytes(batch))
-    return leave ? this.#frame(batch, Infinity, leave) : this.#reloadInTurn(stretch, roomBytes(batch), signal)
-  }
-
-  /** As `#loadInTurn`; an intent's entries stay as they are until it is settled. */
-  async #reloadInTurn({ first, last }: Stretch, wantedBytes: number, signal: AbortSignal): Promise<Loaded> {
-    const { journal, room } = this.#options
-    const leave = await room.enter(wantedBytes, signal)
-    try {
-      return this.#frame(await journal.range(first, last), Infinity, leave)
-    } catch (error) {
-      leave()
-      throw error
-    }
+  async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
+    const read = () => this.#options.journal.range(first, last)
+    return this.#frame(await hold<never>(this.#options, read, Infinity, signal), Infinity)
   }
 
   /** Once: its buffer is another batch's from then on. */
@@ -135,7 +99,12 @@ export class Loader {
     if (writer.bytes.length <= SPARE_BYTES) this.#spare.push(writer)
   }
 
-  #frame(batch: Batch, maxBytes: number, leave: () => void): Loaded {
-    return frameBatch(batch, { ...this.#framing, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
+  #frame({ batch, leave }: Held, maxBytes: number): Loaded {
+    try {
+      return frameBatch(batch, { ...this.#framing, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
 }

@@ -3,7 +3,8 @@ import { type Framing, framingOf } from './lines.ts'
 import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './loop.ts'
 import { filteredOf } from './settling.ts'
 import { type SendingObjects, sendingOf, type WaitingObject, writeAnew } from './sending.ts'
-import { type Piece, takePiece } from './piece.ts'
+import { takePiece } from './piece.ts'
+import type { Held } from './share.ts'
 import { OpenStretch } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
@@ -91,7 +92,7 @@ export class ObjectShipper implements Stepper {
   }
 
   /** Whether the stretch is full. */
-  #count({ batch, leave }: Piece): boolean {
+  #count({ batch, leave }: Held): boolean {
     try {
       const { sink } = this.#options
       const open = this.#open

@@ -6,7 +6,7 @@ import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
 import { type Loaded, tellDelays } from './lines.ts'
 import { Left } from './left.ts'
-import { Loader, type LoaderOptions, type Wish } from './loader.ts'
+import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
 import { settledOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
@@ -52,7 +52,8 @@ export class Shipper implements Stepper {
   #sending: Sending | undefined
   #answered: Answered | undefined
 
-  constructor(options: ShipperOptions) {
+  constructor(given: ShipperOptions) {
+    const options = { ...given, limits: limitsIn(given.room, given.limits) }
     this.#options = options
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)

@@ -1,13 +1,13 @@
 // Writes a closed stretch onto the disk: one walk over it frames a lot of its objects side by side. What has more groups is walked again.
 import type { Clock } from '../model/clock.ts'
 import type { Batch, Journal, Run, Seq } from '../model/journal.ts'
-import type { Room } from '../model/room.ts'
 import type { ObjectGroup, OpenObject } from '../model/object.ts'
 import type { ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import type { Framing } from './lines.ts'
-import { type Piece, takePiece } from './piece.ts'
+import { takePiece } from './piece.ts'
 import type { SendingObjects, WaitingObject } from './sending.ts'
+import type { Held, ShareOptions } from './share.ts'
 import { Contents } from './stretch.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
@@ -16,10 +16,9 @@ const LOT = 8
 /** A writer that one huge entry made grow is not kept. */
 const SPARE_BYTES = 2 * 1024 * 1024
 
-interface WritingOptions {
+interface WritingOptions extends ShareOptions {
   readonly sink: Pick<ObjectSink, 'name' | 'open'>
   readonly journal: Pick<Journal, 'take'>
-  readonly room: Room
   readonly clock: Clock
 }
 
@@ -57,7 +56,7 @@ export async function writeLot(
   }
 }
 
-async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: AbortSignal): Promise<Piece> {
+async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: AbortSignal): Promise<Held> {
   const piece = await takePiece(options, after, last - after, signal)
   if (piece?.batch.first === after + 1) return piece
   piece?.leave()

@@ -7,13 +7,13 @@ import { openJournal } from '../../src/journal/open.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import type { Journal } from '../../src/model/journal.ts'
 import type { DeadLetter } from '../../src/model/set-aside.ts'
-import { Room } from '../../src/model/room.ts'
 import type { Assurance } from '../../src/model/sink.ts'
 import { ship } from '../../src/ship/loop.ts'
 import type { Stepper } from '../../src/ship/loop.ts'
 import type { BatchLimits } from '../../src/ship/loader.ts'
 import type { ShipperOptions } from '../../src/ship/shipper.ts'
 import { rawFormat } from '../fakes/lines.ts'
+import { Share } from '../fakes/share.ts'
 import { LogLines, StepClock } from '../fakes/sink-deps.ts'
 import { SinkNotes } from '../fakes/watches.ts'
 import { part, spec } from './journal-parts.ts'
@@ -101,7 +101,7 @@ export async function openParts(
     log,
     clock,
     random: () => 0.5,
-    room: new Room(32 * 2 ** 20),
+    room: new Share(),
     over: () => false,
     lookAgainMs: Infinity,
   }
@@ -114,7 +114,7 @@ export async function openVoyage(
   const clock = bench.clock ?? new StepClock()
   const parts = await openParts(bench.name, clock, limits)
   const { journal, watch } = parts
-  let room = new Room(0)
+  let room = new Share()
   let running: { started: Started; stopping: AbortController; loop: Promise<void> } | undefined
   let assurance: Assurance = 'sent'
   let made = 0
@@ -122,7 +122,7 @@ export async function openVoyage(
   let failure: unknown
 
   const begin = (through: Journal) => {
-    room = new Room(32 * 2 ** 20)
+    room = new Share()
     const own = { ...parts, journal: through, room }
     const started = bench.start(own)
     assurance = started.sink.assurance

@@ -312,6 +312,35 @@ describe('the log', () => {
   })
 })
 
+test('twelve receivers that hang hold up neither another nor reading, and no batch is larger than the share of its sink', async () => {
+  const bodies: number[] = []
+  let hung = 0
+  let answers = false
+  const receiver: Transport = async (request, signal) => {
+    if (!request.url.startsWith('https://siem.')) {
+      hung++
+      return never()
+    }
+    if (!answers) throw new ConnectorError('unreachable', 'nobody there')
+    bodies.push(request.body?.length ?? 0)
+    return acceptAll(request, signal)
+  }
+  const sinks = { batch: { max_entries: 10_000, max_bytes: '16MiB' } }
+  const options = { entries: 3_000, receiver, moreSiems: 12, maxBytes: '64MiB', sinks }
+  const { house: place, app: daemon } = await start(options)
+  const accepted = (name: string) =>
+    daemon.board.status().sinks.find((sink) => sink.name === name)?.accepted_entries
+  await until(() => accepted('archive') === 3_000 && hung >= 12, 'all that was there, in the file')
+  answers = true
+  await until(() => accepted('siem') === 3_000, 'the same at the one that lives')
+  place.mock.add()
+  await until(() => accepted('archive') === 3_001 && accepted('siem') === 3_001, 'what was read since')
+  // Beside the file and the living one are twelve; a batch stands in memory twice.
+  const most = (16 * 2 ** 20) / 14 / 2
+  expect(Math.max(...bodies)).toBeLessThanOrEqual(most)
+  expect(Math.max(...bodies)).toBeGreaterThan(most / 2)
+})
+
 test('twelve APIs that stall in the middle of their answers keep no sink from sending', async () => {
   const others = Array.from({ length: 12 }, (_, i) => `slow-${i}`)
   const { seen, answer } = stalledAnswers()

@@ -73,6 +73,8 @@ interface HouseOptions {
   readonly entries?: number
   /** what the HEC sink's requests get; no such sink without */
   readonly receiver?: Transport
+  /** HEC sinks beside that one, `siem-1` and so on, each on a host of its name; they get their answers from it too */
+  readonly moreSiems?: number
   /** what the API's requests get; the mock answers without */
   readonly api?: Transport
   readonly key?: string
@@ -130,6 +132,10 @@ export function openHouse(options: HouseOptions = {}) {
         ...options.sinks,
       },
       ...(options.receiver ? [{ ...hec, ...options.sinks }] : []),
+      ...Array.from({ length: options.moreSiems ?? 0 }, (_, i) => ({
+        ...{ ...hec, name: `siem-${i + 1}`, url: `https://siem-${i + 1}.example.com:8088` },
+        ...options.sinks,
+      })),
     ],
   })
   const send: Transport = (request, signal) =>

@@ -79,9 +79,11 @@ it('who fills a part of a room leaves the rest to the others, and both count in 
   expect(room.heldBytes).toBe(10)
   leave()
   expect([readers.heldBytes, room.heldBytes]).toEqual([0, 4])
-  expect(readers.tryEnter(7)).toBeDefined()
+  // All of what is more than the part holds counts in the room.
+  expect(readers.tryEnter(7)).toBeUndefined()
   other()
-  expect([readers.heldBytes, room.heldBytes]).toEqual([6, 6])
+  expect(readers.tryEnter(7)).toBeDefined()
+  expect([readers.heldBytes, room.heldBytes]).toEqual([6, 7])
 })
 
 it('a part of a room waits where the room itself is full, and one who gives up there holds neither', async () => {
@@ -100,33 +102,86 @@ it('a part of a room waits where the room itself is full, and one who gives up t
   expect([readers.heldBytes, room.heldBytes]).toEqual([0, 0])
 })
 
-it('readers and sinks hold no more than 32 MiB together, and 8 of them no reader enters', async () => {
-  const { all, reading } = openRooms()
-  await reading.enter(24 * 2 ** 20, never)
+const MIB = 2 ** 20
+
+it('readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters', async () => {
+  const { all, reading, share } = openRooms(2)
+  const shares = [share(), share()]
+  await reading.enter(16 * MIB, never)
   expect(reading.tryEnter(1)).toBeUndefined()
-  await all.enter(8 * 2 ** 20, never)
-  expect([all.heldBytes, all.tryEnter(1)]).toEqual([32 * 2 ** 20, undefined])
+  for (const each of shares) expect(each.tryEnter(8 * MIB)).toBeDefined()
+  expect([all.heldBytes, all.tryEnter(1)]).toEqual([32 * MIB, undefined])
+})
+
+it('each sink has an equal share, which nobody else enters: however many are full, its batch and the one looked ahead are in at once', () => {
+  for (const sinks of [1, 2, 3, 4, 13, 100]) {
+    const { all, reading, share } = openRooms(sinks)
+    const shares = Array.from({ length: sinks }, share)
+    reading.tryEnter(16 * MIB)
+    for (const each of shares) {
+      const half = Math.floor(each.capacityBytes / 2)
+      expect(half).toBeGreaterThanOrEqual(Math.floor((8 * MIB) / sinks) - 1)
+      expect([each.tryEnter(half), each.tryEnter(half)]).not.toContain(undefined)
+    }
+    expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
+    expect(all.heldBytes).toBeGreaterThan(32 * MIB - 3 * sinks)
+  }
+})
+
+it('what is larger than its share counts in full, fills it, and the rest of it stands beside what readers hold: of such 8 MiB', async () => {
+  const { all, reading, past, share } = openRooms(4)
+  const shares = Array.from({ length: 4 }, share) as [Room, Room, Room, Room]
+  await shares[0].enter(8 * MIB, never)
+  expect([shares[0].freeBytes, all.heldBytes, reading.heldBytes]).toEqual([0, 8 * MIB, 4 * MIB])
+  await shares[1].enter(8 * MIB, never)
+  const third = shares[2].enter(5 * MIB, never)
+  await settled()
+  // It waits for one of its kind, and keeps nobody else waiting.
+  expect(reading.heldBytes).toBe(8 * MIB)
+  expect(reading.tryEnter(4 * MIB)).toBeDefined()
+  expect(past.tryEnter(4 * MIB)).toBeDefined()
+  const leave = shares[3].tryEnter(4 * MIB)
+  expect(all.heldBytes).toBe(28 * MIB)
+  leave?.()
+  expect(shares[3].tryEnter(5 * MIB)).toBeUndefined()
+  await expect(Promise.race([third, settled()])).resolves.toBeUndefined()
+})
+
+it('what is larger than a share and the readers’ part is held in all of the room, when everybody else has left', async () => {
+  const { all, reading, share } = openRooms(4)
+  const [one, other] = [share(), share()]
+  const leaving = [await reading.enter(MIB, never), await other.enter(MIB, never)]
+  let inside = false
+  const large = one.enter(40 * MIB, never).then((leave) => ((inside = true), leave))
+  for (const leave of leaving) {
+    await settled()
+    expect(inside).toBe(false)
+    leave()
+  }
+  const leave = await large
+  expect([all.heldBytes, other.tryEnter(1), reading.tryEnter(1)]).toEqual([32 * MIB, undefined, undefined])
+  leave()
+  expect([all.heldBytes, reading.heldBytes, one.heldBytes]).toEqual([0, 0, 0])
 })
 
 it('what reads the past holds half of the readers’ room at most, and waits within it for no live reader', async () => {
-  const { all, reading, past } = openRooms()
-  await past.enter(12 * 2 ** 20, never)
+  const { all, reading, past } = openRooms(4)
+  await past.enter(8 * MIB, never)
   expect(past.tryEnter(1)).toBeUndefined()
-  await reading.enter(12 * 2 ** 20, never)
-  expect([reading.tryEnter(1), all.heldBytes]).toEqual([undefined, 24 * 2 ** 20])
+  await reading.enter(8 * MIB, never)
+  expect([reading.tryEnter(1), all.heldBytes]).toEqual([undefined, 16 * MIB])
 })
 
 it('what reads the past waits behind all others: a live reader that fits is in at once, and one that does not comes first', async () => {
-  const { all, reading, past } = openRooms()
-  const mib = 2 ** 20
+  const { all, reading, past } = openRooms(4)
   const order: string[] = []
-  const leave = await reading.enter(18 * mib, never)
-  const old = past.enter(8 * mib, never).then((way) => (order.push('past'), way))
+  const leave = await reading.enter(10 * MIB, never)
+  const old = past.enter(8 * MIB, never).then((way) => (order.push('past'), way))
   await settled()
-  const small = await reading.enter(4 * mib, never)
-  const large = reading.enter(20 * mib, never).then((way) => (order.push('live'), way))
+  const small = await reading.enter(4 * MIB, never)
+  const large = reading.enter(14 * MIB, never).then((way) => (order.push('live'), way))
   await settled()
-  expect([reading.tryEnter(1), past.tryEnter(1), all.heldBytes]).toEqual([undefined, undefined, 22 * mib])
+  expect([reading.tryEnter(1), past.tryEnter(1), all.heldBytes]).toEqual([undefined, undefined, 14 * MIB])
   small()
   leave()
   ;(await large)()
@@ -135,20 +190,20 @@ it('what reads the past waits behind all others: a live reader that fits is in a
   expect([all.heldBytes, reading.heldBytes, past.heldBytes]).toEqual([0, 0, 0])
 })
 
-it('what reads the past keeps neither a live reader nor a sink waiting where sinks have filled the room of all', async () => {
-  const { all, reading, past } = openRooms()
-  const mib = 2 ** 20
-  await all.enter(27 * mib, never)
+it('what reads the past keeps neither a live reader nor a sink waiting where something large has filled the room of all', async () => {
+  const { all, reading, past } = openRooms(4)
+  const fill = await all.enter(27 * MIB, never)
   const leaving = new AbortController()
-  const old = past.enter(8 * mib, leaving.signal)
+  const old = past.enter(8 * MIB, leaving.signal)
   await settled()
-  const leave = await reading.enter(4 * mib, never)
-  expect([all.tryEnter(2 * mib), all.heldBytes]).toEqual([undefined, 31 * mib])
-  expect(all.tryEnter(mib)).toBeDefined()
+  const leave = await reading.enter(4 * MIB, never)
+  expect([all.tryEnter(2 * MIB), all.heldBytes]).toEqual([undefined, 31 * MIB])
+  expect(all.tryEnter(MIB)).toBeDefined()
   leaving.abort()
   await expect(old).rejects.toThrow()
   leave()
-  expect([all.heldBytes, reading.heldBytes, past.heldBytes]).toEqual([28 * mib, 0, 0])
+  fill()
+  expect([all.heldBytes, reading.heldBytes, past.heldBytes]).toEqual([MIB, 0, 0])
 })
 
 it('whatever comes and goes, no more is held than there is, and in the end nothing', async () => {
@@ -187,8 +242,89 @@ it('whatever comes and goes, no more is held than there is, and in the end nothi
   )
 })
 
-it('who must look first looks alone: one after the other, whatever becomes of the one before', async () => {
+const visit = fc.record({
+  bytes: fc.oneof(fc.nat(4 * MIB), fc.nat(40 * MIB), fc.nat(3)),
+  aheadBytes: fc.nat(8 * MIB),
+  turns: fc.nat(3),
+  gone: fc.boolean(),
+})
+type Visit = typeof visit extends fc.Arbitrary<infer T> ? T : never
+
+/** As a sink does: one batch after the other, each with what is looked ahead beside it where that fits. */
+async function visits(room: Room, all: Room, list: readonly Visit[]): Promise<void> {
+  for (const { bytes, aheadBytes, turns, gone } of list) {
+    const leaving = new AbortController()
+    const entering = room.enter(bytes, leaving.signal)
+    if (gone) leaving.abort()
+    const leave = await entering.catch(() => undefined)
+    if (!leave) continue
+    const leaveAhead = room.tryEnter(aheadBytes)
+    expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
+    for (let i = 0; i < turns; i++) await settled()
+    leaveAhead?.()
+    leave()
+  }
+}
+
+const bounded = (list: readonly Visit[], mostBytes: number) =>
+  list.map((each) => ({ ...each, bytes: Math.min(each.bytes, mostBytes) }))
+
+/** Whether all of it comes to its end; `meanwhile` once a turn. */
+async function ends(work: readonly Promise<void>[], meanwhile = settled): Promise<boolean> {
+  const looking = new AbortController()
+  const turns = async () => {
+    for (let i = 0; i < 500 && !looking.signal.aborted; i++) await meanwhile()
+    return false
+  }
+  const ended = await Promise.race([Promise.all(work).then(() => true), turns()])
+  looking.abort()
+  return ended
+}
+
+const lists = fc.array(fc.array(visit, { maxLength: 6 }), { minLength: 1, maxLength: 6 })
+
+it('whoever waits gets in when those before have left, whatever comes, goes and gives up in all parts', async () => {
+  await fc.assert(
+    fc.asyncProperty(lists, lists, lists, async (sinks, readers, old) => {
+      const { all, reading, past, share } = openRooms(sinks.length)
+      const shares = sinks.map(share)
+      const work = [
+        ...sinks.map((list, i) => visits(shares[i] as Room, all, list)),
+        ...readers.map((list) => visits(reading, all, bounded(list, 4 * MIB))),
+        ...old.map((list) => visits(past, all, bounded(list, 4 * MIB))),
+      ]
+      expect(await ends(work)).toBe(true)
+      expect([all, reading, past, ...shares].every(({ heldBytes }) => heldBytes === 0)).toBe(true)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+it('while nothing is larger than its share and the readers’ part together, no sink ever waits for what fits its share', async () => {
+  await fc.assert(
+    fc.asyncProperty(lists, lists, fc.integer({ min: 1, max: 12 }), async (sinks, readers, more) => {
+      const { all, reading, past, share } = openRooms(sinks.length + more)
+      const own = share()
+      const mostBytes = own.capacityBytes + 16 * MIB
+      const work = [
+        ...sinks.map((list) => visits(share(), all, bounded(list, mostBytes))),
+        ...readers.map((list, i) => visits(i % 2 ? past : reading, all, bounded(list, 4 * MIB))),
+      ]
+      const ownTurn = async () => {
+        const leave = own.tryEnter(own.capacityBytes)
+        expect(leave).toBeDefined()
+        await settled()
+        leave?.()
+      }
+      expect(await ends(work, ownTurn)).toBe(true)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+it('who must look first looks alone in all parts of a room: one after the other, whatever becomes of the one before', async () => {
   const room = new Room(10)
+  const parts = [new Room(4, room), new Room(4, room)] as const
   const seen: string[] = []
   const look = (name: string, fails: boolean) => async () => {
     seen.push(`${name} in`)
@@ -197,7 +333,7 @@ it('who must look first looks alone: one after the other, whatever becomes of th
     if (fails) throw new Error(name)
     return name
   }
-  const looks = [room.oneByOne(look('a', true)), room.oneByOne(look('b', false))]
+  const looks = [parts[0].oneByOne(look('a', true)), parts[1].oneByOne(look('b', false))]
   await expect(Promise.allSettled(looks)).resolves.toMatchObject([{ reason: new Error('a') }, { value: 'b' }])
   expect(seen).toEqual(['a in', 'a out', 'b in', 'b out'])
 })

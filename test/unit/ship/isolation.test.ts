@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { collect } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
 import type { Clock } from '../../../src/model/clock.ts'
+import { openRooms, type Rooms } from '../../../src/model/room.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { ship } from '../../../src/ship/loop.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
@@ -79,6 +80,188 @@ it('a sink that hangs holds up nobody else', async () => {
   expect(archive.sink.seqs.flat()).toEqual(range(1, 10))
   stopping.abort()
   await living
+})
+
+const MIB = 2 ** 20
+
+/** Takes it and never answers, as far as anybody waits. */
+const hanging = (quay: Quay) => async () => {
+  await quay.clock.sleep(MINUTE)
+  return failing('timeout')()
+}
+
+/** `count` sinks beside a living one, in one process, with batches of so many bytes at most. */
+async function openPort(count: number, maxBytes: number) {
+  const names = Array.from({ length: count }, (_, i) => `hung-${i}`)
+  const quay = await openQuay([...names, 'archive'])
+  const rooms = openRooms(count + 1)
+  const berth = (name: string) =>
+    quay.berth(name, { room: rooms.share(), batch: { maxEntries: 100_000, maxBytes } })
+  return { quay, rooms, hung: names.map(berth), archive: berth('archive') }
+}
+
+/** A reader comes once a second; how often there was no room for the whole of an answer. */
+async function readFor(seconds: number, quay: Quay, { reading, all }: Rooms): Promise<number> {
+  let kept = 0
+  const from = quay.clock.now()
+  for (let second = 1; second <= seconds; second++) {
+    await pass(quay, from + second * SECOND)
+    const leave = reading.tryEnter(4 * MIB)
+    if (leave) leave()
+    else kept++
+    expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
+  }
+  return kept
+}
+
+/** No step of them comes to an end by itself. */
+function castOff(berths: readonly Berth[]): () => void {
+  const stopping = new AbortController()
+  for (const { shipper, options } of berths) void ship(shipper, options, stopping.signal)
+  return () => stopping.abort()
+}
+
+/** So many batches by default of entries of 10 KB. */
+async function appendBatches(quay: Quay, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await quay.append(100, { body: 'x'.repeat(10_000) })
+}
+
+it.each([
+  [12, MIB, 5],
+  [40, MIB, 3],
+  [12, 16 * MIB, 5],
+  [2, 16 * MIB, 20],
+])(
+  'hung receivers, however many (%i, batches of %i bytes), hold up neither a living sink nor reading, and get all once they answer',
+  async (count, maxBytes, batches) => {
+    const { quay, rooms, hung, archive } = await openPort(count, maxBytes)
+    for (const { sink } of hung) sink.answer = hanging(quay)
+    await appendBatches(quay, batches)
+    const stop = castOff([...hung, archive])
+    expect(await readFor(3, quay, rooms)).toBe(0)
+    expect(archive.sink.seqs.flat()).toEqual(range(1, batches * 100))
+    expect(await readFor(180, quay, rooms)).toBe(0)
+    const later = quay.clock.now()
+    await appendBatches(quay, 2)
+    expect(await readFor(3, quay, rooms)).toBe(0)
+    expect(archive.sink.seqs.flat()).toEqual(range(1, batches * 100 + 200))
+    expect(archive.sink.deliveries.at(-1)?.at).toBeLessThan(later + SECOND)
+    // They are asked for all that, each of them.
+    for (const { sink } of hung) expect(sink.deliveries.length).toBeGreaterThan(1)
+    for (const { sink } of hung) sink.answer = taken
+    await pass(quay, later + 3 * MINUTE)
+    expect(quay.journal.stats().entries).toBe(0)
+    for (const { sink } of hung) expect(new Set(sink.seqs.flat()).size).toBe(batches * 100 + 200)
+    expect([rooms.all, ...[...hung, archive].map(({ room }) => room)].map((room) => room.heldBytes)).toEqual(
+      Array.from({ length: count + 2 }, () => 0),
+    )
+    stop()
+  },
+)
+
+it.each([1, 2, 3, 4])(
+  'with %i sinks a batch by default goes out whole, and the next is framed meanwhile',
+  async (sinks) => {
+    const { quay, hung, archive } = await openPort(sinks - 1, MIB)
+    for (const { sink } of hung) sink.answer = hanging(quay)
+    for (let i = 0; i < 24; i++) await quay.append(100, { body: 'x'.repeat(1_000) })
+    archive.sink.answer = async (delivery) => {
+      await quay.clock.sleep(SECOND)
+      return taken(delivery)
+    }
+    const stop = castOff([...hung, archive])
+    await pass(quay, START + MINUTE / 2)
+    const batches = archive.sink.deliveries.map(({ texts }) => texts.join('').length)
+    expect(batches).toHaveLength(3)
+    expect(Math.min(...batches.slice(0, 2))).toBeGreaterThan(MIB - 2_000)
+    expect(archive.sink.warmed).toEqual(archive.sink.seqs.slice(1))
+    stop()
+  },
+)
+
+it('a batch is no larger than its sink’s share, and one that is full does not linger', async () => {
+  const quay = await openQuay()
+  const batch = { maxEntries: 100_000, maxBytes: 16 * MIB, lingerMs: HOUR }
+  const berth = quay.berth('archive', { room: openRooms(16).share(), batch })
+  await appendBatches(quay, 2)
+  const stop = sail([berth])
+  await pass(quay, START + MINUTE)
+  const batches = berth.sink.deliveries.map(({ texts }) => texts.join('').length)
+  expect(Math.max(...batches)).toBeLessThanOrEqual(MIB / 2)
+  expect(batches[0]).toBeGreaterThan(MIB / 2 - 11_000)
+  expect(berth.sink.seqs.flat()).toEqual(range(1, 200))
+  await stop()
+})
+
+it('receivers that hang over an entry larger than their share hold up neither reading nor who is past it', async () => {
+  const { quay, rooms, hung, archive } = await openPort(12, MIB)
+  for (const { sink } of hung) sink.answer = hanging(quay)
+  // It takes 3 MiB of room, and a share is 1.2.
+  await quay.append(1, { body: 'x'.repeat(1.5 * MIB) })
+  const stop = castOff([archive, ...hung])
+  await pass(quay, START + SECOND)
+  await appendBatches(quay, 4)
+  expect(await readFor(3, quay, rooms)).toBe(0)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 401))
+  expect(await readFor(600, quay, rooms)).toBe(0)
+  for (const { sink } of hung) {
+    expect(sink.deliveries.length).toBeGreaterThan(1)
+    sink.answer = taken
+  }
+  await pass(quay, quay.clock.now() + 3 * MINUTE)
+  expect([quay.journal.stats().entries, rooms.all.heldBytes]).toEqual([0, 0])
+  stop()
+})
+
+it('after a reload with more sinks, and one with fewer again, what was on its way goes out as it was, and the sum is kept', async () => {
+  const names = Array.from({ length: 10 }, (_, i) => `sink-${i}`)
+  const quay = await openQuay(names)
+  const batch = { maxEntries: 100_000, maxBytes: 16 * MIB }
+  const berths = names.map((name) => quay.berth(name, { batch }))
+  const [first, second] = berths as [Berth, Berth]
+  for (const { sink } of [first, second]) sink.answer = hanging(quay)
+  await appendBatches(quay, 10)
+  let held = 0
+  /** A process with the first `count` of them; what runs in it holds no more than there is. */
+  const process = async (count: number, seconds: number) => {
+    const rooms = openRooms(count)
+    const stopping = new AbortController()
+    for (const berth of berths.slice(0, count)) {
+      berth.restart({ room: rooms.share() })
+      void ship(berth.shipper, berth.options, stopping.signal)
+    }
+    const kept = await readFor(seconds, quay, rooms)
+    held = rooms.all.heldBytes
+    stopping.abort()
+    return kept
+  }
+  expect(await process(2, 10)).toBe(0)
+  const [big] = first.sink.seqs
+  expect(big?.length).toBeGreaterThan(390)
+  // Two batches on their way larger than the shares of ten: beside them all others get theirs.
+  expect(await process(10, 70)).toBe(0)
+  expect([first, second].map(({ sink }) => sink.seqs[1])).toEqual([big, big])
+  for (const { sink } of berths.slice(2)) expect(sink.seqs.flat()).toEqual(range(1, 1_000))
+  for (const { sink } of [first, second]) sink.answer = taken
+  expect(await process(2, 90)).toBe(0)
+  expect(first.sink.seqs.at(-1)?.length).toBeGreaterThan(100)
+  for (const { sink } of berths) expect(new Set(sink.seqs.flat()).size).toBe(1_000)
+  expect(held).toBe(0)
+})
+
+it('a sink that waits for room says that it is sending', async () => {
+  const { quay, rooms, archive } = await openPort(0, MIB)
+  const leave = await rooms.all.enter(32 * MIB, new AbortController().signal)
+  const stop = castOff([archive])
+  await pass(quay, START + SECOND)
+  expect(archive.watch.states.at(-1)).toBe('idle')
+  await quay.append(1)
+  await pass(quay, START + 2 * SECOND)
+  expect(archive.watch.states.at(-1)).toBe('sending')
+  leave()
+  await pass(quay, START + 3 * SECOND)
+  expect([archive.watch.states.at(-1), archive.sink.seqs.flat()]).toEqual(['idle', [1]])
+  stop()
 })
 
 /** Ten entries at every read, due each second. */

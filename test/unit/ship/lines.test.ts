@@ -1,7 +1,8 @@
 // A batch as lines: bounded in bytes, filtered, each with its sequence and time.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { frameBatch, roomBytes, tellDelays } from '../../../src/ship/lines.ts'
+import { frameBatch, tellDelays } from '../../../src/ship/lines.ts'
+import { roomBytes } from '../../../src/ship/share.ts'
 import type { BatchFraming } from '../../../src/ship/lines.ts'
 import type { Batch } from '../../../src/model/journal.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'

@@ -1,6 +1,6 @@
 // The quay: a journal with entries in it, and shippers with sinks that do as they are told.
 import type { Journal, Run } from '../../../src/model/journal.ts'
-import { Room } from '../../../src/model/room.ts'
+import type { Room } from '../../../src/model/room.ts'
 import { Shipper } from '../../../src/ship/shipper.ts'
 import type { StepResult } from '../../../src/ship/loop.ts'
 import type { BatchLimits } from '../../../src/ship/loader.ts'
@@ -9,6 +9,7 @@ import { part, spec } from '../../contract/journal-parts.ts'
 import type { EntrySpec } from '../../contract/journal-parts.ts'
 import { journalOfTest } from '../../fakes/journal.ts'
 import { rawFormat } from '../../fakes/lines.ts'
+import { Share } from '../../fakes/share.ts'
 import { FakeSink } from '../../fakes/sink.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
@@ -21,8 +22,10 @@ export interface Berth {
   readonly sink: FakeSink
   readonly options: ShipperOptions
   readonly watch: SinkNotes
-  /** of the process that lives now */
+  /** its share in the process that lives now */
   room: Room
+  /** the room around that, which others enter too */
+  around: Room
   shipper: Shipper
   /** One step. */
   step(): Promise<StepResult>
@@ -57,7 +60,7 @@ export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes 
       const sink = new FakeSink(name)
       sink.now = () => clock.now()
       const watch = new SinkNotes()
-      const room = new Room(32 * 2 ** 20)
+      const share = new Share()
       const options: ShipperOptions = {
         sink,
         journal,
@@ -69,22 +72,23 @@ export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes 
         log,
         clock,
         random: () => 0.5,
-        room,
+        room: share,
         over: () => false,
         lookAgainMs: Infinity,
         ...more,
       }
-      return moored(sink, options, watch, room)
+      return moored(sink, options, watch, share.around)
     },
   }
 }
 
-function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, room: Room): Berth {
+function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, around: Room): Berth {
   const berth: Berth = {
     sink,
     options,
     watch,
-    room,
+    room: options.room,
+    around,
     shipper: new Shipper(options),
     step: () => berth.shipper.step(never),
     empty: async () => {
@@ -92,7 +96,9 @@ function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, room:
       throw new Error('this goes in circles')
     },
     restart: (changed = {}) => {
-      berth.room = new Room(32 * 2 ** 20)
+      const share = new Share()
+      berth.around = share.around
+      berth.room = changed.room ?? share
       berth.shipper = new Shipper({ ...options, room: berth.room, ...changed })
     },
   }

@@ -5,6 +5,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Delivery, Later, Outcome } from '../../../src/model/sink.ts'
 import { Room } from '../../../src/model/room.ts'
 import { ship } from '../../../src/ship/loop.ts'
+import { Share } from '../../fakes/share.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay, range } from './quay.ts'
 import type { Berth, Quay } from './quay.ts'
@@ -51,8 +52,14 @@ class SlowReceiver {
   }
 }
 
-function slow(quay: Quay, receiver: SlowReceiver, maxUnconfirmed: number, maxEntries = 2): Berth {
-  const berth = quay.berth('archive', { batch: { maxEntries } })
+function slow(
+  quay: Quay,
+  receiver: SlowReceiver,
+  maxUnconfirmed: number,
+  maxEntries = 2,
+  room = new Share(),
+): Berth {
+  const berth = quay.berth('archive', { batch: { maxEntries }, room })
   berth.sink.answer = receiver.take
   berth.sink.maxUnconfirmed = maxUnconfirmed
   berth.sink.resume = receiver.later
@@ -188,6 +195,41 @@ it('what goes out again does not wait for room that the same sink holds for what
     [3, 3],
   ])
   await stop()
+})
+
+it('after a restart with several batches on their way, each larger than the share is now, each is asked for or goes out again as it was', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(10)
+  const berth = slow(quay, receiver, 4)
+  const stop = sail(berth)
+  await settled()
+  expect(receiver.took).toHaveLength(4)
+  await stop()
+  const share = new Share(100)
+  berth.restart({ room: share })
+  const halt = sail(berth)
+  await settled()
+  expect(receiver.asked.slice(4)).toEqual(['1-2#1', '3-4#2', '5-6#3', '7-8#4'])
+  receiver.deny('1-2#1')
+  receiver.deny('5-6#3')
+  for (let turn = 0; turn < 20; turn++) {
+    for (const detail of receiver.open) receiver.confirm(detail)
+    await settled()
+    quay.clock.advance(quay.clock.now() + 60_000)
+  }
+  expect(receiver.took).toEqual([
+    range(1, 2),
+    range(3, 4),
+    range(5, 6),
+    range(7, 8),
+    range(1, 2),
+    range(5, 6),
+    [9, 9],
+    [10, 10],
+  ])
+  expect([quay.journal.stats().entries, share.heldBytes, share.around.heldBytes]).toEqual([0, 0, 0])
+  await halt()
 })
 
 it('of a batch that is refused in its middle the prefix is asked for, the bad one parked, the rest sent', async () => {
@@ -337,10 +379,11 @@ it('whatever is confirmed, denied or forgotten by a crash, nothing settles uncon
     fc.asyncProperty(
       fc.array(fc.tuple(moment, fc.nat(5)), { maxLength: 30 }),
       fc.integer({ min: 1, max: 4 }),
-      async (moments, max) => {
+      fc.constantFrom(100, 500, 1_000, 32 * 2 ** 20),
+      async (moments, max, bytes) => {
         const quay = await openQuay()
         const receiver = new SlowReceiver()
-        const berth = slow(quay, receiver, max)
+        const berth = slow(quay, receiver, max, 2, new Share(bytes))
         await quay.append(9)
         let stop = sail(berth)
         const safe = () =>
@@ -362,7 +405,7 @@ it('whatever is confirmed, denied or forgotten by a crash, nothing settles uncon
           if (each === 'more') await quay.append(1)
           else if (each === 'crash') {
             await stop()
-            berth.restart()
+            berth.restart({ room: new Share(bytes) })
             stop = sail(berth)
           } else if (detail) receiver[each](detail)
           await stand()

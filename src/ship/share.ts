@@ -1,0 +1,80 @@
+// A sink's share of the process's room: whatever it has of the journal is held there. Who waits for room has nothing in hand meanwhile.
+import type { Batch } from '../model/journal.ts'
+import type { Room } from '../model/room.ts'
+import type { SinkWatch } from '../model/watch.ts'
+
+/** A batch stands in memory as its raw bytes and as its framed lines. */
+const FORMS = 2
+
+export interface ShareOptions {
+  /** the share: nobody else enters it */
+  readonly room: Room
+  readonly watch: Pick<SinkWatch, 'state'>
+}
+
+export interface Held {
+  readonly batch: Batch
+  /** to be called when it is done with */
+  readonly leave: () => void
+}
+
+/** Up to so many raw bytes, or why there is nothing. One larger entry than `loneBytes` is told of only (`TakeLimits`). */
+type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | Nothing>
+
+/** What a batch takes of the room, or would. */
+export function roomBytes({ runs, leftBytes = 0 }: Batch): number {
+  let bytes = leftBytes
+  for (const { entries } of runs) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)
+  return FORMS * bytes
+}
+
+/** The raw bytes of entries that a share has room for. */
+export function rawBytesIn({ capacityBytes }: Room): number {
+  return capacityBytes / FORMS
+}
+
+/** What is read, where it may stay right now; else no more of it than how much room it wants. */
+async function look<Nothing extends number | undefined>(
+  room: Room,
+  read: Read<Nothing>,
+  mostBytes: number,
+): Promise<Held | { readonly wantedBytes: number } | Nothing> {
+  return room.oneByOne(async () => {
+    const batch = await read(mostBytes, room.freeBytes / FORMS)
+    if (typeof batch !== 'object') return batch
+    const wantedBytes = roomBytes(batch)
+    const leave = batch.leftBytes === undefined ? room.tryEnter(wantedBytes) : undefined
+    return leave ? { batch, leave } : { wantedBytes }
+  })
+}
+
+/** What `read` finds, where there is room for it right now; else undefined. */
+export async function holdNow(room: Room, read: Read<number>, mostBytes: number): Promise<Held | undefined> {
+  // A batch that could not stay is not read to find that out.
+  if (room.full) return undefined
+  const found = await look(room, read, mostBytes)
+  return typeof found === 'object' && 'batch' in found ? found : undefined
+}
+
+/** The same; where there is no room it is read again, and no more of it, when its turn has come. Nothing of the share may be held by who calls this. */
+export async function hold<Nothing extends number | undefined>(
+  { room, watch }: ShareOptions,
+  read: Read<Nothing>,
+  mostBytes: number,
+  signal: AbortSignal,
+): Promise<Held | Nothing> {
+  const found = await look(room, read, mostBytes)
+  if (typeof found !== 'object' || 'batch' in found) return found
+  // Nobody is idle who has something to send: the wait is a part of that.
+  watch.state('sending')
+  const leave = await room.enter(found.wantedBytes, signal)
+  try {
+    const batch = await read(found.wantedBytes / FORMS)
+    if (typeof batch === 'object') return { batch, leave }
+    leave()
+    return batch
+  } catch (error) {
+    leave()
+    throw error
+  }
+}
