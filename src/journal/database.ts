@@ -6,7 +6,7 @@ import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { corrupt, translate } from './faults.ts'
 import { refuseForeign } from './ours.ts'
-import type { QuotaReached } from './quota.ts'
+import type { LimitReached } from './limits.ts'
 import { migrate } from './schema.ts'
 
 /** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
@@ -83,7 +83,7 @@ function hold(db: Database, path: string): void {
 /** Behind a migration: a file at its bound must open all the same, or nobody could make room in it. */
 function bound(db: Database, maxFileBytes: number): void {
   const pageBytes = db.pragma('page_size', { simple: true }) as number
-  db.pragma(`max_page_count = ${Math.min(Math.ceil(maxFileBytes / pageBytes), MAX_PAGES)}`)
+  db.pragma(`max_page_count = ${Math.min(Math.floor(maxFileBytes / pageBytes), MAX_PAGES)}`)
 }
 
 /** Reads the whole file, and nothing else is done meanwhile: minutes, for a large one on a slow disk. */
@@ -106,7 +106,7 @@ interface FileOptions {
   readonly path: string
   readonly maxFileBytes: number
   readonly fileSystemType: FileSystemType
-  readonly quotaReached?: QuotaReached | undefined
+  readonly limitReached?: LimitReached | undefined
   readonly nowAt: number
   /** this process itself has closed it in good order just now: it is not read whole once more */
   readonly isHandedOver?: boolean | undefined
@@ -114,7 +114,7 @@ interface FileOptions {
 
 /** The file's folder must be there. */
 export function openDatabase(options: FileOptions): Database {
-  const { path, maxFileBytes, fileSystemType, quotaReached, nowAt, isHandedOver = false } = options
+  const { path, maxFileBytes, fileSystemType, limitReached, nowAt, isHandedOver = false } = options
   let db: Database | undefined
   try {
     return privately(() => {
@@ -135,7 +135,7 @@ export function openDatabase(options: FileOptions): Database {
     } catch {
       /* told above */
     }
-    throw translate(error, path, quotaReached)
+    throw translate(error, path, limitReached)
   }
 }
 

@@ -16,9 +16,9 @@ import { Deliveries } from './deliveries.ts'
 import type { Handover } from './handover.ts'
 import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
+import { largestFileBytes, type LimitReached } from './limits.ts'
 import { Origins } from './origins.ts'
 import { Quarantine } from './quarantine.ts'
-import type { QuotaReached } from './quota.ts'
 import { Shelf } from './shelf.ts'
 import { Space, type VolumeBytes } from './space.ts'
 import { SqliteJournal } from './journal.ts'
@@ -37,10 +37,12 @@ export interface JournalOptions {
   readonly ballastBytes?: number | undefined
   /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
   readonly maxFileBytes?: number
+  /** how large the system lets a file become */
+  readonly largestFileBytes?: number
   readonly fileSystemType?: FileSystemType
   readonly freeBytes?: FreeBytes
   readonly volumeBytes?: VolumeBytes
-  readonly quotaReached?: QuotaReached
+  readonly limitReached?: LimitReached
   /** of who opens it again right after a close; absent: it is checked, whoever had it */
   readonly handover?: Handover | undefined
 }
@@ -59,7 +61,8 @@ const folderCalls: FolderCalls = {
  * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
  * system, a newer schema), `disk_full` or `disk_failed`.
  */
-export async function openJournal(options: JournalOptions): Promise<Journal> {
+export async function openJournal(given: JournalOptions): Promise<Journal> {
+  const options = { largestFileBytes: largestFileBytes(), maxFileBytes: maxFileBytesOf(given), ...given }
   const { path } = options
   const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
   try {
@@ -76,14 +79,25 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   }
 }
 
-function openFile(options: JournalOptions, ballast: Ballast): Database {
-  const { path, maxBytes, keepSettledBytes, clock } = options
+type Options = JournalOptions & Required<Pick<JournalOptions, 'maxFileBytes' | 'largestFileBytes'>>
+
+const maxFileBytesOf = ({ maxBytes, keepSettledBytes }: JournalOptions) =>
+  2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES
+
+function openFile(options: Options, ballast: Ballast): Database {
+  const { path, clock, log, maxFileBytes, largestFileBytes } = options
+  if (largestFileBytes < maxFileBytes)
+    log.warn(
+      'The system lets no file become as large as the journal may (ulimit -f, LimitFSIZE): where it has filled that, reading pauses',
+      { path, largestFileBytes, maxFileBytes },
+    )
   const open = () =>
     openDatabase({
       path,
-      maxFileBytes: options.maxFileBytes ?? 2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES,
+      // At a bound of its own SQLite takes in nothing and deletes; what the system refuses would never leave the log.
+      maxFileBytes: Math.min(maxFileBytes, largestFileBytes),
       fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
-      quotaReached: options.quotaReached,
+      limitReached: options.limitReached,
       nowAt: clock.now(),
       isHandedOver: options.handover?.takes(path),
     })
@@ -96,10 +110,11 @@ function openFile(options: JournalOptions, ballast: Ballast): Database {
   }
 }
 
-function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
-  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, quotaReached } = options
-  const space = new Space(path, db, ballast, options.volumeBytes)
-  const transactions = new Transactions({ path, db, ballast, space, log, quotaReached })
+function coreOf(db: Database, ballast: Ballast, options: Options): Core {
+  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, limitReached } = options
+  const { largestFileBytes, volumeBytes } = options
+  const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes })
+  const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
   if (!transactions.hasRoomFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
   const origins = new Origins(db)

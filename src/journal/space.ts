@@ -15,25 +15,36 @@ function volumeBytesOf(folder: string): number {
   return blocks * bsize
 }
 
+interface SpaceOptions {
+  readonly path: string
+  readonly db: Database
+  readonly ballast: Ballast
+  readonly largestFileBytes: number
+  readonly volumeBytes?: VolumeBytes | undefined
+}
+
 export class Space {
   readonly #db: Database
   readonly #ballast: Ballast
+  readonly #largestFileBytes: number
   readonly #volumeBytes: VolumeBytes
   /** where a link leads, the log lies */
   readonly #place: string
 
-  constructor(path: string, db: Database, ballast: Ballast, volumeBytes: VolumeBytes = volumeBytesOf) {
+  constructor({ path, db, ballast, largestFileBytes, volumeBytes = volumeBytesOf }: SpaceOptions) {
     this.#place = realpathSync(path)
     this.#db = db
     this.#ballast = ballast
+    this.#largestFileBytes = largestFileBytes
     this.#volumeBytes = volumeBytes
   }
 
-  /** The file's own bound, and how far it may grow until there. */
-  get fileBytes(): { readonly bound: number; readonly left: number } {
+  /** The file's own bound, how far it may grow until there, and whether it is the system that allows no more. */
+  get fileBytes(): { readonly bound: number; readonly left: number; readonly isSystems: boolean } {
     const pageBytes = this.#number('page_size')
-    const bound = this.#number('max_page_count')
-    return { bound: bound * pageBytes, left: (bound - this.#number('page_count')) * pageBytes }
+    const bound = this.#number('max_page_count') * pageBytes
+    const left = bound - this.#number('page_count') * pageBytes
+    return { bound, left, isSystems: bound + pageBytes > this.#largestFileBytes }
   }
 
   /**
@@ -55,8 +66,11 @@ export class Space {
     return log + this.#ballast.freeBytes >= bytes
   }
 
-  /** Where the journal's own file fills the volume: how large it is, and what helps. */
+  /** Where it is not the disk alone that has no room: what it is, and what helps. */
   get filling(): string {
+    const ballastBytes = 2 * this.#ballast.bytes
+    if (this.#largestFileBytes < ballastBytes)
+      return `; a file may have ${this.#largestFileBytes} bytes here (ulimit -f, LimitFSIZE), and the journal's ballast takes up to ${ballastBytes}: raise that limit, and start again`
     const bytes = this.#number('page_count') * this.#number('page_size')
     const volume = this.#volumeBytes(dirname(this.#place))
     if (bytes < volume * FILLING_SHARE) return ''

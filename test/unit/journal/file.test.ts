@@ -492,7 +492,7 @@ describe('no room', () => {
   })
 
   it('where quarantine fills the file the error says what makes room, and dropping it does', async () => {
-    const journal = await open({ maxFileBytes: 1_000_000 })
+    const journal = await open({ maxFileBytes: 1_010_000 })
     const malformed = (n: number) => {
       const bytes = randomBytes(50_000)
       const sha256 = String(n).padStart(64, '0')
@@ -511,7 +511,7 @@ describe('no room', () => {
   })
 
   it('where dead letters fill the file the error says what makes room, over a restart too, and dropping does', async () => {
-    const settings = { maxFileBytes: 1_000_000, keepSettledBytes: 0 }
+    const settings = { maxFileBytes: 1_010_000, keepSettledBytes: 0 }
     let journal = await open(settings)
     let kept = 0
     const fill = async () => {
@@ -538,7 +538,7 @@ describe('no room', () => {
   })
 
   it('a file full of what is owed is blamed on neither', async () => {
-    const journal = await open({ maxFileBytes: 1_000_000 })
+    const journal = await open({ maxFileBytes: 1_010_000 })
     await expect(takeIn(journal, 1)).rejects.toMatchObject({
       code: 'disk_full',
       message: expect.not.stringContaining('drop') as string,
