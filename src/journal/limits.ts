@@ -1,7 +1,7 @@
 // The limits that a system sets beside the disk's own room: a quota, and how large a file may become. SQLite knows a full disk
 // by its number, either of these is an I/O error to it as any other, and the number does not come through to us: so it is tried.
 import { randomFillSync } from 'node:crypto'
-import { closeSync, openSync, readFileSync, realpathSync, rmSync, statSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 import { errnoOf } from '../model/errors.ts'
 import { probePath } from '../model/journal-files.ts'
 
@@ -10,7 +10,7 @@ const PROBE_BYTES = 64 * 1024
 
 const LIMITS = new Set(['EDQUOT', 'EFBIG'])
 
-/** What the system says where the journal's file lies: an error, EDQUOT or EFBIG; undefined: neither. */
+/** What the system says where the journal's file lies, no link: an error, EDQUOT or EFBIG; undefined: neither. */
 export type LimitReached = (journalPath: string) => unknown
 
 /**
@@ -19,10 +19,9 @@ export type LimitReached = (journalPath: string) => unknown
  */
 export function limitReachedAt(journalPath: string): unknown {
   try {
-    // Where a link leads, SQLite writes.
-    const place = realpathSync(journalPath)
-    const sizes = [place, `${place}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0)
-    tryAt(probePath(place), Math.max(...sizes))
+    const files = [journalPath, `${journalPath}-wal`]
+    const sizes = files.map((path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+    tryAt(probePath(journalPath), Math.max(...sizes))
     return undefined
   } catch (error) {
     return LIMITS.has(errnoOf(error)) ? error : undefined

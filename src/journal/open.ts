@@ -1,5 +1,5 @@
 // Opening the journal: its options, its file, and the parts that it is made of.
-import { mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
@@ -8,6 +8,7 @@ import { TRANSACTION_BYTES } from '../model/entries.ts'
 import { type FolderCalls, makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import { type Core, Transactions } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, openDatabase, WAL_LIMIT_BYTES } from './database.ts'
@@ -57,22 +58,36 @@ const folderCalls: FolderCalls = {
   mkdir: async (path, options) => mkdirSync(path, options),
 }
 
+const linkCalls: LinkCalls = {
+  readlink: (path) => readlinkSync(path),
+  realpath: (path) => realpathSync(path),
+}
+
+/** Where a link leads, SQLite writes, and has its log beside that: there the room is wanted. */
+const endOfLinks = (path: string): string =>
+  linkTarget(path, linkCalls) === undefined ? path : placeOf(path, linkCalls)
+
 /**
  * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
  * system, a newer schema), `disk_full` or `disk_failed`.
  */
 export async function openJournal(given: JournalOptions): Promise<Journal> {
-  const options = { largestFileBytes: largestFileBytes(), maxFileBytes: maxFileBytesOf(given), ...given }
-  const { path } = options
+  const path = endOfLinks(given.path)
+  const options = {
+    largestFileBytes: largestFileBytes(),
+    maxFileBytes: maxFileBytesOf(given),
+    ...given,
+    path,
+  }
   const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
   try {
-    await makeFolders(dirname(path), folderCalls)
+    await makeFolders(dirname(given.path), folderCalls)
   } catch (error) {
     throw translate(error, path)
   }
   const db = openFile(options, ballast)
   try {
-    return new SqliteJournal(coreOf(db, ballast, options), options.handover)
+    return new SqliteJournal(coreOf(db, ballast, options), given)
   } catch (error) {
     db.close()
     throw translate(error, path)

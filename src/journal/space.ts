@@ -1,5 +1,5 @@
 // What room the journal's own file and its log have left: the file never shrinks, so on a volume that it fills this is all there is.
-import { realpathSync, statfsSync, statSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Ballast } from './ballast.ts'
@@ -28,11 +28,10 @@ export class Space {
   readonly #ballast: Ballast
   readonly #largestFileBytes: number
   readonly #volumeBytes: VolumeBytes
-  /** where a link leads, the log lies */
-  readonly #place: string
+  readonly #path: string
 
   constructor({ path, db, ballast, largestFileBytes, volumeBytes = volumeBytesOf }: SpaceOptions) {
-    this.#place = realpathSync(path)
+    this.#path = path
     this.#db = db
     this.#ballast = ballast
     this.#largestFileBytes = largestFileBytes
@@ -62,7 +61,7 @@ export class Space {
 
   /** True while a log that was folded may become `bytes` long: in the blocks that it has, and in what the disk has free. */
   hasLogFor(bytes: number): boolean {
-    const log = statSync(`${this.#place}-wal`, { throwIfNoEntry: false })?.size ?? 0
+    const log = statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
     return log + this.#ballast.freeBytes >= bytes
   }
 
@@ -72,7 +71,7 @@ export class Space {
     if (this.#largestFileBytes < ballastBytes)
       return `; a file may have ${this.#largestFileBytes} bytes here (ulimit -f, LimitFSIZE), and the journal's ballast takes up to ${ballastBytes}: raise that limit, and start again`
     const bytes = this.#number('page_count') * this.#number('page_size')
-    const volume = this.#volumeBytes(dirname(this.#place))
+    const volume = this.#volumeBytes(dirname(this.#path))
     if (bytes < volume * FILLING_SHARE) return ''
     return (
       `; the journal's own file takes ${bytes} of the volume's ${volume} bytes and does not shrink, what is delivered and pruned makes room inside it only: ` +

@@ -434,6 +434,50 @@ describe('a failing disk', () => {
   })
 })
 
+describe('a link in the place of the journal', () => {
+  const place = () => join(folder, 'volume', 'real.db')
+  const linked = async (settings: Partial<JournalOptions> = {}) => {
+    for (const name of ['volume', 'state', 'deep']) mkdirSync(join(folder, name))
+    symlinkSync('../state', join(folder, 'deep', 'way'))
+    // From where its folder really lies.
+    symlinkSync('../volume/real.db', path)
+    return open({ path: join(folder, 'deep', 'way', 'journal.db'), ballastBytes: 10_000, ...settings })
+  }
+
+  it('all that belongs to the file lies beside it, on its volume, and nothing beside the link', async () => {
+    const [types, free, volume] = [[], [], []] as [string[], string[], string[]]
+    const journal = await linked({
+      fileSystemType: (at) => types.push(at) * 0,
+      freeBytes: (at) => free.push(at) * 1e9,
+      volumeBytes: (at) => volume.push(at) * 1e9,
+    })
+    await journal.append(part([spec(1)]))
+    expect(readdirSync(join(folder, 'volume'))).toEqual(['real.db', 'real.db-wal', 'real.db.ballast'])
+    expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+    expect([...new Set([...types, ...free, ...volume])]).toEqual([join(folder, 'volume')])
+  })
+
+  it.each(['volume/real.db', 'volume/real.db-wal', 'state/journal.db'])(
+    '%s that is taken away is told, and no more once it is back',
+    async (name) => {
+      const journal = await linked()
+      renameSync(join(folder, name), join(folder, 'aside'))
+      expect(await journal.lost()).toContain(' is gone')
+      expect(await journal.lost()).toContain(`put ${place()} and ${place()}-wal back`)
+      renameSync(join(folder, 'aside'), join(folder, name))
+      expect(await journal.lost()).toBeUndefined()
+    },
+  )
+
+  it('one that is made to lead elsewhere is told: the next start would open another', async () => {
+    const journal = await linked()
+    writeFileSync(join(folder, 'other.db'), '')
+    renameSync(path, join(folder, 'aside'))
+    symlinkSync('../other.db', path)
+    expect(await journal.lost()).toContain('another file')
+  })
+})
+
 describe('no room', () => {
   const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
   const takeIn = async (journal: Journal, from: number) => {
