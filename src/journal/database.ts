@@ -13,7 +13,7 @@ import { migrate } from './schema.ts'
 const PAGE_BYTES = 8192
 /** A longer log spares checkpoints (some 15 % of an append); 16 MiB is read again in well under a second at start. */
 const WAL_PAGES = 2048
-export const WAL_LIMIT_BYTES = 2 * WAL_PAGES * PAGE_BYTES
+export const LOG_BYTES = WAL_PAGES * PAGE_BYTES
 /** The driver's own is 16 MB. What is looked up lies at the tree's right edge, and a chunk is written once and read once. */
 const CACHE_KIB = 4096
 const FULL = 2
@@ -75,7 +75,7 @@ function hold(db: Database, path: string): void {
   // The driver's own default under WAL is NORMAL, which loses the last commits in a power cut.
   db.pragma('synchronous = FULL')
   db.pragma(`wal_autocheckpoint = ${WAL_PAGES}`)
-  db.pragma(`journal_size_limit = ${WAL_LIMIT_BYTES}`)
+  db.pragma(`journal_size_limit = ${2 * LOG_BYTES}`)
   db.pragma('temp_store = MEMORY')
   db.pragma(`cache_size = -${CACHE_KIB}`)
 }

@@ -11,7 +11,7 @@ import type { Log } from '../model/log.ts'
 import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import { type Core, Transactions } from './core.ts'
-import { type FileSystemType, fileSystemTypeOf, openDatabase, WAL_LIMIT_BYTES } from './database.ts'
+import { type FileSystemType, fileSystemTypeOf, LOG_BYTES, openDatabase } from './database.ts'
 import { translate } from './faults.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Handover } from './handover.ts'
@@ -34,7 +34,9 @@ export interface JournalOptions {
   readonly sinks: readonly string[]
   readonly clock: Clock
   readonly log: Log
-  /** given up when the disk is full; 0: none */
+  /** of the largest entry that may come */
+  readonly maxEntryBytes?: number
+  /** given up when the disk is full; 0: none; default: by the largest entry */
   readonly ballastBytes?: number | undefined
   /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
   readonly maxFileBytes?: number
@@ -48,8 +50,12 @@ export interface JournalOptions {
   readonly handover?: Handover | undefined
 }
 
-/** A full log and the largest entry behind it: the file may have to grow by both before the log can begin anew. Measured: half of it is too little. */
-const BALLAST_BYTES = WAL_LIMIT_BYTES
+/**
+ * A full log and the largest entry behind it, which may be parked at that, and stand in the log and in the file then: the
+ * file may have to grow by both before the log can begin anew. Measured: with one entry less all giving out may stop.
+ */
+const ballastBytesFor = (maxEntryBytes: number) => Math.max(2 * LOG_BYTES, LOG_BYTES + 2 * maxEntryBytes)
+const MAX_ENTRY_BYTES = 16 * 1024 ** 2
 const ALLOWANCE_BYTES = 4 * 1024 ** 3
 
 /** At once, as SQLite itself opens the file: a clock that is not this machine's would run on meanwhile. */
@@ -79,7 +85,8 @@ export async function openJournal(given: JournalOptions): Promise<Journal> {
     ...given,
     path,
   }
-  const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
+  const ballastBytes = options.ballastBytes ?? ballastBytesFor(options.maxEntryBytes ?? MAX_ENTRY_BYTES)
+  const ballast = new Ballast(path, ballastBytes, options.freeBytes ?? freeBytesOf)
   try {
     await makeFolders(dirname(given.path), folderCalls)
   } catch (error) {

@@ -649,6 +649,11 @@ describe('no room', () => {
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
+  it('the ballast is as large as the largest entry wants it', async () => {
+    await open({ ballastBytes: undefined, maxEntryBytes: 20 * 2 ** 20 })
+    expect(statSync(`${path}.ballast`).size).toBe(56 * 2 ** 20)
+  })
+
   it('a ballast of another size makes room for the one of today', () => {
     writeFileSync(join(folder, 'j.ballast'), Buffer.alloc(50))
     expect(new Ballast(join(folder, 'j'), 100, () => 150).ensure()).toBe(true)
@@ -737,7 +742,26 @@ describe('no room', () => {
       expect(await once()).toBeGreaterThan(3)
       expect(await once()).toBeGreaterThan(3)
       expect(statSync(settings.path).size).toBe(size)
-    }, '116m'),
+    }, '148m'),
+    30_000,
+  )
+
+  it(
+    'the ballast has room for the largest entry as a dead letter too, behind a full log: giving out goes on',
+    mounted(async (mount) => {
+      const path = join(mount, 'journal.db')
+      const journal = await open({ path, sinks: ['a', 'b'], ballastBytes: undefined })
+      await journal.append(part([spec(1, { body: 'x'.repeat(2 ** 24 - 200) })]))
+      for (let n = 2; n <= 16; n++) await journal.append(part([spec(n, { body: 'x'.repeat(2 ** 20) })]))
+      writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 65_536))
+      const parked = [{ seq: 1, code: 'refused', reason: 'as told' }]
+      await journal.settle('a', { first: 1, through: 1, parked })
+      expect(sentences.join()).toContain('gave up')
+      // More than the log has room for: it is folded meanwhile.
+      for (let n = 0; n < 40; n++) await journal.putNote('x', String(n % 10).repeat(MB))
+      await journal.settle('b', settlement(1, 16))
+      while (await journal.prune()) continue
+    }, '160m'),
     30_000,
   )
 
