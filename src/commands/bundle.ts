@@ -1,6 +1,7 @@
 // `bundle`: what somebody who helps needs to know, in one file that a person can read before sending it. No secret, no content.
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { realFiles } from '../config/files.ts'
 import { configText } from '../config/shown.ts'
 import { ballastPath, controlPath } from '../model/journal-files.ts'
 import { secretsIn } from '../model/secret.ts'
@@ -31,7 +32,7 @@ export async function bundle(
     faults
       ? { title: `Faults of the configuration (${source}), not shown`, text: faults.message }
       : { title: `Configuration (${source}), secrets masked`, text: configText(config) },
-    { title: 'Journal', text: files(place.journal.path) },
+    { title: 'Journal', text: filesOf(place.journal.path) },
     ...(client ? await running(client) : [{ title: 'Daemon', text: 'No daemon runs on this journal.\n' }]),
   ]
   const secrets = secretsIn(config)
@@ -60,11 +61,12 @@ function machine({ version, env }: World): string {
   ])
 }
 
-function files(journal: string): string {
+function filesOf(journal: string): string {
   const socket = controlPath(journal)
-  const names = [journal, `${journal}-wal`, ballastPath(journal), ...(socket === undefined ? [] : [socket])]
+  const place = realFiles.place(journal)
+  const names = [place, `${place}-wal`, ballastPath(place), ...(socket === undefined ? [] : [socket])]
   const sizes = names.map((name) => [name, sizeOf(name)])
-  return columns([...sizes, [dirname(journal), freeOf(dirname(journal))]])
+  return columns([...sizes, [dirname(place), freeOf(dirname(place))]])
 }
 
 function sizeOf(path: string): string {

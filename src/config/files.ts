@@ -12,7 +12,8 @@ import {
   statfsSync,
   statSync,
 } from 'node:fs'
-import { basename, dirname, join, resolve } from 'node:path'
+import { dirname } from 'node:path'
+import { type LinkCalls, placeOf } from '../model/place.ts'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
 const MOST_BYTES = 2 ** 20
@@ -39,8 +40,10 @@ export interface Files {
   volumeBytes(path: string): number | undefined
 }
 
-/** More links than this in a row are a circle. */
-const MOST_LINKS = 40
+const linkCalls: LinkCalls = {
+  readlink: (path) => readlinkSync(path),
+  realpath: (path) => realpathSync(path),
+}
 
 function identityOf(path: string): string {
   try {
@@ -48,31 +51,7 @@ function identityOf(path: string): string {
     return `${dev}:${ino}`
   } catch {
     // Not there yet: the folders that are there decide, and where a link leads.
-    return placeOf(path)
-  }
-}
-
-function placeOf(path: string, links = MOST_LINKS): string {
-  const whole = resolve(path)
-  const target = linkTarget(whole)
-  if (target !== undefined && links > 0) return placeOf(resolve(dirname(whole), target), links - 1)
-  const folder = dirname(whole)
-  return folder === whole ? whole : join(realFolder(folder), basename(whole))
-}
-
-function linkTarget(path: string): string | undefined {
-  try {
-    return readlinkSync(path)
-  } catch {
-    return undefined
-  }
-}
-
-function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder)
-  } catch {
-    return folder === dirname(folder) ? folder : join(realFolder(dirname(folder)), basename(folder))
+    return placeOf(path, linkCalls)
   }
 }
 
@@ -124,7 +103,7 @@ export const realFiles: Files = {
   read: readTextFile,
   head: headOf,
   identity: identityOf,
-  place: (path) => placeOf(path),
+  place: (path) => placeOf(path, linkCalls),
   look(path) {
     try {
       const stats = statSync(path)

@@ -8,6 +8,7 @@ export function journalSettings({ journal, sinks }: Config) {
     maxBytes: journal.max_bytes,
     keepKeysMs: journal.keep_keys,
     keepSettledBytes: journal.keep_settled,
+    maxEntryBytes: journal.limits.max_entry_bytes,
     sinks: sinks.map(({ name }) => name),
   }
 }

@@ -20,7 +20,7 @@ const limits = () =>
       )
       .prefault('16MiB')
       .describe(
-        'A larger entry is quarantined: its first MiB, its length and its hash are kept. At most `256MiB`: memory holds an entry whole, several times over.',
+        'A larger entry is quarantined: its first MiB, its length and its hash are kept. At most `256MiB`: memory holds an entry whole, several times over. The ballast beside the journal has room for two of them.',
       ),
     max_depth: z
       .int()

@@ -10,7 +10,7 @@ import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import type { Origins } from './origins.ts'
 import type { Quarantine } from './quarantine.ts'
-import type { QuotaReached } from './quota.ts'
+import type { LimitReached } from './limits.ts'
 import type { Shelf } from './shelf.ts'
 import type { Space } from './space.ts'
 
@@ -36,7 +36,7 @@ interface TransactionsOptions {
   readonly ballast: Ballast
   readonly space: Space
   readonly log: Log
-  readonly quotaReached?: QuotaReached | undefined
+  readonly limitReached?: LimitReached | undefined
 }
 
 /** Runs all access to the file: maps faults, frees the ballast on a full disk, and refuses everything once the disk has failed. */
@@ -46,20 +46,20 @@ export class Transactions {
   readonly #ballast: Ballast
   readonly #space: Space
   readonly #log: Log
-  readonly #quotaReached: QuotaReached | undefined
+  readonly #limitReached: LimitReached | undefined
   readonly #begin
   readonly #commit
   readonly #rollback
   #failed: unknown
   #metFault = false
 
-  constructor({ path, db, ballast, space, log, quotaReached }: TransactionsOptions) {
+  constructor({ path, db, ballast, space, log, limitReached }: TransactionsOptions) {
     this.#path = path
     this.#db = db
     this.#ballast = ballast
     this.#space = space
     this.#log = log
-    this.#quotaReached = quotaReached
+    this.#limitReached = limitReached
     this.#begin = db.prepare('BEGIN IMMEDIATE')
     this.#commit = db.prepare('COMMIT')
     this.#rollback = db.prepare('ROLLBACK')
@@ -166,7 +166,7 @@ export class Transactions {
 
   /** As `translate`; after an I/O error everything is refused. */
   judge(error: unknown): unknown {
-    const judged = translate(error, this.#path, this.#quotaReached)
+    const judged = translate(error, this.#path, this.#limitReached)
     if (!(judged instanceof ConnectorError && judged.code === 'journal_full')) this.#metFault = true
     if (judged instanceof ConnectorError && judged.code === 'disk_failed') this.#failed = judged
     return judged
@@ -185,7 +185,8 @@ export class Transactions {
   }
 
   #freeBallast(error: ConnectorError): boolean {
-    if (this.#isAtBound(error) || !this.#ballast.free()) return false
+    // How large a file may become has nothing to do with another one.
+    if (this.#isAtBound(error) || errnoOf(error.cause) === 'EFBIG' || !this.#ballast.free()) return false
     this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
       path: this.#path,
     })

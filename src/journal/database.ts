@@ -6,14 +6,14 @@ import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
 import { corrupt, translate } from './faults.ts'
 import { refuseForeign } from './ours.ts'
-import type { QuotaReached } from './quota.ts'
+import type { LimitReached } from './limits.ts'
 import { migrate } from './schema.ts'
 
 /** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
 const PAGE_BYTES = 8192
 /** A longer log spares checkpoints (some 15 % of an append); 16 MiB is read again in well under a second at start. */
 const WAL_PAGES = 2048
-export const WAL_LIMIT_BYTES = 2 * WAL_PAGES * PAGE_BYTES
+export const LOG_BYTES = WAL_PAGES * PAGE_BYTES
 /** The driver's own is 16 MB. What is looked up lies at the tree's right edge, and a chunk is written once and read once. */
 const CACHE_KIB = 4096
 const FULL = 2
@@ -75,7 +75,7 @@ function hold(db: Database, path: string): void {
   // The driver's own default under WAL is NORMAL, which loses the last commits in a power cut.
   db.pragma('synchronous = FULL')
   db.pragma(`wal_autocheckpoint = ${WAL_PAGES}`)
-  db.pragma(`journal_size_limit = ${WAL_LIMIT_BYTES}`)
+  db.pragma(`journal_size_limit = ${2 * LOG_BYTES}`)
   db.pragma('temp_store = MEMORY')
   db.pragma(`cache_size = -${CACHE_KIB}`)
 }
@@ -83,7 +83,7 @@ function hold(db: Database, path: string): void {
 /** Behind a migration: a file at its bound must open all the same, or nobody could make room in it. */
 function bound(db: Database, maxFileBytes: number): void {
   const pageBytes = db.pragma('page_size', { simple: true }) as number
-  db.pragma(`max_page_count = ${Math.min(Math.ceil(maxFileBytes / pageBytes), MAX_PAGES)}`)
+  db.pragma(`max_page_count = ${Math.min(Math.floor(maxFileBytes / pageBytes), MAX_PAGES)}`)
 }
 
 /** Reads the whole file, and nothing else is done meanwhile: minutes, for a large one on a slow disk. */
@@ -106,7 +106,7 @@ interface FileOptions {
   readonly path: string
   readonly maxFileBytes: number
   readonly fileSystemType: FileSystemType
-  readonly quotaReached?: QuotaReached | undefined
+  readonly limitReached?: LimitReached | undefined
   readonly nowAt: number
   /** it was closed in good order just now, by this process or by one that checked it: it is not read whole once more */
   readonly isHandedOver?: boolean | undefined
@@ -128,7 +128,7 @@ export function checkDatabase(path: string): void {
 
 /** The file's folder must be there. */
 export function openDatabase(options: FileOptions): Database {
-  const { path, maxFileBytes, fileSystemType, quotaReached, nowAt, isHandedOver = false } = options
+  const { path, maxFileBytes, fileSystemType, limitReached, nowAt, isHandedOver = false } = options
   let db: Database | undefined
   try {
     return privately(() => {
@@ -149,7 +149,7 @@ export function openDatabase(options: FileOptions): Database {
     } catch {
       /* told above */
     }
-    throw translate(error, path, quotaReached)
+    throw translate(error, path, limitReached)
   }
 }
 

@@ -1,6 +1,6 @@
 // Turns what SQLite and the file system throw into the errors that the conductors decide by.
 import { ConnectorError, errnoOf } from '../model/errors.ts'
-import { type QuotaReached, quotaReachedAt } from './quota.ts'
+import { type LimitReached, limitReachedAt } from './limits.ts'
 
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
@@ -19,29 +19,39 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   )
 }
 
-export function diskFull(path: string, why: string, cause?: unknown): ConnectorError {
+const MAKE_ROOM = 'make room and it goes on by itself'
+
+export function diskFull(path: string, why: string, cause?: unknown, next = MAKE_ROOM): ConnectorError {
   return new ConnectorError(
     'disk_full',
-    `The journal ${path} cannot grow: ${why}. Reading pauses, what is kept goes on being delivered; make room and it goes on by itself`,
+    `The journal ${path} cannot grow: ${why}. Reading pauses, what is kept goes on being delivered; ${next}`,
     { cause },
   )
 }
 
-/** What a used-up quota looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
-const MAYBE_QUOTA = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
+function atLimit(path: string, limit: unknown): ConnectorError {
+  if (errnoOf(limit) === 'EDQUOT')
+    return diskFull(path, 'the quota of this user or this folder is used up', limit)
+  const why =
+    'a file may not become larger here, by a limit of this process (ulimit -f, LimitFSIZE) or of the file system'
+  return diskFull(path, why, limit, 'raise that limit, and start again')
+}
+
+/** What a limit looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
+const MAYBE_LIMIT = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
 
 /** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
 export function translate(
   error: unknown,
   path: string,
-  quotaReached: QuotaReached = quotaReachedAt,
+  limitReached: LimitReached = limitReachedAt,
 ): unknown {
   if (error instanceof ConnectorError) return error
   const code = errnoOf(error, '')
   if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
     return diskFull(path, 'the disk is full or the file has reached its bound', error)
-  if (MAYBE_QUOTA.has(code) && quotaReached(path))
-    return diskFull(path, 'the quota of this user or this folder is used up', error)
+  const limit = MAYBE_LIMIT.has(code) ? limitReached(path) : undefined
+  if (limit !== undefined) return atLimit(path, limit)
   if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {
     return new ConnectorError(
       'disk_failed',

@@ -21,7 +21,7 @@ function explained(
   mostBytes: number,
 ): unknown {
   if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
-  const { bound, left } = transactions.fileBytes
+  const { bound, left, isSystems } = transactions.fileBytes
   // What did not fit was rolled back, and the file is as long as before: with so much left it was the disk.
   if (left > mostBytes) return error
   const kinds = [
@@ -29,10 +29,19 @@ function explained(
     { bytes: ledger.letterBytes, are: 'dead letters', command: 'dead-letters' },
   ]
   const filling = kinds.filter(({ bytes }) => bytes >= bound * SET_ASIDE_SHARE)
-  if (filling.length === 0) return error
+  if (filling.length === 0) return isSystems ? atSystemsBound(path, bound, error) : error
   const told = filling.map(
     ({ bytes, are, command }) =>
       `${bytes} of them are ${are}, which stay until somebody lets them go ("auditferry ${command} drop" does, "${command} export" keeps a copy)`,
   )
   return diskFull(path, `its file has reached its bound of ${bound} bytes, and ${told.join(', ')}`, error)
+}
+
+function atSystemsBound(path: string, bound: number, cause: unknown): ConnectorError {
+  return diskFull(
+    path,
+    `its file has reached ${bound} bytes, and the system lets none become larger (ulimit -f, LimitFSIZE)`,
+    cause,
+    'what is delivered and pruned makes room; or raise that limit, and start again',
+  )
 }

@@ -52,12 +52,15 @@ export class SqliteJournal implements Journal {
   readonly #handover: Handover | undefined
   #closed = false
 
-  constructor(core: Core, handover?: Handover) {
+  constructor(
+    core: Core,
+    { path, handover }: { readonly path: string; readonly handover?: Handover | undefined },
+  ) {
     this.#core = core
     this.#handover = handover
     this.#statements = prepare(core.db)
     this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
-    this.#presence = new Presence(core.path)
+    this.#presence = new Presence(core.path, path)
     this.#totals = new Totals(core, this.#statements.findings)
   }
 

@@ -1,5 +1,5 @@
 // Opening the journal: its options, its file, and the parts that it is made of.
-import { mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
@@ -8,17 +8,18 @@ import { TRANSACTION_BYTES } from '../model/entries.ts'
 import { type FolderCalls, makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
+import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import { type Core, Transactions } from './core.ts'
-import { type FileSystemType, fileSystemTypeOf, openDatabase, WAL_LIMIT_BYTES } from './database.ts'
+import { type FileSystemType, fileSystemTypeOf, LOG_BYTES, openDatabase } from './database.ts'
 import { translate } from './faults.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Handover } from './handover.ts'
 import { Keys } from './keys.ts'
 import { Ledger } from './ledger.ts'
+import { largestFileBytes, type LimitReached } from './limits.ts'
 import { Origins } from './origins.ts'
 import { Quarantine } from './quarantine.ts'
-import type { QuotaReached } from './quota.ts'
 import { Shelf } from './shelf.ts'
 import { Space, type VolumeBytes } from './space.ts'
 import { SqliteJournal } from './journal.ts'
@@ -33,20 +34,28 @@ export interface JournalOptions {
   readonly sinks: readonly string[]
   readonly clock: Clock
   readonly log: Log
-  /** given up when the disk is full; 0: none */
+  /** of the largest entry that may come */
+  readonly maxEntryBytes?: number
+  /** given up when the disk is full; 0: none; default: by the largest entry */
   readonly ballastBytes?: number | undefined
   /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
   readonly maxFileBytes?: number
+  /** how large the system lets a file become */
+  readonly largestFileBytes?: number
   readonly fileSystemType?: FileSystemType
   readonly freeBytes?: FreeBytes
   readonly volumeBytes?: VolumeBytes
-  readonly quotaReached?: QuotaReached
+  readonly limitReached?: LimitReached
   /** of who opens it again right after a close; absent: it is checked, whoever had it */
   readonly handover?: Handover | undefined
 }
 
-/** A full log and the largest entry behind it: the file may have to grow by both before the log can begin anew. Measured: half of it is too little. */
-const BALLAST_BYTES = WAL_LIMIT_BYTES
+/**
+ * A full log and the largest entry behind it, which may be parked at that, and stand in the log and in the file then: the
+ * file may have to grow by both before the log can begin anew. Measured: with one entry less all giving out may stop.
+ */
+const ballastBytesFor = (maxEntryBytes: number) => Math.max(2 * LOG_BYTES, LOG_BYTES + 2 * maxEntryBytes)
+const MAX_ENTRY_BYTES = 16 * 1024 ** 2
 const ALLOWANCE_BYTES = 4 * 1024 ** 3
 
 /** At once, as SQLite itself opens the file: a clock that is not this machine's would run on meanwhile. */
@@ -55,35 +64,62 @@ const folderCalls: FolderCalls = {
   mkdir: async (path, options) => mkdirSync(path, options),
 }
 
+const linkCalls: LinkCalls = {
+  readlink: (path) => readlinkSync(path),
+  realpath: (path) => realpathSync(path),
+}
+
+/** Where a link leads, SQLite writes, and has its log beside that: there the room is wanted. */
+const endOfLinks = (path: string): string =>
+  linkTarget(path, linkCalls) === undefined ? path : placeOf(path, linkCalls)
+
 /**
  * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
  * system, a newer schema), `disk_full` or `disk_failed`.
  */
-export async function openJournal(options: JournalOptions): Promise<Journal> {
-  const { path } = options
-  const ballast = new Ballast(path, options.ballastBytes ?? BALLAST_BYTES, options.freeBytes ?? freeBytesOf)
+export async function openJournal(given: JournalOptions): Promise<Journal> {
+  const path = endOfLinks(given.path)
+  const options = {
+    largestFileBytes: largestFileBytes(),
+    maxFileBytes: maxFileBytesOf(given),
+    ...given,
+    path,
+  }
+  const ballastBytes = options.ballastBytes ?? ballastBytesFor(options.maxEntryBytes ?? MAX_ENTRY_BYTES)
+  const ballast = new Ballast(path, ballastBytes, options.freeBytes ?? freeBytesOf)
   try {
-    await makeFolders(dirname(path), folderCalls)
+    await makeFolders(dirname(given.path), folderCalls)
   } catch (error) {
     throw translate(error, path)
   }
   const db = openFile(options, ballast)
   try {
-    return new SqliteJournal(coreOf(db, ballast, options), options.handover)
+    return new SqliteJournal(coreOf(db, ballast, options), given)
   } catch (error) {
     db.close()
     throw translate(error, path)
   }
 }
 
-function openFile(options: JournalOptions, ballast: Ballast): Database {
-  const { path, maxBytes, keepSettledBytes, clock } = options
+type Options = JournalOptions & Required<Pick<JournalOptions, 'maxFileBytes' | 'largestFileBytes'>>
+
+const maxFileBytesOf = ({ maxBytes, keepSettledBytes }: JournalOptions) =>
+  2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES
+
+function openFile(options: Options, ballast: Ballast): Database {
+  const { path, clock, log, maxFileBytes, largestFileBytes } = options
+  if (largestFileBytes < maxFileBytes)
+    log.warn(
+      'The system lets no file become as large as the journal may (ulimit -f, LimitFSIZE): where it has filled that, reading pauses',
+      { path, largestFileBytes, maxFileBytes },
+    )
   const open = () =>
     openDatabase({
       path,
-      maxFileBytes: options.maxFileBytes ?? 2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES,
+      // At a bound of its own SQLite takes in nothing and deletes; what the system refuses would never leave the log.
+      maxFileBytes: Math.min(maxFileBytes, largestFileBytes),
       fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
-      quotaReached: options.quotaReached,
+      limitReached: options.limitReached,
       nowAt: clock.now(),
       isHandedOver: options.handover?.takes(path),
     })
@@ -96,10 +132,11 @@ function openFile(options: JournalOptions, ballast: Ballast): Database {
   }
 }
 
-function coreOf(db: Database, ballast: Ballast, options: JournalOptions): Core {
-  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, quotaReached } = options
-  const space = new Space(path, db, ballast, options.volumeBytes)
-  const transactions = new Transactions({ path, db, ballast, space, log, quotaReached })
+function coreOf(db: Database, ballast: Ballast, options: Options): Core {
+  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, limitReached } = options
+  const { largestFileBytes, volumeBytes } = options
+  const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes })
+  const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
   if (!transactions.hasRoomFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
   const origins = new Origins(db)

@@ -20,10 +20,10 @@ export class Presence {
   readonly #path: string
   readonly #opened: readonly (readonly [path: string, is: Identity])[]
 
-  /** Of a journal that is open, and has written. */
-  constructor(path: string) {
+  /** Of a journal that is open, and has written. `name`: where the next start looks for it, which may be a link to `path`. */
+  constructor(path: string, name: string) {
     this.#path = path
-    this.#opened = [path, `${path}-wal`].flatMap((each) => {
+    this.#opened = [name, path, `${path}-wal`].flatMap((each) => {
       const is = identityOf(each)
       return typeof is === 'string' ? [] : [[each, is] as const]
     })

@@ -1,5 +1,5 @@
 // What room the journal's own file and its log have left: the file never shrinks, so on a volume that it fills this is all there is.
-import { realpathSync, statfsSync, statSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Ballast } from './ballast.ts'
@@ -15,25 +15,35 @@ function volumeBytesOf(folder: string): number {
   return blocks * bsize
 }
 
+interface SpaceOptions {
+  readonly path: string
+  readonly db: Database
+  readonly ballast: Ballast
+  readonly largestFileBytes: number
+  readonly volumeBytes?: VolumeBytes | undefined
+}
+
 export class Space {
   readonly #db: Database
   readonly #ballast: Ballast
+  readonly #largestFileBytes: number
   readonly #volumeBytes: VolumeBytes
-  /** where a link leads, the log lies */
-  readonly #place: string
+  readonly #path: string
 
-  constructor(path: string, db: Database, ballast: Ballast, volumeBytes: VolumeBytes = volumeBytesOf) {
-    this.#place = realpathSync(path)
+  constructor({ path, db, ballast, largestFileBytes, volumeBytes = volumeBytesOf }: SpaceOptions) {
+    this.#path = path
     this.#db = db
     this.#ballast = ballast
+    this.#largestFileBytes = largestFileBytes
     this.#volumeBytes = volumeBytes
   }
 
-  /** The file's own bound, and how far it may grow until there. */
-  get fileBytes(): { readonly bound: number; readonly left: number } {
+  /** The file's own bound, how far it may grow until there, and whether it is the system that allows no more. */
+  get fileBytes(): { readonly bound: number; readonly left: number; readonly isSystems: boolean } {
     const pageBytes = this.#number('page_size')
-    const bound = this.#number('max_page_count')
-    return { bound: bound * pageBytes, left: (bound - this.#number('page_count')) * pageBytes }
+    const bound = this.#number('max_page_count') * pageBytes
+    const left = bound - this.#number('page_count') * pageBytes
+    return { bound, left, isSystems: bound + pageBytes > this.#largestFileBytes }
   }
 
   /**
@@ -51,14 +61,17 @@ export class Space {
 
   /** True while a log that was folded may become `bytes` long: in the blocks that it has, and in what the disk has free. */
   hasLogFor(bytes: number): boolean {
-    const log = statSync(`${this.#place}-wal`, { throwIfNoEntry: false })?.size ?? 0
+    const log = statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
     return log + this.#ballast.freeBytes >= bytes
   }
 
-  /** Where the journal's own file fills the volume: how large it is, and what helps. */
+  /** Where it is not the disk alone that has no room: what it is, and what helps. */
   get filling(): string {
+    const ballastBytes = 2 * this.#ballast.bytes
+    if (this.#largestFileBytes < ballastBytes)
+      return `; a file may have ${this.#largestFileBytes} bytes here (ulimit -f, LimitFSIZE), and the journal's ballast takes up to ${ballastBytes}: raise that limit, and start again`
     const bytes = this.#number('page_count') * this.#number('page_size')
-    const volume = this.#volumeBytes(dirname(this.#place))
+    const volume = this.#volumeBytes(dirname(this.#path))
     if (bytes < volume * FILLING_SHARE) return ''
     return (
       `; the journal's own file takes ${bytes} of the volume's ${volume} bytes and does not shrink, what is delivered and pruned makes room inside it only: ` +

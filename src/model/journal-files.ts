@@ -10,7 +10,7 @@ const fits = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES
 /** What is tried there once SQLite could not write, and removed again. */
 export const probePath = (place: string): string => `${place}.probe`
 
-export const ballastPath = (journalPath: string): string => `${journalPath}.ballast`
+export const ballastPath = (place: string): string => `${place}.ballast`
 
 /** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
 export function controlPath(journalPath: string): string | undefined {
@@ -21,9 +21,9 @@ export function controlPath(journalPath: string): string | undefined {
   return fits(short) ? short : undefined
 }
 
-/** SQLite's own and the probe lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that it finds there it would play back. */
+/** All but the socket lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that SQLite finds there it would play back. */
 export function besideJournal(journalPath: string, place: string): readonly string[] {
   const sqlites = ['-wal', '-shm', '-journal'].map((end) => `${place}${end}`)
-  const ours = [probePath(place), ballastPath(journalPath), controlPath(journalPath)]
+  const ours = [probePath(place), ballastPath(place), controlPath(journalPath)]
   return [...sqlites, ...ours].filter((name) => name !== undefined)
 }

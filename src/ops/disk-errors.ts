@@ -22,14 +22,19 @@ const wrong: Readonly<Record<string, string>> = {
   ENFILE: OUT_OF_FILES,
 }
 
+/** What makes room. */
+const roomOf = (code: string): string =>
+  code === 'EFBIG'
+    ? 'a file may not become so large, by a limit of this process (ulimit -f, LimitFSIZE) or of the file system: raise it, or set rotate.max_bytes below it'
+    : 'no room left; free some space'
+
 const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
 
 /** The error that an operator can act on; `doing` is such as "write". */
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`
-  if (isNoRoom(code))
-    return new ConnectorError('disk_full', `${what}: no room left; free some space`, { cause })
+  if (isNoRoom(code)) return new ConnectorError('disk_full', `${what}: ${roomOf(code)}`, { cause })
   const next = wrong[code]
   if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
   const away = 'the disk, or what is mounted there, does not answer as it should; check it'
@@ -45,8 +50,7 @@ export function syncError(path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot sync ${path} (${code})`
   const next = 'what was written may be lost and is written anew'
-  if (isNoRoom(code))
-    return new ConnectorError('disk_full', `${what}: no room left, ${next}; free some space`, { cause })
+  if (isNoRoom(code)) return new ConnectorError('disk_full', `${what}: ${next}; ${roomOf(code)}`, { cause })
   const check = 'check the disk, or what is mounted there'
   return new ConnectorError('unreachable', `${what}: ${next}; ${check}`, { cause })
 }

@@ -1,5 +1,5 @@
 // `tap` and `bundle`, through a whole daemon: what may be seen of a sink's lines, and what a bundle must not hold.
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { backfill } from '../../../src/commands/backfill.ts'
@@ -172,6 +172,16 @@ describe('bundle', () => {
     expect(held).toContain('No daemon runs')
     expect(held).toContain('/***/a.db-wal')
     expect(held).not.toContain('planted')
+  })
+
+  test('names what lies beside the file that a link in the place of the journal leads to', async () => {
+    const path = join(house.folder, 'bundle.md')
+    const other = join(house.folder, 'other.yaml')
+    writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/link.db`))
+    symlinkSync('real.db', join(house.folder, 'link.db'))
+    expect(await bundle(stand.world, { config: other }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    for (const end of ['-wal', '.ballast']) expect(held).toContain(`/real.db${end}`)
   })
 
   test('of a faulty configuration holds the faults and what the daemon tells, and none of its values', async () => {

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { journalSettings } from '../../../src/config/journal.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import type { Config } from '../../../src/config/schema.ts'
@@ -32,6 +33,18 @@ sinks:
   - name: console
     type: stdout
 `
+
+test('what is said of the journal reaches it, the largest entry too', () => {
+  const text = `journal: { path: /a.db, limits: { max_entry_bytes: 64MiB } }\n${small()}`
+  expect(journalSettings(load({ text }))).toEqual({
+    path: '/a.db',
+    maxBytes: 2 ** 31,
+    keepKeysMs: 35 * 86_400_000,
+    keepSettledBytes: 2 ** 28,
+    maxEntryBytes: 2 ** 26,
+    sinks: ['console'],
+  })
+})
 
 test('what is left out takes its default, in the units of the rooms', () => {
   const config = load({ text: small() })

@@ -197,10 +197,10 @@ test('a file sink at what the journal has beside it is a fault, and no daemon st
     expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('has beside it')
   }
   expect(around(at(`${journal}.ndjson`), journal).faults).toEqual([])
-  // SQLite's own lie where the file itself does, ours beside the name that was given.
+  // All lie where the file itself does, and the socket beside the name that was given.
   mkdirSync(join(folder, 'disk'))
   symlinkSync(join(folder, 'disk', 'b.db'), join(folder, 'link.db'))
-  for (const name of ['disk/b.db-wal', 'link.db.ballast', 'link.db.sock'])
+  for (const name of ['disk/b.db-wal', 'disk/b.db.ballast', 'link.db.sock'])
     expect([name, around(at(join(folder, name)), join(folder, 'link.db')).faults]).toEqual([name, [fault]])
 })
 

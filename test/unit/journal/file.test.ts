@@ -434,6 +434,50 @@ describe('a failing disk', () => {
   })
 })
 
+describe('a link in the place of the journal', () => {
+  const place = () => join(folder, 'volume', 'real.db')
+  const linked = async (settings: Partial<JournalOptions> = {}) => {
+    for (const name of ['volume', 'state', 'deep']) mkdirSync(join(folder, name))
+    symlinkSync('../state', join(folder, 'deep', 'way'))
+    // From where its folder really lies.
+    symlinkSync('../volume/real.db', path)
+    return open({ path: join(folder, 'deep', 'way', 'journal.db'), ballastBytes: 10_000, ...settings })
+  }
+
+  it('all that belongs to the file lies beside it, on its volume, and nothing beside the link', async () => {
+    const [types, free, volume] = [[], [], []] as [string[], string[], string[]]
+    const journal = await linked({
+      fileSystemType: (at) => types.push(at) * 0,
+      freeBytes: (at) => free.push(at) * 1e9,
+      volumeBytes: (at) => volume.push(at) * 1e9,
+    })
+    await journal.append(part([spec(1)]))
+    expect(readdirSync(join(folder, 'volume'))).toEqual(['real.db', 'real.db-wal', 'real.db.ballast'])
+    expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+    expect([...new Set([...types, ...free, ...volume])]).toEqual([join(folder, 'volume')])
+  })
+
+  it.each(['volume/real.db', 'volume/real.db-wal', 'state/journal.db'])(
+    '%s that is taken away is told, and no more once it is back',
+    async (name) => {
+      const journal = await linked()
+      renameSync(join(folder, name), join(folder, 'aside'))
+      expect(await journal.lost()).toContain(' is gone')
+      expect(await journal.lost()).toContain(`put ${place()} and ${place()}-wal back`)
+      renameSync(join(folder, 'aside'), join(folder, name))
+      expect(await journal.lost()).toBeUndefined()
+    },
+  )
+
+  it('one that is made to lead elsewhere is told: the next start would open another', async () => {
+    const journal = await linked()
+    writeFileSync(join(folder, 'other.db'), '')
+    renameSync(path, join(folder, 'aside'))
+    symlinkSync('../other.db', path)
+    expect(await journal.lost()).toContain('another file')
+  })
+})
+
 describe('no room', () => {
   const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
   const takeIn = async (journal: Journal, from: number) => {
@@ -492,7 +536,7 @@ describe('no room', () => {
   })
 
   it('where quarantine fills the file the error says what makes room, and dropping it does', async () => {
-    const journal = await open({ maxFileBytes: 1_000_000 })
+    const journal = await open({ maxFileBytes: 1_010_000 })
     const malformed = (n: number) => {
       const bytes = randomBytes(50_000)
       const sha256 = String(n).padStart(64, '0')
@@ -511,7 +555,7 @@ describe('no room', () => {
   })
 
   it('where dead letters fill the file the error says what makes room, over a restart too, and dropping does', async () => {
-    const settings = { maxFileBytes: 1_000_000, keepSettledBytes: 0 }
+    const settings = { maxFileBytes: 1_010_000, keepSettledBytes: 0 }
     let journal = await open(settings)
     let kept = 0
     const fill = async () => {
@@ -538,7 +582,7 @@ describe('no room', () => {
   })
 
   it('a file full of what is owed is blamed on neither', async () => {
-    const journal = await open({ maxFileBytes: 1_000_000 })
+    const journal = await open({ maxFileBytes: 1_010_000 })
     await expect(takeIn(journal, 1)).rejects.toMatchObject({
       code: 'disk_full',
       message: expect.not.stringContaining('drop') as string,
@@ -603,6 +647,11 @@ describe('no room', () => {
     free = 1e9
     await journal.append(big(91))
     expect(existsSync(`${path}.ballast`)).toBe(true)
+  })
+
+  it('the ballast is as large as the largest entry wants it', async () => {
+    await open({ ballastBytes: undefined, maxEntryBytes: 20 * 2 ** 20 })
+    expect(statSync(`${path}.ballast`).size).toBe(56 * 2 ** 20)
   })
 
   it('a ballast of another size makes room for the one of today', () => {
@@ -693,7 +742,26 @@ describe('no room', () => {
       expect(await once()).toBeGreaterThan(3)
       expect(await once()).toBeGreaterThan(3)
       expect(statSync(settings.path).size).toBe(size)
-    }, '116m'),
+    }, '148m'),
+    30_000,
+  )
+
+  it(
+    'the ballast has room for the largest entry as a dead letter too, behind a full log: giving out goes on',
+    mounted(async (mount) => {
+      const path = join(mount, 'journal.db')
+      const journal = await open({ path, sinks: ['a', 'b'], ballastBytes: undefined })
+      await journal.append(part([spec(1, { body: 'x'.repeat(2 ** 24 - 200) })]))
+      for (let n = 2; n <= 16; n++) await journal.append(part([spec(n, { body: 'x'.repeat(2 ** 20) })]))
+      writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 65_536))
+      const parked = [{ seq: 1, code: 'refused', reason: 'as told' }]
+      await journal.settle('a', { first: 1, through: 1, parked })
+      expect(sentences.join()).toContain('gave up')
+      // More than the log has room for: it is folded meanwhile.
+      for (let n = 0; n < 40; n++) await journal.putNote('x', String(n % 10).repeat(MB))
+      await journal.settle('b', settlement(1, 16))
+      while (await journal.prune()) continue
+    }, '160m'),
     30_000,
   )
 

@@ -1,4 +1,4 @@
-// Law 10 under a quota: SQLite has no name for one that is used up, and it is a full disk all the same.
+// Law 10 under a quota, and where files may not become large: SQLite has no name for either, and both are a full disk all the same.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
-import { quotaReachedAt } from '../../../src/journal/quota.ts'
+import { limitReachedAt } from '../../../src/journal/limits.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
   idsOf,
@@ -27,6 +27,7 @@ import {
   TestClock,
   uuid,
 } from '../../contract/journal-parts.ts'
+import type { Met } from './limited.ts'
 
 let folder: string
 let path: string
@@ -53,6 +54,7 @@ async function open(settings: Partial<JournalOptions> = {}): Promise<Journal> {
   return journal
 }
 
+const usedUp = Object.assign(new Error('as told'), { code: 'EDQUOT' })
 const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
 
 /** A clock under which SQLite cannot write, for as long as `code` says so. */
@@ -68,7 +70,7 @@ describe('a write that SQLite could not do', () => {
   it('where the quota is used up it pauses reading and gives the ballast up, and room lifts it', async () => {
     const clock = new FailingClock()
     const asked: string[] = []
-    const journal = await open({ clock, quotaReached: (at) => asked.push(at) > 0 })
+    const journal = await open({ clock, limitReached: (at) => asked.push(at) > 0 && usedUp })
     await journal.append(part([spec(1)]))
     clock.code = 'SQLITE_IOERR_WRITE'
     await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({
@@ -95,7 +97,7 @@ describe('a write that SQLite could not do', () => {
       expect(existsSync(`${path}.ballast`)).toBe(false)
       return 0
     }
-    await open({ fileSystemType, quotaReached: () => true })
+    await open({ fileSystemType, limitReached: () => usedUp })
     expect(tries).toBe(2)
   })
 
@@ -103,7 +105,10 @@ describe('a write that SQLite could not do', () => {
     'it ends the process where the quota has room, and whatever the quota where it is no write: %s',
     async (code) => {
       const clock = new FailingClock()
-      const journal = await open({ clock, quotaReached: () => code !== 'SQLITE_IOERR_WRITE' })
+      const journal = await open({
+        clock,
+        limitReached: () => (code === 'SQLITE_IOERR_WRITE' ? undefined : usedUp),
+      })
       clock.code = code
       await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({ code: 'disk_failed' })
       clock.code = undefined
@@ -113,11 +118,11 @@ describe('a write that SQLite could not do', () => {
 
   it('the trial leaves nothing behind, and a disk that is full is not a quota', (context) => {
     writeFileSync(path, '')
-    expect(quotaReachedAt(path)).toBe(false)
+    expect(limitReachedAt(path)).toBeUndefined()
     expect(readdirSync(folder)).toEqual(['journal.db'])
     if (!existsSync('/dev/full')) context.skip('no /dev/full')
     symlinkSync('/dev/full', `${path}.probe`)
-    expect(quotaReachedAt(path)).toBe(false)
+    expect(limitReachedAt(path)).toBeUndefined()
     expect(readdirSync(folder)).toEqual(['journal.db'])
   })
 })
@@ -208,3 +213,49 @@ it(
   }),
   30_000,
 )
+
+describe.runIf(process.platform === 'linux')('where no file may become large', () => {
+  const KIB = 1024
+  /** What a process meets that may write files of so many KiB. */
+  const under = (kib: number, settings: Partial<JournalOptions>) => {
+    const program = new URL('./limited.ts', import.meta.url).pathname
+    const words = [process.execPath, program, JSON.stringify({ path, ...settings })]
+    const shell = `ulimit -f ${kib}; exec "$0" "$@"`
+    const { stdout, stderr } = spawnSync('bash', ['-c', shell, ...words], { encoding: 'utf8' })
+    expect(stderr).toBe('')
+    return JSON.parse(stdout) as Met
+  }
+
+  it('reading pauses there, delivery goes on and makes room, and the errors say which limit it is', () => {
+    const met = under(24 * KIB - 3, { ballastBytes: 1_000_000 })
+    expect(met.kept).toBeGreaterThan(10)
+    expect(met.full).toMatch(/^disk_full: .*its file has reached 25157632 bytes.*\(ulimit -f, LimitFSIZE\)/)
+    expect(met).toMatchObject({ settled: 'done', again: 'done' })
+    expect(met.sentences).toEqual([expect.stringContaining('ulimit -f')])
+    expect(existsSync(`${path}.ballast`)).toBe(true)
+  })
+
+  it('so it does where the limit was not known before, and a log that may not grow is folded', () => {
+    const met = under(8192, { ballastBytes: 1_000_000, largestFileBytes: 1e12 })
+    expect(met.full).toMatch(/^disk_full: .*may not become larger here.*start again$/)
+    expect(met).toMatchObject({ settled: 'done', again: 'done', sentences: [] })
+    expect(existsSync(`${path}.ballast`)).toBe(true)
+  })
+
+  it('where neither the file nor its log may grow any more all waits, and a start with a higher limit has all of it', async () => {
+    const { kept, position, settled, again } = under(24 * KIB, { ballastBytes: 0, largestFileBytes: 1e12 })
+    expect(kept).toBeGreaterThan(50)
+    for (const told of [settled, again]) expect(told).toMatch(/^disk_full/)
+    const journal = await open()
+    expect(idsOf(await journal.take('a', { maxEntries: 1e6, maxBytes: 1e9 }))).toHaveLength(kept - position)
+    await journal.settle('a', settlement(position + 1, kept))
+  })
+
+  it('where not even the ballast may be so large nothing is taken in, and the error says why', () => {
+    const { kept, full } = under(512, { ballastBytes: 1_000_000 })
+    expect(kept).toBe(0)
+    expect(full).toMatch(
+      /^disk_full: .*524288 bytes here \(ulimit -f, LimitFSIZE\).*ballast takes up to 2000000/,
+    )
+  })
+})

@@ -1,0 +1,50 @@
+// A process whose files may not become large: a `file` sink and objects on their way, until they meet it. `node limited.ts FILE FOLDER`
+import { randomBytes } from 'node:crypto'
+import { ConnectorError } from '../../../src/model/errors.ts'
+import { disk } from '../../../src/ops/disk.ts'
+import { sinkKinds } from '../../../src/sinks/index.ts'
+import { Spool } from '../../../src/sinks/s3/spool.ts'
+import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
+import { sinkDeps } from '../../fakes/sink-deps.ts'
+
+export interface Met {
+  /** whole batches of ten entries */
+  readonly delivered: number
+  /** of the batch that did not fit */
+  readonly detail: string
+  readonly told: readonly string[]
+}
+
+const [, , path = '', folder = ''] = process.argv
+const never = new AbortController().signal
+const told: string[] = []
+const tell = (error: unknown) =>
+  void told.push(error instanceof ConnectorError ? `${error.code}: ${error.message}` : String(error))
+
+const { file } = sinkKinds
+const sink = file.open('archive', file.options.parse({ path }), sinkDeps({ disk }))
+let delivered = 0
+let detail = ''
+const next = () => linesOf(runOf(someEntries(10, 1 + delivered * 10)), sink.frame)
+try {
+  for (; delivered < 1000; delivered++) {
+    detail = (await sink.prepare?.(next(), never)) ?? ''
+    await sink.deliver({ lines: next(), detail, doubtful: false }, never)
+  }
+} catch (error) {
+  tell(error)
+}
+await sink.deliver({ lines: next(), detail, doubtful: true }, never).catch(tell)
+
+for (const compression of ['none', 'gzip'] as const) {
+  const spool = await Spool.open(disk, folder, 0, compression)
+  try {
+    for (let i = 0; i < 100; i++) await spool.write(randomBytes(10_000))
+    await spool.end()
+  } catch (error) {
+    tell(error)
+  }
+  await spool.discard()
+}
+const met: Met = { delivered, detail, told }
+process.stdout.write(JSON.stringify(met))
