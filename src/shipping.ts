@@ -1,6 +1,6 @@
 // One delivery built from its piece of the configuration: the sink with its networks, its format and its loop.
 import { createHash } from 'node:crypto'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { readTextFile } from './config/files.ts'
 import type { Config, SinkConfig } from './config/schema.ts'
 import { sinkLingerMs } from './config/sink.ts'
@@ -105,7 +105,9 @@ const nobody: Watcher = {
   },
 }
 
-const spoolRoot = ({ journal }: Config): string => join(dirname(journal.path), 'spool')
+/** The journal's own: two may lie in one folder, each with a sink of one name. */
+const spoolRoot = ({ journal }: Config): string =>
+  join(dirname(journal.path), 'spool', basename(journal.path))
 
 /** Before anything is shipped. What cannot be cleared keeps nobody from starting. */
 export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {

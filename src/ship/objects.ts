@@ -71,7 +71,8 @@ export class ObjectShipper implements Stepper {
     if (!intent) return undefined
     if (intent.shape !== shape)
       log.warn(
-        'Settings that shape the objects changed while some were on their way: what may have been stored before can be stored once more under its new name',
+        'Settings that shape the objects changed while some were on their way: what may have been stored before can be stored once more under its new name; `verify` tells the former as put there',
+        { first: intent.first, last: intent.last },
       )
     return sendingOf({ ...intent, shape })
   }

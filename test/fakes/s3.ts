@@ -24,6 +24,8 @@ export interface S3Switches {
   deniesLocked: boolean
   /** versitygw and Garage ignore both, Ceph the first */
   ignoresSse: 'none' | 's3' | 'both'
+  /** encrypts with a key of its own, whatever is asked for */
+  ownKmsKey: string | undefined
   /** a role that may put and nothing else */
   writeOnly: boolean
   /** the least that a lock may last, as a bucket's policy may say, ms */
@@ -100,6 +102,7 @@ const defaults: S3Switches = {
   locks: true,
   deniesLocked: false,
   ignoresSse: 'none',
+  ownKmsKey: undefined,
   writeOnly: false,
   leastLockMs: 0,
   bucket: 'logs',
@@ -274,7 +277,7 @@ export class FakeS3 {
     const asked = headers['x-amz-server-side-encryption']
     const { ignoresSse } = this.switches
     if (asked === undefined || ignoresSse === 'both' || (ignoresSse === 's3' && asked === 'AES256')) return {}
-    const id = headers['x-amz-server-side-encryption-aws-kms-key-id']
+    const id = this.switches.ownKmsKey ?? headers['x-amz-server-side-encryption-aws-kms-key-id']
     return {
       'x-amz-server-side-encryption': asked,
       ...(id === undefined ? {} : { 'x-amz-server-side-encryption-aws-kms-key-id': id }),

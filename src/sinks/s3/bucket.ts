@@ -21,6 +21,7 @@ export interface PutAnswer {
   readonly outcome: 'stored' | 'there'
   /** AES256, aws:kms or what else the server says */
   readonly encryption: string | undefined
+  readonly kmsKeyId?: string | undefined
 }
 
 export interface Looked {

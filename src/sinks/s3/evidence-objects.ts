@@ -36,14 +36,11 @@ export interface ObjectPlace {
 export function objectPlace(key: string): ObjectPlace | undefined {
   const found = keyPattern.exec(key)?.groups
   if (!found) return undefined
-  const { day = '', first = '', last = '', hash = '', packed } = found
-  return {
-    day,
-    first: Number(first),
-    last: Number(last),
-    hash,
-    packed: (packed ?? '') as ObjectPlace['packed'],
-  }
+  const { day = '', hash = '', packed } = found
+  const [first, last] = [Number(found['first']), Number(found['last'])]
+  // A journal counts from 1, upwards, and no further than it can count.
+  if (first < 1 || last < first || !Number.isSafeInteger(last)) return undefined
+  return { day, first, last, hash, packed: (packed ?? '') as ObjectPlace['packed'] }
 }
 
 /** What is wrong with the name, by what the manifest says of the object. */

@@ -182,11 +182,20 @@ class ManifestChain implements Evidence {
     const ours = Buffer.from(body)
     // One byte more than ours is another's, however long it is.
     const found = await store.get(key, ours.length + 1, signal)
-    // Without the right to read, a second try is taken for what it nearly always is; `verify` sees it if it was not.
-    if (found === undefined ? this.#fresh !== key : ours.equals(found)) return
+    if (found && ours.equals(found)) return
+    const forks =
+      'two journals write as one (a copy, or one put back from an old backup), or somebody put it there'
+    if (found)
+      throw new ConnectorError(
+        'misconfigured',
+        `Another manifest stands under ${key} already, so the chain of sink ${sink} would fork: ${forks}. Stop the other writer; to go on from here, give the sink another name and another prefix, where a new chain begins`,
+      )
+    // Nothing else tells ours from another's. Told once; then taken for what it nearly always is, as after a restart: `verify` sees it if it was not.
+    if (this.#fresh !== key) return
+    this.#fresh = undefined
     throw new ConnectorError(
       'misconfigured',
-      `Another manifest stands under ${key} already, so the chain of sink ${sink} would fork: two journals write as one (a copy, or one put back from an old backup), or somebody put it there. Stop the other writer; to go on from here, give the sink another name, which begins a new chain`,
+      `${key} was there at its first try, and this role may not read it to compare: a proxy repeated the request, or the chain of sink ${sink} forks: ${forks}. It is taken for ours at the next try. Give the role s3:GetObject on manifest/, and see by verify whether the chain holds`,
     )
   }
 }

@@ -10,8 +10,9 @@ import { hostPort } from '../../model/socket.ts'
 const REPLY_BYTES = 4 * 1024 * 1024
 /** Nothing moved for so long. */
 const STILL_MS = 60_000
-/** Whatever moved. */
+/** What moves has so long, and then for as long as it is no slower than that. */
 const LONGEST_MS = 30 * 60_000
+const LEAST_BYTES_PER_SECOND = 32 * 1024
 
 /** What of the library's request is used here. */
 interface LibraryRequest {
@@ -54,7 +55,7 @@ function urlOf({ protocol, hostname, port, path, query }: LibraryRequest): strin
   return `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}${queryOf(query)}`
 }
 
-/** Stops what stands still, and what goes on for ever. */
+/** Stops what stands still, and what drips for ever. */
 class Watchdog {
   readonly #stop = new AbortController()
   readonly #timer = new AbortController()
@@ -64,6 +65,7 @@ class Watchdog {
   readonly #startedAt: number
   readonly #forward = () => this.#stop.abort()
   #movedAt: number
+  #movedBytes = 0
 
   constructor(clock: Clock, where: string, outer: AbortSignal | undefined) {
     this.#clock = clock
@@ -82,22 +84,33 @@ class Watchdog {
   async #watch(): Promise<void> {
     const { signal } = this.#timer
     while (!signal.aborted && !this.#stop.signal.aborted) {
-      const now = this.#clock.elapsed()
-      const leftMs = Math.min(this.#movedAt + STILL_MS, this.#startedAt + LONGEST_MS) - now
+      const leftMs = Math.min(this.#stillAt, this.#tooLongAt) - this.#clock.elapsed()
       if (leftMs <= 0) this.#stop.abort()
       else await this.#clock.sleep(leftMs, signal)
     }
   }
 
-  moved(): void {
+  get #stillAt(): number {
+    return this.#movedAt + STILL_MS
+  }
+
+  get #tooLongAt(): number {
+    return this.#startedAt + LONGEST_MS + (this.#movedBytes / LEAST_BYTES_PER_SECOND) * 1000
+  }
+
+  moved({ length }: Uint8Array): void {
     this.#movedAt = this.#clock.elapsed()
+    this.#movedBytes += length
   }
 
   error(): ConnectorError {
-    const [code, what] = this.#outer?.aborted
-      ? (['aborted', 'called off'] as const)
-      : (['timeout', `given up: nothing moved for ${STILL_MS / 1000} s, or it took too long`] as const)
-    return new ConnectorError(code, `the request to ${this.#where} was ${what}`)
+    if (this.#outer?.aborted)
+      return new ConnectorError('aborted', `the request to ${this.#where} was called off`)
+    const why =
+      this.#stillAt <= this.#tooLongAt
+        ? `nothing moved for ${STILL_MS / 1000} s`
+        : `less than ${LEAST_BYTES_PER_SECOND / 1024} KiB a second moved in more than ${LONGEST_MS / 60_000} minutes; a smaller rotate.max_bytes makes smaller objects`
+    return new ConnectorError('timeout', `the request to ${this.#where} was given up: ${why}`)
   }
 
   /** Whoever stands behind `work` may be deaf to the signal; this one is not. */
@@ -117,7 +130,7 @@ class Watchdog {
 
 async function* passing(body: AsyncIterable<Uint8Array>, watchdog: Watchdog): AsyncGenerator<Uint8Array> {
   for await (const piece of body) {
-    watchdog.moved()
+    watchdog.moved(piece)
     yield piece
   }
 }
@@ -129,7 +142,7 @@ async function* streaming(body: HttpReply['body'], watchdog: Watchdog): AsyncGen
     for (;;) {
       const next = await watchdog.holds(pieces.next())
       if (next.done) return
-      watchdog.moved()
+      watchdog.moved(next.value)
       yield next.value
     }
   } finally {

@@ -7,8 +7,9 @@ import type { SinkDeps } from '../../model/sink-kind.ts'
 import { DAY_MS } from '../../model/time.ts'
 import { under } from './key.ts'
 import type { S3Options } from './options.ts'
-import type { Body, Looked, PutAnswer, PutOptions } from './bucket.ts'
+import type { Body, PutAnswer, PutOptions } from './bucket.ts'
 import type { Store } from './store.ts'
+import { lookIfAllowed } from './looking.ts'
 import { type Manners, verdicts } from './verdicts.ts'
 
 /** Hidden to what reads tables out of buckets: names that begin with a dot are. */
@@ -74,15 +75,6 @@ async function putAgain(probe: Probe, key: string): Promise<Manners['again']> {
   }
 }
 
-async function look({ store, signal }: Probe, key: string): Promise<Looked | 'denied' | undefined> {
-  try {
-    return await store.look(key, signal)
-  } catch (error) {
-    if (error instanceof ConnectorError && error.code === 'forbidden') return 'denied'
-    throw error
-  }
-}
-
 /** True when a body under another checksum is taken. */
 async function takesWrongChecksum(probe: Probe, key: string): Promise<boolean> {
   try {
@@ -105,8 +97,9 @@ async function examine(probe: Probe, key: string): Promise<Manners> {
   const answer = await putLocked(probe, key)
   // A name that was taken when we came has shown what is asked here.
   const again = answer.outcome === 'there' ? 'refused' : await putAgain(probe, key)
-  const looked = await look(probe, key)
-  return { encryption: answer.encryption, again, looked, sha256: first.sha256, bytes: first.bytes }
+  const looked = await lookIfAllowed(probe.store, key, probe.signal)
+  const { encryption, kmsKeyId } = answer
+  return { encryption, kmsKeyId, again, looked, sha256: first.sha256, bytes: first.bytes }
 }
 
 /** True when it could be removed, as far as one is told. */

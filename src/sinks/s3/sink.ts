@@ -10,6 +10,7 @@ import { openEvidence } from './evidence.ts'
 import { checkSigningKey } from './signing-key.ts'
 import { manifestStore } from './evidence-bucket.ts'
 import { objectKey } from './key.ts'
+import { lookAtFormer } from './looking.ts'
 import { bucketOf, filesOf, options, placeOf, type S3Options, urlsOf } from './options.ts'
 import { checkBucket, proveBucket } from './probe.ts'
 import { clearSpools, Spool, type Spooled } from './spool.ts'
@@ -113,6 +114,7 @@ class S3Sink implements ObjectSink {
         const contentType = contentTypes[compression]
         const lockedUntil = lock && this.#deps.clock.now() + lock.days * DAY_MS
         const { outcome } = await this.#store.put(key, body, { contentType, lockedUntil }, signal)
+        if (outcome === 'there') await lookAtFormer(this.#store, this.#options, key, this.#deps.log, signal)
         return { ...stored, there: outcome === 'there' }
       },
       spoiled,

@@ -8,6 +8,7 @@ import type { SinkDeps } from '../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
 import type { Body, Listed, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { credentialsOf, keyLook } from './credentials.ts'
+import { encryptionOf, lockModeOf } from './demands.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
 import { type LibraryHandler, libraryHandler } from './handler.ts'
 import { bucketOf, type S3Options } from './options.ts'
@@ -69,7 +70,8 @@ export class Store {
             'bad_reply',
             `${this.where} answered without an ETag: a proxy or portal may be in the way`,
           )
-        return { outcome: 'stored', encryption: answer.ServerSideEncryption }
+        const { ServerSideEncryption: encryption, SSEKMSKeyId: kmsKeyId } = answer
+        return { outcome: 'stored', encryption, kmsKeyId }
       } catch (error) {
         if (statusOf(error) !== 412 || codeOf(error) !== 'PreconditionFailed') throw error
         return { outcome: 'there', encryption: undefined }
@@ -90,13 +92,10 @@ export class Store {
       ContentType: put.contentType,
       IfNoneMatch: '*',
       ChecksumSHA256: base64(put.claimedSha256 ?? body.sha256),
-      ...(sse ? { ServerSideEncryption: sse.type === 's3' ? 'AES256' : 'aws:kms' } : {}),
+      ...(sse ? { ServerSideEncryption: encryptionOf(sse) } : {}),
       ...(sse?.kms_key_id === undefined ? {} : { SSEKMSKeyId: sse.kms_key_id }),
       ...(locked
-        ? {
-            ObjectLockMode: lock.mode === 'governance' ? 'GOVERNANCE' : 'COMPLIANCE',
-            ObjectLockRetainUntilDate: new Date(put.lockedUntil),
-          }
+        ? { ObjectLockMode: lockModeOf(lock), ObjectLockRetainUntilDate: new Date(put.lockedUntil) }
         : {}),
     }
   }

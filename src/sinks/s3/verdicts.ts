@@ -2,10 +2,12 @@
 import type { CheckResult } from '../../model/sink.ts'
 import type { S3Options } from './options.ts'
 import type { Looked } from './bucket.ts'
+import { compareKeys, encryptionOf, lockModeOf } from './demands.ts'
 
 export interface Manners {
   /** what the answer to the first put said */
   readonly encryption: string | undefined
+  readonly kmsKeyId?: string | undefined
   /** what became of a second put under the same name */
   readonly again: 'refused' | 'replaced' | 'denied'
   /** `denied`: this key may not read; undefined: not there although it was told to be */
@@ -49,11 +51,12 @@ function once({ again }: Manners): Omit<CheckResult, 'what'> {
 }
 
 function encryption(options: S3Options, manners: Manners): Omit<CheckResult, 'what'> | undefined {
-  if (!options.sse) return undefined
-  const wanted = options.sse.type === 's3' ? 'AES256' : 'aws:kms'
+  const { sse } = options
+  if (!sse) return undefined
+  const wanted = encryptionOf(sse)
   const read = readOf(manners)
   const told = read?.encryption ?? manners.encryption
-  if (told === wanted) return { ok: true, message: `objects are encrypted as asked (${wanted})` }
+  if (told === wanted) return keyOf(sse.kms_key_id, read?.kmsKeyId ?? manners.kmsKeyId, wanted)
   if (told === undefined && manners.looked === 'denied' && manners.again === 'refused')
     return { ok: true, message: 'this key may not read: whether objects are encrypted could not be seen' }
   return {
@@ -62,18 +65,30 @@ function encryption(options: S3Options, manners: Manners): Omit<CheckResult, 'wh
   }
 }
 
+function keyOf(wanted: string | undefined, told: string | undefined, how: string): Omit<CheckResult, 'what'> {
+  const which = wanted === undefined ? 'same' : compareKeys(wanted, told)
+  if (which === 'other')
+    return {
+      ok: false,
+      message:
+        'objects are encrypted with another KMS key than sse.kms_key_id names: check the key, and what the bucket and the server set by themselves',
+    }
+  const unseen = which === 'same' ? '' : '; whether with the key of sse.kms_key_id could not be compared'
+  return { ok: true, message: `objects are encrypted as asked (${how})${unseen}` }
+}
+
 function lock(options: S3Options, manners: Manners): Omit<CheckResult, 'what'> | undefined {
   if (!options.object_lock) return undefined
   if (manners.looked === 'denied')
     return { ok: true, message: 'this key may not read: whether objects are locked could not be seen' }
   const read = readOf(manners)
-  const wanted = options.object_lock.mode.toUpperCase()
+  const wanted = lockModeOf(options.object_lock)
   if (read?.lockMode === wanted && read.lockedUntil !== undefined)
     return { ok: true, message: `objects are locked as asked (${wanted})` }
   return {
     ok: false,
     message:
-      'object_lock is set and the server ignores it: objects could be deleted at any time. Take a bucket with Object Lock on a server that has it, or leave object_lock out',
+      'object_lock is set and the server ignores it: objects could be deleted at any time. Take a bucket with Object Lock on a server that has it, or leave object_lock out. At AWS a role that may read and lacks s3:GetObjectRetention sees no lock either: grant it',
   }
 }
 

@@ -148,11 +148,15 @@ describe('stop', () => {
 
   test('what a killed process left of objects is no longer on the disk, also of a sink that is gone', async () => {
     house = openHouse()
-    const left = join(house.folder, 'spool', 'gone')
+    const left = join(house.folder, 'spool', 'a.db', 'gone')
     mkdirSync(left, { recursive: true })
     for (const name of ['object-0.part', 'object-5.part', 'notes']) writeFileSync(join(left, name), 'content')
+    const others = join(house.folder, 'spool', 'b.db', 'gone')
+    mkdirSync(others, { recursive: true })
+    writeFileSync(join(others, 'object-0.part'), 'content')
     app = await house.open(false)
     expect(readdirSync(left)).toEqual(['notes'])
+    expect(readdirSync(others)).toEqual(['object-0.part'])
     expect(
       told(house.lines).filter((line) => line.includes('removed from the disk {"files":2}')),
     ).toHaveLength(1)
@@ -161,7 +165,7 @@ describe('stop', () => {
   test('a process that does not get the journal touches nothing of what the one that has it is sending', async () => {
     house = openHouse()
     app = await house.open(false)
-    const under = join(house.folder, 'spool', 'bucket')
+    const under = join(house.folder, 'spool', 'a.db', 'bucket')
     mkdirSync(under, { recursive: true })
     writeFileSync(join(under, 'object-0.part'), 'content')
     await expect(house.open(false)).rejects.toMatchObject({ code: 'journal_in_use' })

@@ -241,6 +241,21 @@ describe('objects that no manifest lists', () => {
     expect(faults.at(-1)).toContain('10 more such names')
   })
 
+  it.each([
+    [0, 0],
+    [0, 5],
+    [5, 0],
+    [66, 0],
+    [67, 3],
+    [9_999_999_999_999_999, 5],
+    [67, 9_007_199_254_740_992],
+  ])('are a fault under the numbers %i to %i, which no journal gives', async (first, last) => {
+    for (const stands of [[long], [long, short]])
+      expect((await told(stands, [forged(first, last)])).faults).toEqual([
+        expect.stringContaining(`${forged(first, last)} is a name that this program gives to nothing`),
+      ])
+  })
+
   it('beside all that are told, and so is what hides beside the probes', async () => {
     const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
     const { faults, notes } = await told([long], [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'])

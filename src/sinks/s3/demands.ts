@@ -1,0 +1,36 @@
+// What sse and object_lock demand of an object, held against what the server says that it keeps. Pure.
+import type { Looked } from './bucket.ts'
+import type { S3Options } from './options.ts'
+
+type Demands = Pick<S3Options, 'sse' | 'object_lock'>
+
+/** In the words of S3. */
+export const encryptionOf = (sse: NonNullable<S3Options['sse']>) => (sse.type === 's3' ? 'AES256' : 'aws:kms')
+
+/** In the words of S3. */
+export const lockModeOf = (lock: NonNullable<S3Options['object_lock']>) =>
+  lock.mode === 'governance' ? 'GOVERNANCE' : 'COMPLIANCE'
+
+const idOf = (key: string): string => key.slice(Math.max(key.lastIndexOf('/'), key.lastIndexOf(':')) + 1)
+
+/** Of AWS: there a key has no other names than these, but for aliases. */
+const isPlain = (key: string): boolean =>
+  /^arn:[^/]*:key\/[^/]+$/.test(key) || /^(?:mrk-)?[0-9a-f-]{32,36}$/.test(key)
+
+/** Of two names of a KMS key: an id, an ARN, or what a server that is not AWS calls it. `unknown`: they may mean one key, such as an alias. */
+export function compareKeys(wanted: string, told: string | undefined): 'same' | 'other' | 'unknown' {
+  if (told === undefined || /(?:^|:)alias\//.test(wanted)) return 'unknown'
+  if (idOf(wanted) === idOf(told)) return 'same'
+  return isPlain(wanted) && isPlain(told) ? 'other' : 'unknown'
+}
+
+/** The settings that an object which was stored by somebody else, or before they were set, does not have. */
+export function lacking({ sse, object_lock: lock }: Demands, looked: Looked): readonly string[] {
+  const encrypted =
+    !sse ||
+    (looked.encryption === encryptionOf(sse) &&
+      (sse.kms_key_id === undefined || compareKeys(sse.kms_key_id, looked.kmsKeyId) !== 'other'))
+  const mode = looked.lockedUntil === undefined ? undefined : looked.lockMode
+  const locked = !lock || mode === lockModeOf(lock) || mode === 'COMPLIANCE'
+  return [...(encrypted ? [] : ['sse']), ...(locked ? [] : ['object_lock'])]
+}
