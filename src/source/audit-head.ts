@@ -160,7 +160,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     drain.entries += view.beyond - view.own
     leaveTrail(cursor, view.marks, view.beyond)
   }
-  if (view.count >= take && drain.narrowTake === null) drain.backlog = true
+  if (view.count >= take) drain.backlog = true
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
   if (isEnd(drain, view, full)) rest(step, drain)
   return { gaps }

@@ -131,6 +131,22 @@ test.each([500, 403])(
   },
 )
 
+test.each(['exclusive', 'inclusive'] as const)(
+  'malformed elements behind a page that was empty by mistake have an end, though `latest` fails (from %s)',
+  async (from) => {
+    const wrap = mistaken((kind, nth) => {
+      if (kind === 'page' && nth === 2) return reply('[]')
+      return kind === 'latest' ? reply('{"error":"no"}', 500) : undefined
+    })
+    const desk = await openDesk({ switches: { from }, source: { once: true }, wrap })
+    desk.add(30, START - 10 * MINUTE)
+    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
+    expect(await readOnce(desk)).toMatchObject({ caughtUp: true })
+    expect(endpoints(desk.asked()).length).toBeLessThan(25)
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
+  },
+)
+
 test('what says more than that `latest` fails is no answer of it: a refused key holds the drain where it is', async () => {
   const desk = await openOnce((kind) => (kind === 'latest' ? reply('{"error":"no"}', 401) : undefined))
   desk.add(30)
