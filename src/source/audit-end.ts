@@ -18,14 +18,14 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const found = await readLatest(step)
   const { position } = found
   const empty = drain.emptyAnswers ?? 0
-  const isNewer = position !== undefined && position.id !== cursor.head?.id && position.at > cursor.headUs
+  const isNewer = position !== undefined && position.at > readToUs(cursor)
   // A malformed one that tells its time is a witness for an empty page, not for one of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
   // Of malformed elements alone no other witness is asked: what `latest` cannot deny may stand behind them.
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'
-  else if (empty === 0 || (position && cursor.latestUs <= cursor.headUs)) rest(step, drain)
+  else if (empty === 0 || (position && cursor.latestUs <= readToUs(cursor))) rest(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
     yield* askSearch(step, drain)
     return
@@ -39,20 +39,20 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
 async function* askSearch(step: Step, drain: Drain): Steps {
   const { cursor } = step
-  const fromUs = cursor.headUs + SECOND_US
+  const fromUs = readToUs(cursor) + SECOND_US
   // Behind its reach the earliest entry would answer, which tells nothing of what follows the head.
   const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
   const found = await anchorAt(step, searchUs, 'live')
   let fault: ConnectorError | undefined
   if (isLater(step, found)) leaveEmptyPage(step, drain)
-  else if (found.unreadable && found.unreadableUs === undefined) fault = unreadable()
+  else if (found.unreadable) fault = unreadable()
   else if (searchUs > fromUs)
     fault = new ConnectorError(
       'bad_reply',
       'The last entry read lies behind what `search` reaches, and `latest` does not prove it the end of the log',
     )
   else {
-    cursor.latestUs = cursor.headUs
+    cursor.latestUs = readToUs(cursor)
     rest(step, drain)
   }
   if (fault) giveUp(step, drain)
@@ -88,7 +88,6 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
       options.log.error(
         'Possible gap: there are newer entries than the last, but the API finds none of them by time',
       )
-    cursor.lost = null
   }
   rest(step, drain)
   yield lastPart(step, undefined, { gaps })
@@ -101,8 +100,11 @@ export function newGap(cursor: AuditCursor, head: Position | null): number {
   return 1
 }
 
+/** What has been read. A first entry of all that is dated far ahead is the head, and lies behind `headUs`. */
+const readToUs = ({ headUs, head }: AuditCursor): number => Math.max(headUs, head?.at ?? 0)
+
 function isLater(step: Step, found: Found): boolean {
-  return (found.position?.at ?? found.unreadableUs ?? 0) > step.cursor.headUs && !isAhead(step, found)
+  return (found.position?.at ?? found.unreadableUs ?? 0) > readToUs(step.cursor) && !isAhead(step, found)
 }
 
 const unreadable = () =>

@@ -2,7 +2,7 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import type { Drain, Position } from './audit-cursor.ts'
+import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
@@ -75,7 +75,7 @@ async function* drainPage(step: Step, drain: Drain): Steps {
       take,
       stopUs: () => drain.untilUs,
       passedHead: drain.passedHead,
-      answered: (serverAt, sentAt) => drawStopLine(step, drain, serverAt, sentAt),
+      answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
       whole: (view) => advance(step, drain, view, take),
       bad: (sample) => {
         passByTime(step, drain)
@@ -88,15 +88,14 @@ async function* drainPage(step: Step, drain: Drain): Steps {
   }
 }
 
-/** A stop line this old, and older than the interval, is of a drain that an outage or a full journal held up: much has come since. */
+/** A stop line this old is of a drain that an outage or a full journal held up: much has come since. */
 const LINE_OLD_MS = 300_000
 
 /** The end of the second of the first answer's `Date` (law 7); where that is too far behind, ours, the later, draws the line and is not believed alone. */
-function drawStopLine(step: Step, drain: Drain, serverAt: number | undefined, sentAt: number): void {
+function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
   const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
   const startAt = byServer ? serverAt : sentAt
-  const oldMs = Math.max(LINE_OLD_MS, currentPace(step).intervalMs)
-  if (drain.untilUs !== null && startAt - drain.untilUs / 1000 < oldMs) return
+  if (drain.untilUs !== null && startAt - drain.untilUs / 1000 < LINE_OLD_MS) return
   drain.untilByServer = byServer
   drain.untilUs = nextSecondUs(startAt * 1000)
 }
@@ -107,17 +106,21 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Ste
   const head = cursor.head as Position
   // Those of this place: the next one has its own.
   drain.badTries = 0
-  if (drain.from.id !== head.id) {
-    cursor.trail = []
-    drain.from = head
-    drain.passedHead = true
-  } else {
+  if (drain.from.id !== head.id) backToHead(cursor, drain, head)
+  else {
     options.log.warn('The entry that the cursor names is gone, finding the place by time', {
       code: error.code,
     })
     drain.doubt = 'cursor_gone'
   }
   yield lastPart(step, undefined)
+}
+
+/** An older place of the trail leads nowhere, now and at the next polls. */
+function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
+  cursor.trail = []
+  drain.from = head
+  drain.passedHead = true
 }
 
 /** A whole page: moves the cursor, and decides whether this was all. */
@@ -136,14 +139,11 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   const full = view.count >= Math.min(take, cursor.largestPage)
   if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
-    const ahead = view.count - view.malformed - (view.last ? 1 : 0)
-    if (ahead >= MOST_AHEAD && full) {
-      view.last = view.lastOfAll
-      view.passedHead = true
-    } else {
+    if (view.count - view.malformed < MOST_AHEAD || !full) {
       rest(step, drain)
       return { gaps }
     }
+    view.last = view.lastOfAll
   }
   if (!view.last) {
     passMalformed(step, drain, view.count >= take)
@@ -160,7 +160,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     drain.entries += view.beyond - view.own
     leaveTrail(cursor, view.marks, view.beyond)
   }
-  if (view.count >= take && drain.narrowTake === null) drain.backlog = true
+  if (view.count >= take) drain.backlog = true
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
   if (isEnd(drain, view, full)) rest(step, drain)
   return { gaps }
@@ -178,7 +178,7 @@ function passMalformed(step: Step, drain: Drain, full: boolean): void {
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
 function isEmpty(drain: Drain, view: PageView, head: Position | null): boolean {
   if (view.count === 0) return true
-  return view.passedHead && view.beyond === 0 && drain.from.id === head?.id && !isAheadAlone(drain, view)
+  return view.beyond === 0 && drain.from.id === head?.id && !isAheadAlone(drain, view)
 }
 
 /** Nothing but what is dated in the future, beside `from` itself where that is included. */
@@ -200,11 +200,8 @@ function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
 /** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (law 6). */
 function emptyPage(step: Step, drain: Drain): void {
   const head = step.cursor.head as Position
-  if (drain.from.id !== head.id) {
-    step.cursor.trail = []
-    drain.from = head
-    drain.passedHead = true
-  } else if (drain.doubt === 'read_again') {
+  if (drain.from.id !== head.id) backToHead(step.cursor, drain, head)
+  else if (drain.doubt === 'read_again') {
     leaveEmptyPage(step, drain)
   } else {
     drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1

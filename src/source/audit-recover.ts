@@ -37,7 +37,6 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   let found = await anchorAt(step, atUs, 'live')
   // The same dead entry again leads nowhere: on to the next second.
   if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
-  cursor.trail = []
   cursor.lost ??= head
   if (!isBroken(found)) drain.badTries = 0
   else if (++drain.badTries < BAD_TRIES) {
@@ -68,8 +67,7 @@ function restBefore(step: Step, drain: Drain, { group }: Found): Part {
 function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
   drain.doubt = 'none'
   drain.probe = null
-  drain.narrowTake = null
-  drain.badTries = 0
+  // It may be an earlier one of the same second: what follows it is met again.
   drain.ends = []
   drain.from = position
   drain.passedHead = true
@@ -94,7 +92,7 @@ export function settleLost(step: Step, view: PageView): number {
   const { cursor } = step
   if (!cursor.lost) return 0
   if (view.metLost) cursor.lost = null
-  else if (view.pastLost && view.last) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
+  else if (view.pastLost) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
   return 0
 }
 
@@ -172,7 +170,7 @@ async function canTell(step: Step, drain: Drain): Promise<boolean> {
 export function passByTime(step: Step, drain: Drain): void {
   const { cursor } = step
   // The first of all may tell no time: then from where `search` reaches.
-  drain.probe = probeAfter(Math.min(drain.from.at, cursor.headUs || drain.from.at) || reachUs(step))
+  drain.probe = probeAfter(drain.from.at || reachUs(step))
   drain.badTries = 0
   cursor.trail = []
 }

@@ -53,7 +53,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const { walk } = request
   const sample = new BodySample()
   const view = freshView(request.passedHead)
-  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id.toWellFormed())}&take=${request.take}`
+  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
   const asked = { answered: false, horizonUs: horizonUs(step) }
   const looker: Looker = {
     cursor,
@@ -113,11 +113,8 @@ function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {
   walk.badTries = 0
   if (walk.narrowTake === null) return
   // Where `from` includes its own entry, one alone is no step forward.
-  if (take === 1 && view.count === 1 && view.last?.id === walk.from.id) walk.narrowTake = ALONE_TAKE
-  walk.goodPages++
-  if (walk.goodPages < GOOD_PAGES) return
-  walk.goodPages = 0
-  walk.narrowTake = take >= 100 ? null : take < 10 ? 10 : 100
+  if (take === 1 && view.last?.id === walk.from.id) walk.narrowTake = ALONE_TAKE
+  if (++walk.goodPages >= GOOD_PAGES) walk.narrowTake = null
 }
 
 /** After three tries the page is asked for in smaller pieces; true when there is none smaller, which only bad answers can show. */
@@ -134,7 +131,7 @@ function isHopeless({ walk, take }: PageRequest): boolean {
 export function isStuck(walk: Walk, view: PageView): boolean {
   const last = view.last
   if (!last) return false
-  const circling = walk.ends.includes(last.id) || (last.id === walk.from.id && view.count > 1)
+  const circling = walk.ends.includes(last.id)
   walk.stuckPages = circling ? walk.stuckPages + 1 : 0
   if (!circling) walk.ends = [...walk.ends, last.id].slice(-ENDS_LENGTH)
   return circling

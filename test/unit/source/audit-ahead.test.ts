@@ -85,6 +85,16 @@ test.each(manners.flatMap((manner) => [1, 2].map((count) => ({ ...manner, count 
   },
 )
 
+test('entries dated in the future that fill no page are no proof that our clock is slow, however many they are', async () => {
+  const desk = await openDesk()
+  desk.add(200, START - HOUR)
+  await desk.live(START + MINUTE)
+  for (let i = 0; i < 30; i++) desk.mock.add({ at: AHEAD + i, visibleAt: 0 })
+  await desk.live(START + 20 * MINUTE)
+  expect(desk.state().head?.at).toBe((START - HOUR) * 1000)
+  expect(await unreadOf(desk)).toBe(0)
+})
+
 test('malformed elements beside an entry dated in the future are no proof that our clock is slow', async () => {
   const desk = await openDesk()
   desk.add(1)

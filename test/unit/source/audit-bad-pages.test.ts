@@ -139,6 +139,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     await untilRest(desk)
     expect(await desk.ids()).toEqual([...before, ...after])
     expect(await quarantinedOf(desk)).toBe(1)
+    expect(desk.watch.gaps).toBe(0)
   })
 })
 

@@ -105,6 +105,18 @@ test.each(mistakes)(
   },
 )
 
+test('an end that nothing proves is looked at again at the next poll, and not in between', async () => {
+  const desk = await openDesk({
+    source: { start: { kind: 'earliest' } },
+    wrap: mistaken((kind) => (kind === 'latest' ? reply('{}') : undefined)),
+  })
+  for (let i = 0; i < 30; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
+  await desk.live(START + 10 * MINUTE)
+  desk.asked()
+  await desk.live(START + 70 * MINUTE)
+  expect(endpoints(desk.asked()).filter((name) => name === 'search')).toHaveLength(12)
+})
+
 test.each(mistakes)(
   'a log whose `latest` %s for ever has an end all the same, by `search`, and no gap',
   async (_name, answer) => {
@@ -112,6 +124,7 @@ test.each(mistakes)(
     desk.add(30)
     expect(await readOnce(desk)).toEqual(whole)
     expect(endpoints(desk.asked()).length).toBeLessThan(15)
+    expect(desk.log.lines.filter((line) => line.includes('stays empty'))).toEqual([])
     expect(desk.watch.gaps).toBe(0)
   },
 )
@@ -128,6 +141,22 @@ test.each([500, 403])(
       desk.add(5)
     }
     expect(desk.log.lines.filter((line) => line.includes('newest entry'))).toHaveLength(1)
+  },
+)
+
+test.each(['exclusive', 'inclusive'] as const)(
+  'malformed elements behind a page that was empty by mistake have an end, though `latest` fails (from %s)',
+  async (from) => {
+    const wrap = mistaken((kind, nth) => {
+      if (kind === 'page' && nth === 2) return reply('[]')
+      return kind === 'latest' ? reply('{"error":"no"}', 500) : undefined
+    })
+    const desk = await openDesk({ switches: { from }, source: { once: true }, wrap })
+    desk.add(30, START - 10 * MINUTE)
+    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
+    expect(await readOnce(desk)).toMatchObject({ caughtUp: true })
+    expect(endpoints(desk.asked()).length).toBeLessThan(25)
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
   },
 )
 
@@ -182,13 +211,13 @@ test('behind an entry that stays unreadable `search` alone does not say that not
   expect(unread).toBe(1)
 })
 
-test('an entry of the head’s own second that no page shows is told', async () => {
+test('an entry of the head’s own second that no page shows is told, a microsecond behind the head too', async () => {
   const desk = await openOnce((kind, nth) => (kind === 'page' && nth >= 2 ? reply('[]') : undefined))
   desk.mock.add({ at: START - MINUTE, visibleAt: 0 })
   desk.mock.add({ at: START - SECOND, visibleAt: 0 })
   await desk.step()
   await desk.step()
-  desk.mock.add({ at: START - SECOND + 500, visibleAt: 0 })
+  desk.mock.add({ atUs: (START - SECOND) * 1000 + 1, visibleAt: 0 })
   const { caughtUp, unread } = await readOnce(desk)
   expect({ unread, told: !caughtUp || desk.watch.gaps > 0 }).toEqual({ unread: 1, told: true })
 })
@@ -277,4 +306,38 @@ test('an empty log is looked at once more on the first poll only', async () => {
   await desk.live(START + 5 * MINUTE)
   expect(endpoints(desk.asked())).toEqual(['earliest', 'latest'])
   expect(desk.state().caughtUp).toBe(true)
+})
+
+test('a `latest` that lags behind the head is no sign of a dead cursor: no search, no gap, nothing told', async () => {
+  const state = { lags: false, oldest: '' }
+  const wrap = mistaken((kind) => (kind === 'latest' && state.lags ? reply(state.oldest) : undefined))
+  const desk = await openDesk({ wrap })
+  const ids = desk.add(5, START - MINUTE)
+  state.oldest = `{"log":${Buffer.from(desk.mock.entries()[0]?.raw ?? '').toString()}}`
+  await desk.drain()
+  state.lags = true
+  await desk.live(START + 30 * MINUTE)
+  ids.push(...desk.add(3))
+  desk.asked()
+  await desk.live(START + 60 * MINUTE)
+  expect(await desk.ids()).toEqual(ids)
+  expect(endpoints(desk.asked())).not.toContain('search')
+  expect(desk.log.lines).toEqual([])
+  expect(desk.watch.gaps).toBe(0)
+})
+
+test('a newest entry that is told of once and gone then costs later polls nothing, once `search` has shown the end', async () => {
+  const state = { tells: false }
+  const ghost = '{"log":{"id":"ghost","timestamp":"2026-11-17T10:01:00","type":"auth:login"}}'
+  const wrap = mistaken((kind) => (kind === 'latest' && state.tells ? reply(ghost) : undefined))
+  const desk = await openDesk({ wrap })
+  desk.add(5, START - MINUTE)
+  await desk.drain()
+  state.tells = true
+  await desk.live(START + 6 * MINUTE)
+  state.tells = false
+  await desk.live(START + 16 * MINUTE)
+  desk.asked()
+  await desk.live(START + 46 * MINUTE)
+  expect(endpoints(desk.asked())).toEqual(Array.from({ length: 6 }, () => ['page', 'page', 'latest']).flat())
 })

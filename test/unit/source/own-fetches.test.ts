@@ -1,9 +1,11 @@
 // Reading writes (law 7): which audit fetches are ours, and which are somebody else's under our user.
 import { describe, expect, it } from 'vitest'
+import { nothingAppended } from '../../../src/model/journal.ts'
+import { AuditRange } from '../../../src/source/audit-range.ts'
 import { classify, freshFetches, noteSent } from '../../../src/source/own-fetches.ts'
 import type { Fetches, Kind } from '../../../src/source/own-fetches.ts'
 import { entriesOf } from '../../fakes/lines.ts'
-import { AGENT, HOUR, INSTANCE, MINUTE, SECOND, START, openDesk } from './desk.ts'
+import { AGENT, DAY, HOUR, INSTANCE, MINUTE, SECOND, START, driven, openDesk } from './desk.ts'
 import type { Desk } from './desk.ts'
 
 const by = {
@@ -205,6 +207,28 @@ describe('in the feed', () => {
     const { id } = desk.mock.add({ ...foreign, userAgent: 'api-client' })
     await polls(desk, 3)
     expect((await desk.journal.findings(10)).map(({ entryId }) => entryId)).toEqual([id])
+  })
+
+  it('fetches of a walk over the past beside live reading are no findings either, where the user agent is not recorded', async () => {
+    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    desk.add(3, START - MINUTE)
+    await polls(desk, 10)
+    await desk.live(desk.clock.now() + 2 * MINUTE)
+    const span = { fromUs: (START - DAY) * 1000, toUs: START * 1000 }
+    const range = new AuditRange({ ...desk.options, ...span })
+    let place: string | undefined
+    for (let step = 0; step < 10 && !range.plan(place).caughtUp; step++) {
+      const parts = range.read(place, new AbortController().signal)
+      for (
+        let next = await driven(desk.clock, parts.next());
+        !next.done;
+        next = await driven(desk.clock, parts.next(nothingAppended))
+      )
+        place = next.value.cursor ?? place
+    }
+    expect(range.plan(place).caughtUp).toBe(true)
+    await polls(desk, 10)
+    expect(desk.journal.stats().findings).toBe(0)
   })
 
   it('an own fetch found again tells how late entries appear', async () => {
