@@ -99,7 +99,7 @@ function volumeBytesOf(path: string): number | undefined {
 }
 
 export const realFiles: Files = {
-  volumeBytes: (path) => volumeBytesOf(placeOf(path)),
+  volumeBytes: (path) => volumeBytesOf(placeOf(path, linkCalls)),
   read: readTextFile,
   head: headOf,
   identity: identityOf,

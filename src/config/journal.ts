@@ -13,16 +13,21 @@ export function journalSettings({ journal, sinks }: Config) {
   }
 }
 
-/** What the log and the ballast may take beside the file, and to spare. */
-const BESIDE_BYTES = 128 * 2 ** 20
 const MIB = 2 ** 20
+/** Up to here the log and the ballast take the same. */
+const USUAL_ENTRY_BYTES = 16 * MIB
+
+/** What the log and the ballast may take beside the file, and to spare. */
+const besideBytes = ({ limits }: Config['journal']) =>
+  64 * MIB + 4 * Math.max(USUAL_ENTRY_BYTES, limits.max_entry_bytes)
 
 /** What to say where a volume of that size cannot hold all that the bounds let the journal take; undefined where it can, or nobody knows. */
 export function crampedOn(volumeBytes: number | undefined, journal: Config['journal']): string | undefined {
-  const mayTake = journal.max_bytes + journal.keep_settled + BESIDE_BYTES
+  const beside = besideBytes(journal)
+  const mayTake = journal.max_bytes + journal.keep_settled + beside
   if (volumeBytes === undefined || volumeBytes >= mayTake) return undefined
   return (
-    `with keep_settled, and ${BESIDE_BYTES / MIB}MiB for log and ballast, the journal may take ${Math.ceil(mayTake / MIB)}MiB, ` +
+    `with keep_settled, and ${Math.ceil(beside / MIB)}MiB for log and ballast, the journal may take ${Math.ceil(mayTake / MIB)}MiB, ` +
     `and its volume has ${Math.floor(volumeBytes / MIB)}MiB in all: reading would pause when that is full; ` +
     'give it a larger volume, or set max_bytes and keep_settled so that they fit'
   )

@@ -97,6 +97,8 @@ describe('a volume that cannot hold what the journal may take', () => {
     })
     expect(onVolume(2 * GIB, ', max_bytes: 1GiB').warnings).toEqual([])
     expect(onVolume(2 * GIB, ', max_bytes: 1GiB, keep_settled: 1GiB').warnings).toHaveLength(1)
+    const large = onVolume(2 * GIB, ', max_bytes: 1GiB, limits: { max_entry_bytes: 224MiB }')
+    expect(large.warnings.join()).toContain('960MiB for log and ballast')
   })
 
   test('is none to a byte, and none where nobody says how large it is', () => {
