@@ -1,4 +1,5 @@
 // The proxies that the environment names: whether they can be used at all, and which one stood on the way to somebody.
+import { isIP } from 'node:net'
 import type { buildConnector } from 'undici'
 import { ConnectorError } from '../model/errors.ts'
 import { addressOf, hostPort } from '../model/socket.ts'
@@ -20,7 +21,17 @@ export interface Proxy {
 
 const schemes: ReadonlySet<string> = new Set(['http:', 'https:', 'socks:', 'socks5:'])
 
-function isProxy(text: string): boolean {
+/** It may hold a password: not a word of it is told. */
+function proxyFault(text: string): string | undefined {
+  if (!isAddress(text))
+    return 'is no address of a proxy: want one such as http://proxy.example.com:3128 (marks in a login as %25), and a restart'
+  // Undici puts the host into the handshake, where Node lets no address stand any more.
+  if (new URL(text).protocol === 'https:' && isIP(addressOf(text).host) !== 0)
+    return 'names an https proxy by its IP address, by which its certificate cannot be checked: want its name, as the certificate bears it, and a restart'
+  return undefined
+}
+
+function isAddress(text: string): boolean {
   try {
     const { protocol, hostname, username, password } = new URL(text)
     // The login goes out as it is meant: a lone % in it means nothing.
@@ -47,13 +58,10 @@ export class Proxies {
   /** Undici's options. Throws ConnectorError `misconfigured`. */
   get options() {
     const { https, http, none } = this.#settings
-    for (const [variable, text] of Object.entries({ HTTPS_PROXY: https, HTTP_PROXY: http }))
-      if (text && !isProxy(text))
-        // It may hold a password: only its name is told.
-        throw new ConnectorError(
-          'misconfigured',
-          `the environment's ${variable} is no address of a proxy: want one such as http://proxy.example.com:3128 (marks in a login as %25), and a restart`,
-        )
+    for (const [variable, text] of Object.entries({ HTTPS_PROXY: https, HTTP_PROXY: http })) {
+      const fault = text && proxyFault(text)
+      if (fault) throw new ConnectorError('misconfigured', `the environment's ${variable} ${fault}`)
+    }
     return { httpsProxy: https ?? '', httpProxy: http ?? '', noProxy: none ?? '' }
   }
 
@@ -72,6 +80,6 @@ export class Proxies {
     const { https, http } = this.#settings
     const variable = protocol === 'https:' && https ? 'HTTPS_PROXY' : 'HTTP_PROXY'
     const text = variable === 'HTTPS_PROXY' ? https : http
-    return text && isProxy(text) ? { variable, at: hostPort(addressOf(text)) } : undefined
+    return text && isAddress(text) ? { variable, at: hostPort(addressOf(text)) } : undefined
   }
 }

@@ -377,7 +377,7 @@ test('what may be the fault of a proxy on the way names its variable', async () 
   const failures = await Promise.all([
     failureOf({ proxy: { https: `http://127.0.0.1:${none}` } }, far('https')),
     failureOf({ proxy: { https: `http://127.0.0.1:${refusing}` } }, far('https')),
-    failureOf({ proxy: { https: `https://127.0.0.1:${refusing}` } }, far('https')),
+    failureOf({ proxy: { https: `https://localhost:${refusing}` } }, far('https')),
     failureOf({ proxy: { http: `http://127.0.0.1:${refusing}` } }, far('https')),
     failureOf({ proxy: { http: `http://127.0.0.1:${wantsLogin}` } }, far('http')),
   ])
@@ -415,6 +415,23 @@ test.each([
     expect(error?.message).not.toMatch(/nonsense|planted|ftp/)
   }
 })
+
+test.each([`https://${login}10.0.0.1:3128`, 'https://[fd00::1]:3128'])(
+  'a proxy that is spoken to over TLS needs a name, which is told before anybody is asked: %s',
+  async (text) => {
+    for (const [scheme, variable] of [
+      ['https', 'HTTPS_PROXY'],
+      ['http', 'HTTP_PROXY'],
+    ] as const) {
+      const error = await failureOf({ proxy: { [scheme]: text } }, get(443, scheme, 'far.example.com'))
+      expect(error).toMatchObject({ code: 'misconfigured' })
+      expect(error?.message).toMatch(
+        new RegExp(`^the environment's ${variable} names an https proxy by its IP`),
+      )
+      expect(error?.message).not.toMatch(/planted/)
+    }
+  },
+)
 
 test('a connection that is not taken in time is a timeout', async () => {
   // A TLS handshake that the other side never answers counts as connecting.
