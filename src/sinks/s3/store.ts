@@ -73,7 +73,8 @@ export class Store {
         const { ServerSideEncryption: encryption, SSEKMSKeyId: kmsKeyId } = answer
         return { outcome: 'stored', encryption, kmsKeyId }
       } catch (error) {
-        if (statusOf(error) !== 412 || codeOf(error) !== 'PreconditionFailed') throw error
+        // In S3's own words: what else answers 412 did not get so far.
+        if (statusOf(error) !== 412) throw error
         return { outcome: 'there', encryption: undefined }
       } finally {
         stream.destroy()

@@ -66,6 +66,25 @@ describe('a body without end under the name of the next manifest', () => {
     }
   })
 
+  it('is to a verifier larger than any manifest: told, and read no further', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.step()
+      await stand.hour()
+      const [key = ''] = stand.bucket.keys('manifest/')
+      const seen = stand.bucket.seen()
+      let bytes = 0
+      async function* body() {
+        for (; bytes < 2 ** 26; bytes += 2 ** 20) yield Buffer.alloc(2 ** 20, '{')
+      }
+      stand.bucket.seen = () => ({ ...seen, get: async () => body() })
+      expect((await stand.verify()).faultLines).toEqual([`${key} is larger than any manifest`])
+      expect(bytes).toBe(2 ** 24)
+    } finally {
+      await stand.close()
+    }
+  })
+
   it('that begins with ours is not ours', async () => {
     const stand = await Stand.open()
     try {

@@ -131,6 +131,18 @@ describe('the sink with evidence', () => {
     expect(waitMs).toBe(HOUR_MS - (quay.clock.now() % HOUR_MS))
   })
 
+  it('proves the server before its first manifest too: one that replaces objects gets none', async () => {
+    const dock = await openDock(await openQuay())
+    dock.fake.switches.overwrites = true
+    expect(await dock.work()).toEqual([])
+    dock.pass(HOUR_MS)
+    await expect(dock.step()).rejects.toMatchObject({
+      code: 'misconfigured',
+      message: expect.stringContaining('If-None-Match is ignored') as string,
+    })
+    expect(dock.manifests()).toEqual([])
+  })
+
   it('locks manifests as it locks objects', async () => {
     const quay = await openQuay()
     const dock = await openDock(quay, { object_lock: { mode: 'compliance', days: 30 } })

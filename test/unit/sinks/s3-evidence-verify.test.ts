@@ -373,6 +373,19 @@ describe('what a holder of the key wrote wrongly is named too', () => {
     expect(faults.filter((fault) => fault.includes(what))).not.toEqual([])
   })
 
+  it('the first one names none before it, and one that stands alone names the one that is gone', async () => {
+    const before = { number: 1, sha256: sha256('x') }
+    const first = await changed(1, (m) => ({ ...m, previous: before }))
+    expect(first).toContainEqual(expect.stringContaining('is the first one and names one before it'))
+    for (const previous of [null, { ...before, number: 2 }]) {
+      const faults = await verify((bucket) => {
+        bucket.delete(manifests[0] ?? '')
+        resigned(bucket, manifests[1] ?? '', (m) => ({ ...m, previous }))
+      })
+      expect(faults.faults).toContainEqual(expect.stringContaining('does not name the one before it'))
+    }
+  })
+
   it('the one behind it no longer fits, whatever was changed', async () => {
     const faults = await changed(2, (m) => ({ ...m, made_at: '2026-01-31T00:00:00.000Z' }))
     expect(faults).toEqual([

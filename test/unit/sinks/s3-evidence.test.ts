@@ -176,6 +176,40 @@ describe('what a manifest holds', () => {
       ],
     })
     expect(explained.faultLines).toEqual([])
+    // A part of a gap that is explained explains no more than the part.
+    for (const acceptedGaps of [[{ first: 6, last: 9 }], [{ first: 7, last: 10 }], [{ first: 7, last: 9 }]])
+      expect((await stand.verify({ acceptedGaps })).faultLines).toHaveLength(2)
+  })
+
+  it('what is settled ahead of a hole waits until the hole is: it is no gap', async () => {
+    await stand.append(9)
+    await stand.step()
+    const notes = stand.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
+    await stand.journal.settle('archive', { first: 7, through: 9, parked: [], notes })
+    // Nothing can be listed yet: asked for the last time it makes no manifest of nothing.
+    await stand.step(stand.last)
+    expect(stand.bucket.keys('manifest/')).toEqual([])
+    await stand.hour()
+    expect(stand.manifest(1)).toMatchObject({ gaps: [], sequence: { after: 0, through: 0 } })
+    await stand.ship(6)
+    await stand.hour()
+    expect(stand.manifest(2)).toMatchObject({
+      ...{ gaps: [], sequence: { after: 0, through: 9 } },
+      stretches: [{ first: 1, last: 9, delivered: 6, filtered: 3, parked: 0 }],
+    })
+    expect((await stand.verify()).faultLines).toEqual([])
+  })
+
+  it('where the begin of a chain could not be noted at once, what is stored meanwhile is in it', async () => {
+    await stand.append(4)
+    stand.fate.dieAt(0, false)
+    await expect(stand.step()).rejects.toThrow(Death)
+    stand.fate.dieAt(Infinity, false)
+    await stand.step(stand.busy)
+    await stand.ship(4)
+    await stand.hour()
+    await stand.hour()
+    expect(await stand.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 2 })
   })
 
   it('the body of an object that an earlier try had stored is not vouched for, its lines are', async () => {

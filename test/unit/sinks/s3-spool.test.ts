@@ -1,5 +1,7 @@
 // Objects on their way, on a disk that fails, and what is left of them on it.
+import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { clearSpools, Spool } from '../../../src/sinks/s3/spool.ts'
 import { FakeDisk } from '../../fakes/disk.ts'
 
@@ -35,3 +37,39 @@ test('what a killed process left in any slot of any sink is removed, and nothing
   expect(disk.paths()).toEqual([...others, deeper].map((name) => `/var/spool/${name}`).sort())
   expect(await clearSpools(disk, '/var/none')).toBe(0)
 })
+
+test.each(['gzip', 'zstd'] as const)(
+  'a disk that fills up while %s packs ends the writing, and nobody waits for ever',
+  async (compression) => {
+    const disk = new FakeDisk({ capacityBytes: 100_000 })
+    const spool = await Spool.open(disk, FOLDER, 0, compression)
+    const write = async () => {
+      // Does not pack.
+      for (let i = 0; i < 50; i++) await spool.write(randomBytes(64 * 1024))
+      await spool.end()
+    }
+    await expect(write()).rejects.toMatchObject({ code: 'disk_full' })
+    await spool.discard()
+    expect([disk.paths(), disk.openFiles]).toEqual([[], 0])
+  },
+)
+
+test.each([
+  ['misconfigured', 1],
+  ['unreachable', 'unreachable'],
+] as const)(
+  "a folder beside ours that cannot be looked into is another's where that is forbidden (%s), and else a failure",
+  async (code, expected) => {
+    const disk = new FakeDisk()
+    for (const name of ['archive/object-0.part', 'theirs/object-0.part'])
+      disk.put(`/var/spool/${name}`, 'content')
+    const list = disk.list.bind(disk)
+    disk.list = async (folder) => {
+      if (folder.endsWith('/theirs')) throw new ConnectorError(code, 'as told')
+      return list(folder)
+    }
+    const codeOf = (error: ConnectorError) => error.code
+    expect(await clearSpools(disk, '/var/spool').catch(codeOf)).toBe(expected)
+    expect(disk.paths()).toEqual(['/var/spool/theirs/object-0.part'])
+  },
+)

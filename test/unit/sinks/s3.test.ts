@@ -182,6 +182,8 @@ describe('what an answer means', () => {
     [405, 'MethodNotAllowed', 'misconfigured'],
     [307, '', 'redirected'],
     [418, 'planted-words', 'bad_request'],
+    [418, 'constructor', 'bad_request'],
+    [418, '__proto__', 'bad_request'],
   ]
 
   it.each(codes)('%d %s is %s', async (status, code, ours, words = /\w \w/) => {
@@ -202,6 +204,14 @@ describe('what an answer means', () => {
     const { put, fake } = bench()
     fake.faultOfAll = () => ({ kind: 'code', status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-west-1' } }) // prettier-ignore
     expect((await caught(put())).message).toMatch(/another region: set region to eu-west-1/)
+  })
+
+  it('and what is no region is not told on', async () => {
+    const { put, fake } = bench()
+    fake.faultOfAll = () => ({ kind: 'code', status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'planted-words; rm -r' } }) // prettier-ignore
+    const { message } = await caught(put())
+    expect(message).toMatch(/another region/)
+    expect(message).not.toMatch(/set region|planted-words/)
   })
 
   it('a clock that is an hour behind is set right by the server’s own, and the object goes out at once', async () => {
@@ -512,6 +522,24 @@ describe('servers that differ', () => {
     await put('{"second":1}\n')
     expect(fake.exchanges).toHaveLength(length + 1)
     expect([...fake.objects.keys()].filter((key) => key.includes('.auditferry/'))).toHaveLength(1)
+  })
+
+  it('what was proven under other demands proves nothing of these: each set has an object of its own', async () => {
+    const { fake, deps } = bench()
+    const demands = [
+      {},
+      locked,
+      sse,
+      { ...locked, ...sse },
+      { object_lock: { mode: 'compliance', days: 30 } },
+    ]
+    for (const given of demands) {
+      const parsed = s3.options.parse({ ...base, ...fixed, ...given })
+      const transport = () => s3Transport(fake, deps.clock)
+      await putThrough(s3.open('archive', parsed, { ...deps, transport }))
+    }
+    const probes = [...fake.objects.keys()].filter((key) => key.includes('.auditferry/probe-'))
+    expect(probes).toHaveLength(demands.length)
   })
 
   it('the check throws nothing when the server is down', async () => {
