@@ -76,7 +76,7 @@ function openStepper(
     ...common,
     sink,
     limits,
-    shape: hashOf([config.format, sink.shape, ...policy.shapes]),
+    shape: lineShape(config, sink, policy),
   })
 }
 
@@ -85,11 +85,18 @@ const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
-/** An object is named by all that it holds: other entries make another object. */
-const objectShape = (
-  { format, sources, types }: SinkConfig,
-  { shape }: ObjectSink,
-  { shapes }: Policy,
+/** The same entry becomes the same line under the same. @internal for tests */
+export const lineShape = (
+  { format }: Pick<SinkConfig, 'format'>,
+  { shape }: Pick<Sink, 'shape'>,
+  { shapes }: Pick<Policy, 'shapes'>,
+): string => hashOf([format, shape, ...shapes])
+
+/** An object is named by all that it holds: other entries make another object. @internal for tests */
+export const objectShape = (
+  { format, sources, types }: Pick<SinkConfig, 'format' | 'sources' | 'types'>,
+  { shape }: Pick<ObjectSink, 'shape'>,
+  { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
 interface Watcher {

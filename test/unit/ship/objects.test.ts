@@ -1,14 +1,14 @@
 // Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (laws 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { balanceOf } from '../../../src/model/balance.ts'
+import { balanceOf, type DayTally } from '../../../src/model/balance.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Journal, Note, Run } from '../../../src/model/journal.ts'
 import type { Evidence, StoredStretch } from '../../../src/model/evidence.ts'
 import type { ObjectSink } from '../../../src/model/sink.ts'
 import { ObjectShipper, type ObjectShipperOptions } from '../../../src/ship/objects.ts'
 import { redactBy } from '../../../src/ship/redact.ts'
-import { Groups } from '../../../src/ship/stretch.ts'
+import { Contents, Groups } from '../../../src/ship/stretch.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
 import { part, START_US, spec, type EntrySpec } from '../../contract/journal-parts.ts'
 import { FakeDisk } from '../../fakes/disk.ts'
@@ -202,6 +202,76 @@ describe('what an object holds', () => {
     expect(await pier.settle()).toBe(Infinity)
     expect(pier.fake.exchanges).toEqual([])
     expect(quay.journal.stats().entries).toBe(0)
+    expect(pier.watch).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
+  })
+
+  it('where nothing of a closed stretch is wanted any more it is settled, and no success', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(5)
+    await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })
+    pier.restart({ wanted: () => false })
+    await pier.settle()
+    expect(pier.watch).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
+  })
+
+  it.each([
+    ['what is its own', {}, true, { accepted: 2, filtered: 0, replayed: 0 }],
+    ['what is its own and not wanted', {}, false, { accepted: 0, filtered: 2, replayed: 0 }],
+    ['what is replayed', { replay: true }, true, { accepted: 0, filtered: 0, replayed: 2 }],
+    ['what is replayed and not wanted', { replay: true }, false, undefined],
+    ["what is another sink's", { onlySink: 'siem' }, false, undefined],
+  ] as const)(
+    'the books count %s as that, beside other entries and alone',
+    async (_, more, wants, expected) => {
+      for (const alone of [false, true]) {
+        const quay = await openQuay()
+        const settled: DayTally[] = []
+        const journal = withMethods(quay.journal, {
+          take: async (...asked) => {
+            const batch = await quay.journal.take(...asked)
+            const marked = (run: Run) => (run.origin.source === 'audit' ? run : { ...run, ...more })
+            return batch && { ...batch, runs: batch.runs.map(marked) }
+          },
+          settle: (sink, settlement) => {
+            settled.push(...(settlement.tally ?? []))
+            return quay.journal.settle(sink, settlement)
+          },
+        })
+        const wanted = ({ origin }: Run) => origin.source === 'audit' || wants
+        const pier = openPier(quay, { options: { journal, wanted } })
+        if (!alone) await quay.append(2)
+        const origin = { workspace: 'acme', source: 'history.usage' } as const
+        await quay.journal.append(part([spec(11), spec(12)], { origin }))
+        pass(quay, HOUR_MS)
+        await pier.settle()
+        expect(settled.find((each) => each.origin.source === 'history.usage')).toEqual(
+          expected && expect.objectContaining(expected),
+        )
+      }
+    },
+  )
+
+  it('it tells the times of its earliest and latest entry, whatever the order, and none where none has a time', () => {
+    const told = (times: readonly number[]) => {
+      const contents = new Contents({ origin: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
+      times.forEach((time, i) => contents.add(i + 1, time, 0))
+      const { firstAtUs, lastAtUs } = contents.whole
+      return [firstAtUs, lastAtUs]
+    }
+    expect(told([5])).toEqual([5, 5])
+    expect(told([5, 9, 2, 7])).toEqual([2, 9])
+    expect(told([NaN, 5, NaN, 3, NaN])).toEqual([3, 5])
+    expect(told([NaN, NaN])).toEqual([NaN, NaN])
+  })
+
+  it('an entry that is dated ahead took no time, and not less', () => {
+    const contents = new Contents({ origin: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
+    contents.add(1, START_US + 60_000_000, START_US / 1000)
+    const delays: number[] = []
+    const watch = Object.assign(new SinkNotes(), { delivered: (ms: number) => delays.push(ms) })
+    contents.delays.tell(watch, START_US / 1000)
+    expect(delays).toEqual([0])
   })
 
   it('a retried dead letter comes in an object of its own sequence', async () => {
@@ -472,6 +542,18 @@ describe('crashes', () => {
     await pier.settle()
     expectEachOnce(pier.fake, someIds(7, 9))
     expect(quay.journal.stats().entries).toBe(0)
+  })
+
+  it('a journal that lacks an entry of a closed stretch ends the delivery: no object is stored without it', async () => {
+    const quay = await openQuay()
+    const take: Journal['take'] = (sink, limits, after = 0) => quay.journal.take(sink, limits, after + 1)
+    const pier = openPier(quay, { options: { journal: withMethods(quay.journal, { take }) } })
+    await quay.append(5)
+    await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })
+    pier.restart()
+    await expect(pier.settle()).rejects.toThrow('The journal lacks entry 1')
+    expect(pier.fake.entries).toEqual([])
+    expect([pier.disk.paths(), pier.room.heldBytes]).toEqual([[], 0])
   })
 
   it('what is stored is not put again because the journal could not note it at once', async () => {

@@ -1,0 +1,44 @@
+// What shapes a batch, and what an object besides: where any of it changes under an intent, the former may have arrived in another form.
+import { expect, it } from 'vitest'
+import { configSchema } from '../../../src/config/schema.ts'
+import { openAfterKeys, type Policy } from '../../../src/ship/policy.ts'
+import { lineShape, objectShape } from '../../../src/shipping.ts'
+
+const both = { format: 'raw', sources: ['audit'], types: ['*'], redact: [], deny: {} }
+
+function shapesOf(changed: object, sinkShape = 'one') {
+  const { sinks } = configSchema.parse({
+    workspaces: [{ name: 'acme', base_url: 'https://api.example.com', api_key: 'k', audit: {} }],
+    sinks: [{ name: 'archive', type: 'file', path: '/out.ndjson', ...both, ...changed }],
+  })
+  const [config] = sinks
+  if (!config) throw new Error('no sink')
+  let policy: Policy | undefined
+  const stepper = { step: async () => 'sent' as const }
+  openAfterKeys(config, () => '', (opened) => ((policy = opened), stepper)) // prettier-ignore
+  if (!policy) throw new Error('no policy')
+  const sink = { shape: sinkShape }
+  return { line: lineShape(config, sink, policy), object: objectShape(config, sink, policy) }
+}
+
+const first = shapesOf({})
+
+it('is the same under the same settings, whatever else is set', () => {
+  expect(shapesOf({})).toEqual(first)
+  expect(shapesOf({ batch: { max_entries: 7 } })).toEqual(first)
+})
+
+it.each<[string, object, string, boolean]>([
+  ['the format', { format: 'envelope' }, 'one', true],
+  ['what the sink says of itself', {}, 'two', true],
+  ['a field that is left out', { redact: [{ fields: ['ip'], with: 'drop' }] }, 'one', true],
+  ['what is denied', { deny: { type: ['auth:login'] } }, 'one', true],
+  ['the sources', { sources: ['audit', 'history.usage'] }, 'one', false],
+  ['the types', { types: ['auth:*'] }, 'one', false],
+])(
+  '%s shapes an object, which is named by all that it holds; a line by what is in it',
+  (_, changed, shape, line) => {
+    const now = shapesOf(changed, shape)
+    expect([now.object !== first.object, now.line !== first.line]).toEqual([true, line])
+  },
+)
