@@ -30,6 +30,8 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
+const nowAt = Date.UTC(2026, 10, 25)
+
 const says = (list: readonly { path: readonly PropertyKey[]; message: string; line: number }[]) =>
   list.map(({ path, message, line }) => `${line} ${path.join('.')}: ${message}`)
 
@@ -46,7 +48,7 @@ ${sinks}`
   writeFileSync(file, text, { mode: 0o600 })
   const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
   expect(faults).toEqual([])
-  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files)
+  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files, nowAt)
   return { faults: says(found), warnings: says(warnings) }
 }
 
@@ -451,7 +453,7 @@ sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text, { mode: 0o600 })
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
-  return says(lookAround(loaded ?? expect.fail(), roomyFiles).warnings)
+  return says(lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
 }
 
 test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {
@@ -487,6 +489,35 @@ test('an interval that leaves too little to find late entries with is a warning'
   ])
   expect(warningsOf('history: { interval: 2s }')).toEqual([])
   expect(warningsOf('history: { interval: 1s, reread: 0s }')).toEqual([])
+})
+
+test('a glob of `types` that no documented type matches is a warning, with a leading ! as well', () => {
+  const typed = (types: string, sources = '') =>
+    warningsOf('rate_limits: {}', `[{ name: a, type: stdout, types: ${types}${sources} }]`)
+  expect(warningsOf('rate_limits: {}', undefined, '{ types: ["auth:*", "atuh:*", "!zz:*"] }')).toEqual([
+    '3 workspaces.0.audit.types.1: matches none of the 206 documented types: did you mean auth:*?',
+    '3 workspaces.0.audit.types.2: matches none of the 206 documented types: a typo?',
+  ])
+  expect(typed('["api:vault_*", "!auth:logn"]')).toEqual([
+    '4 sinks.0.types.1: matches none of the 218 documented types: did you mean auth:login?',
+  ])
+  expect(typed('["vault:project_deleted"]')).toEqual([])
+  expect(typed('["vault:project_deleted"]', ', sources: [audit]')).toEqual([
+    expect.stringContaining('4 sinks.0.types.0: matches none of the 206 documented types'),
+  ])
+  expect(typed('["*", "!user:*", "*:login", "*"]')).toEqual([])
+})
+
+test('a start in the future is a warning: nothing from before it is ever read', () => {
+  const starting = (audit: string, history: string) =>
+    warningsOf(`history: { start: ${history} }`, undefined, `{ start: ${audit} }`)
+  const future = (start: string) =>
+    `lies in the future: nothing from before ${start} will ever be read; to begin with what comes from now on want latest`
+  expect(starting('2026-11-25T00:00:01Z', '2027-01-31')).toEqual([
+    `3 workspaces.0.audit.start: ${future('2026-11-25T00:00:01.000Z')}`,
+    `3 workspaces.0.history.start: ${future('2027-01-31T00:00:00.000Z')}`,
+  ])
+  expect(starting('2026-11-25T00:00:00Z', 'latest')).toEqual([])
 })
 
 test('a source that is read for no sink is a warning', () => {
