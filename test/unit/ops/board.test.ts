@@ -35,6 +35,7 @@ describe('/status', () => {
               lag_seconds: 0,
               progress: null,
               new_entries: 0,
+              filtered_entries: 0,
               gaps: 0,
               last_gap_at: null,
               findings: 0,
@@ -53,6 +54,7 @@ describe('/status', () => {
           lag_seconds: 0,
           last_success_at: null,
           accepted_entries: 0,
+          filtered_entries: 0,
           dead_letters: 0,
           error: null,
         },
@@ -513,6 +515,16 @@ describe('/status', () => {
       delivered: [0, 3],
       owed: [0, 4],
     })
+  })
+
+  it('tells how much was filtered: by the types of a source, and by what a sink takes', () => {
+    const { board, source, sink } = openHouse()
+    const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    source.appended({ added: 5, filtered: 7, ...none })
+    sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
+    const { workspaces, sinks } = board.status()
+    expect(workspaces[0]?.sources[0]).toMatchObject({ new_entries: 5, filtered_entries: 7 })
+    expect(sinks[0]).toMatchObject({ accepted_entries: 2, filtered_entries: 3 })
   })
 
   it('gauges follow the journal at each scrape', async () => {
