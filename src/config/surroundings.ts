@@ -6,7 +6,7 @@ import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { journalFault, kindFault, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
-import { filesIn, reasonOf, type References } from './references.ts'
+import { filesIn, isReference, reasonOf, type References } from './references.ts'
 import { crampedOn } from './journal.ts'
 import { doubts } from './doubts.ts'
 import { sinkFiles, sinkPlace } from './schema.ts'
@@ -144,9 +144,9 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
   const look = (path: Path, name: string, text: string) => {
     if (isOpen(name)) warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
   }
-  const referred = new Set(loaded.references.map(({ path }) => path.join('.')))
+  const isReferred = (path: Path) => isReference(under(loaded.document.value, path))
   for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
-    if (!referred.has(path.join('.')))
+    if (!isReferred(path))
       warning(
         path,
         'a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',

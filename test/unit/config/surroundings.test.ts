@@ -81,6 +81,28 @@ test('so is a secret that stands in a configuration that everybody may read', ()
   ])
 })
 
+test('and none is one that is named by a reference, be it one that cannot be resolved: that alone is told', () => {
+  const file = join(folder, 'a.yaml')
+  const told = (key: string) => {
+    writeFileSync(
+      file,
+      `journal: { path: ${folder}/a.db }
+workspaces: [{ name: acme, base_url: "https://a.example.com", api_key: "${key}", audit: {} }]
+sinks: [{ name: a, type: stdout }]
+`,
+      { mode: 0o644 },
+    )
+    const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
+    return { faults: says(faults), warnings: lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings }
+  }
+  expect(told(`\${file:${folder}/absent}`)).toEqual({
+    faults: [`2 workspaces.0.api_key: \${file:${folder}/absent} cannot be resolved: there is no such file`],
+    warnings: [],
+  })
+  expect(told('${env:ABSENT}')).toMatchObject({ faults: [expect.anything()], warnings: [] })
+  expect(told('$${env:ABSENT}').warnings).toHaveLength(1)
+})
+
 describe('a volume that cannot hold what the journal may take', () => {
   const GIB = 2 ** 30
   const onVolume = (bytes: number | undefined, bounds = '') => {
