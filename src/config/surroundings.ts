@@ -4,7 +4,7 @@ import type { NamedFile } from '../model/sink-kind.ts'
 import { besideJournal } from '../model/journal-files.ts'
 import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { journalFault, kindFault, writeFault, type Files } from './files.ts'
+import { journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, isReference, reasonOf, type References } from './references.ts'
 import { crampedOn } from './journal.ts'
@@ -135,6 +135,12 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   const { journal } = loaded.config
   const message = journalFault(journal.path, files)
   if (message !== undefined) fault(['journal', 'path'], message)
+  const network = networkUnder(journal.path, files)
+  if (network !== undefined)
+    fault(
+      ['journal', 'path'],
+      `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: want a file on a local or block-backed volume`,
+    )
   const cramped = crampedOn(files.volumeBytes(journal.path), journal)
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }

@@ -14,6 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
@@ -267,6 +268,67 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, copy).faults).toEqual([])
   await journal.close()
   expect(around(console, path).faults).toEqual([])
+})
+
+const otherTables = 'CREATE TABLE t (x)'
+test.each([
+  ['no version', otherTables],
+  ['a version as an older journal has', `${otherTables}; PRAGMA user_version = 2`],
+  ['a version that every journal of it marks', `${otherTables}; PRAGMA user_version = 5`],
+  ['a mark of its own', `${otherTables}; PRAGMA application_id = 252006674`],
+  ['a mark and nothing else', 'PRAGMA application_id = 252006674'],
+  ['pages of 64 KiB', `PRAGMA page_size = 65536; VACUUM; ${otherTables}; PRAGMA user_version = 1`],
+])(
+  'a journal at the database of another program is a fault, and nothing is changed or made: %s',
+  (_, sql) => {
+    const path = join(folder, 'state', 'a.db')
+    mkdirSync(join(folder, 'state'))
+    const other = new Sqlite(path)
+    other.exec(sql)
+    other.close()
+    const before = readFileSync(path)
+    expect(around(console, path).faults).toEqual([
+      '1 journal.path: is a SQLite database of another program and no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made',
+    ])
+    expect(readFileSync(path).equals(before)).toBe(true)
+    expect(readdirSync(join(folder, 'state'))).toEqual(['a.db'])
+  },
+)
+
+test('an empty database, and a journal from before there was a mark, are in order', async () => {
+  const path = join(folder, 'a.db')
+  const change = (sql: string) => {
+    const db = new Sqlite(path)
+    db.exec(sql)
+    db.close()
+  }
+  change('PRAGMA journal_mode = WAL')
+  expect(around(console, path).faults).toEqual([])
+  rmSync(path)
+  const journal = await openJournal({
+    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+    ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+  })
+  await journal.close()
+  change('PRAGMA application_id = 0; PRAGMA user_version = 4')
+  expect(around(console, path).faults).toEqual([])
+})
+
+test('a journal, or a file sink, in a file system of the kernel is a fault: its folders take no files, to root as well', () => {
+  const fault = "cannot be created: /proc is the kernel's own and takes no files, want a folder on a disk"
+  for (const path of ['/proc/auditferry-test/a.db', '/proc/a.db'])
+    expect(around(console, path).faults).toEqual([`1 journal.path: ${fault}`])
+  expect(around('  - { name: a, type: file, path: /proc/auditferry-test/a }\n').faults).toEqual([
+    `5 sinks.0.path: ${fault}`,
+  ])
+})
+
+test('a journal on a network file system is a fault of validate, as it is of run', () => {
+  const files: Files = { ...roomyFiles, fileSystemType: () => 0x6969 }
+  const fault =
+    '1 journal.path: would lie on a network file system (NFS), which cannot lock a journal or keep it whole: want a file on a local or block-backed volume'
+  for (const path of ['a.db', 'state/there/a.db'])
+    expect(around(console, join(folder, path), files).faults).toEqual([fault])
 })
 
 test('a folder that cannot be made yet is a fault of validate, and a daemon starts with it: that sink alone is held', () => {
