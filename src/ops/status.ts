@@ -170,6 +170,8 @@ export interface StatusReport {
   readonly journal: JournalStatus
   /** when a changed configuration could not be taken, and the old one went on; null: not since this one was taken */
   readonly config_refused_at: Instant
+  /** its first fault, and how many more there are; null: none is refused */
+  readonly config_refused_why: string | null
   readonly warnings: readonly WarningStatus[]
   readonly findings: readonly FindingStatus[]
   readonly backfills: readonly BackfillStatus[]

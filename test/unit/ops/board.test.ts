@@ -71,6 +71,7 @@ describe('/status', () => {
         strangers: [],
       },
       config_refused_at: null,
+      config_refused_why: null,
       warnings: [],
       findings: [],
       backfills: [],
@@ -231,8 +232,13 @@ describe('/status', () => {
     settle(house)
     house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     expect(house.board.status().sentence).toBe(
-      'The changed configuration is refused, the old one goes on; all caught up: last delivery 0 s ago',
+      'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
+    expect(house.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
+    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'))
+    expect(house.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
+    house.board.refused(undefined)
+    expect(house.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
   it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {

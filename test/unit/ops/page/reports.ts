@@ -50,6 +50,7 @@ export const calm: StatusReport = {
   replays: [],
   errors: [],
   config_refused_at: null,
+  config_refused_why: null,
   warnings: [],
   history: {
     step_seconds: 30,
