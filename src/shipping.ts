@@ -1,6 +1,6 @@
 // One delivery built from its piece of the configuration: the sink with its networks, its format and its loop.
 import { createHash } from 'node:crypto'
-import { basename, dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { readTextFile } from './config/files.ts'
 import type { Config, SinkConfig } from './config/schema.ts'
 import { sinkLingerMs } from './config/sink.ts'
@@ -9,6 +9,7 @@ import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import { globFilter, takesAll } from './model/globs.ts'
 import type { Run } from './model/journal.ts'
+import { spoolPath } from './model/journal-files.ts'
 import type { Log } from './model/log.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
 import type { SinkDeps } from './model/sink-kind.ts'
@@ -113,8 +114,7 @@ const nobody: Watcher = {
 }
 
 /** The journal's own: two may lie in one folder, each with a sink of one name. */
-const spoolRoot = ({ journal }: Config): string =>
-  join(dirname(journal.path), 'spool', basename(journal.path))
+const spoolRoot = ({ journal }: Config): string => spoolPath(journal.path)
 
 /** Before anything is shipped. What cannot be cleared keeps nobody from starting. */
 export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {

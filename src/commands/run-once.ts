@@ -5,6 +5,7 @@ import type { Config } from '../config/schema.ts'
 import { checkApart } from '../journal/check-apart.ts'
 import { Handover } from '../journal/handover.ts'
 import { openJournal } from '../journal/open.ts'
+import type { StatusReport } from '../ops/status.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
 
@@ -74,18 +75,34 @@ async function watchOnce(
   }
 }
 
+/**
+ * What was read, and what the sinks took of it; what a setting kept from them is named, or nobody would know why nothing came. @internal
+ */
+export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): string {
+  const sources = workspaces.flatMap((workspace) => workspace.sources)
+  const filteredOf = (parts: readonly { readonly filtered_entries: number }[], by: string) => {
+    const filtered = parts.reduce((sum, part) => sum + part.filtered_entries, 0)
+    return filtered === 0 ? [] : [`${filtered} filtered by ${by}`]
+  }
+  const read = sources.reduce((sum, source) => sum + source.new_entries, 0)
+  const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
+  return [
+    `${read} new entries`,
+    ...filteredOf(sources, 'audit.types'),
+    `${delivered} deliveries`,
+    ...filteredOf(sinks, 'what the sinks take'),
+  ].join(', ')
+}
+
 /** What came of it, and the documented exit code. */
 function onceOf(app: App, ended: Ending): Once {
-  const { workspaces, sinks, journal, sentence } = app.board.status()
-  const read = workspaces
-    .flatMap(({ sources }) => sources)
-    .reduce((sum, source) => sum + source.new_entries, 0)
-  const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
+  const status = app.board.status()
+  const { sinks, journal, sentence } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
   const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
   const told = `${letters} dead letters, ${journal.quarantined} quarantined, ${journal.gaps} possible gaps`
   if (ended === 'done' && owed === 0) {
-    const line = `auditferry: all read and delivered: ${read} new entries, ${delivered} deliveries; ${told}\n`
+    const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${told}\n`
     return { code: exitCodes.done, line }
   }
   const why = {

@@ -6,6 +6,7 @@ import { sourcesOf, type Config, type SinkConfig, type WorkspaceConfig } from '.
 import { lookAround } from '../config/surroundings.ts'
 import { checkConnections } from '../connections.ts'
 import type { CheckResult } from '../model/sink.ts'
+import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { kindOf } from '../sinks/index.ts'
 import { configFile, references } from './config-file.ts'
@@ -66,7 +67,7 @@ export async function validate(
 ): Promise<number> {
   const file = configFile(world, options.config)
   const examined = examineConfig(file, references(world))
-  const around = examined.loaded && lookAround(examined.loaded, realFiles)
+  const around = examined.loaded && lookAround(examined.loaded, realFiles, systemClock.now())
   for (const warning of sortFaults(around?.warnings ?? []))
     world.stderr(`${faultLine({ ...warning, message: `warning: ${warning.message}` })}\n`)
   const faults = sortFaults([...examined.faults, ...(around?.faults ?? [])])

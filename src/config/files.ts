@@ -13,6 +13,8 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { isOfKernel, networkFileSystem } from '../model/file-systems.ts'
+import { isForeign, isSqlite, MOST_PAGE_BYTES } from '../model/journal-mark.ts'
 import { type LinkCalls, placeOf } from '../model/place.ts'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
@@ -38,6 +40,8 @@ export interface Files {
   place(path: string): string
   /** How much the file system of that name holds for this user, full and free; undefined where it does not say. */
   volumeBytes(path: string): number | undefined
+  /** `statfs` type of the file system that holds a folder that is there; 0 where that tells nothing. */
+  fileSystemType(folder: string): number
 }
 
 const linkCalls: LinkCalls = {
@@ -100,6 +104,7 @@ function volumeBytesOf(path: string): number | undefined {
 
 export const realFiles: Files = {
   volumeBytes: (path) => volumeBytesOf(placeOf(path, linkCalls)),
+  fileSystemType: (folder) => (process.platform === 'linux' ? statfsSync(folder).type : 0),
   read: readTextFile,
   head: headOf,
   identity: identityOf,
@@ -139,12 +144,12 @@ export function writeFault(path: string, files: Files): string | undefined {
   const there = files.look(path)
   if (there?.kind === 'nowhere') return throughLink(path, files)
   if (there) return files.writable(path) ? undefined : 'may not be written: give this user the permission'
-  let folder = dirname(path)
-  // The folders between are created at start: the nearest that exists decides.
-  while (!files.look(folder) && dirname(folder) !== folder) folder = dirname(folder)
+  const folder = folderOf(path, files)
   if (files.look(folder)?.kind === 'nowhere')
     return `cannot be created: ${folder} is a link that leads nowhere (is a volume not mounted?)`
   if (files.look(folder)?.kind !== 'folder') return `cannot be created: ${folder} is no folder`
+  if (isOfKernel(files.fileSystemType(folder)))
+    return `cannot be created: ${folder} is the kernel's own and takes no files, want a folder on a disk`
   return files.writable(folder)
     ? undefined
     : `cannot be created: ${folder} may not be written, give this user the permission`
@@ -158,18 +163,33 @@ function throughLink(path: string, files: Files): string | undefined {
     : writeFault(end, files)
 }
 
-/** How every SQLite file begins; an empty one becomes a journal. */
-const JOURNAL_HEAD = Buffer.from('SQLite format 3\0')
+/** The nearest that is there: those between are created at start. */
+function folderOf(path: string, files: Files): string {
+  let folder = dirname(path)
+  while (!files.look(folder) && dirname(folder) !== folder) folder = dirname(folder)
+  return folder
+}
+
+/** The name of the network file system that a journal would lie on; undefined where it is none. */
+export function networkUnder(path: string, files: Files): string | undefined {
+  const folder = folderOf(files.place(path), files)
+  return files.look(folder)?.kind === 'folder' ? networkFileSystem(files.fileSystemType(folder)) : undefined
+}
 
 /** What stands at `path` and is no journal, nor can become one; undefined where it may be. */
 export function journalFault(path: string, files: Files): string | undefined {
   if (files.look(path)?.kind !== 'file') return undefined
+  let head: Buffer
   try {
-    const head = files.head(path, JOURNAL_HEAD.length)
-    if (head.length === 0 || head.equals(JOURNAL_HEAD)) return undefined
+    head = files.head(path, MOST_PAGE_BYTES)
   } catch {
     // That it may not be read is told of its permissions.
     return undefined
   }
-  return 'is a file that is no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made'
+  // An empty one becomes a journal.
+  if (head.length === 0 || (isSqlite(head) && !isForeign(head))) return undefined
+  const what = isSqlite(head)
+    ? 'a SQLite database of another program and no journal'
+    : 'a file that is no journal'
+  return `is ${what}, and is left as it is: want another name, of a journal or of a file that is yet to be made`
 }

@@ -59,6 +59,10 @@ function variable(name: string, world: References): string {
 const pieces = /\$\$|\$\{(file|env):([^}]*)\}|\$\{/g
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
+/** True of what was meant as one, be it one that leads nowhere. */
+export const isReference = (text: unknown): boolean =>
+  typeof text === 'string' && [...text.matchAll(pieces)].some(([whole]) => whole !== '$$')
+
 /** Where `text` leads to, in order. */
 export function filesIn(text: string): readonly string[] {
   return [...text.matchAll(pieces)].flatMap(([, kind, name]) => (kind === 'file' && name ? [name] : []))

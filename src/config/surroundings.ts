@@ -1,15 +1,15 @@
-// The second layer of `validate`: what the configuration refers to on this machine, and what in it cannot be meant so. Reads only.
+// The second layer of `validate`: what the configuration refers to on this machine; `doubts.ts` has what in it can hardly be meant so. Reads only.
 import { basename, dirname, join, resolve } from 'node:path'
 import type { NamedFile } from '../model/sink-kind.ts'
 import { besideJournal } from '../model/journal-files.ts'
 import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { journalFault, kindFault, writeFault, type Files } from './files.ts'
+import { journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
-import { filesIn, reasonOf, type References } from './references.ts'
+import { filesIn, isReference, reasonOf, type References } from './references.ts'
 import { crampedOn } from './journal.ts'
-import { crowdedOf } from './spare.ts'
-import { sinkFiles, sinkIdle, sinkPlace, sourcesOf } from './schema.ts'
+import { doubts } from './doubts.ts'
+import { sinkFiles, sinkPlace } from './schema.ts'
 
 interface Surroundings {
   readonly faults: readonly Fault[]
@@ -135,6 +135,12 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   const { journal } = loaded.config
   const message = journalFault(journal.path, files)
   if (message !== undefined) fault(['journal', 'path'], message)
+  const network = networkUnder(journal.path, files)
+  if (network !== undefined)
+    fault(
+      ['journal', 'path'],
+      `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: want a file on a local or block-backed volume`,
+    )
   const cramped = crampedOn(files.volumeBytes(journal.path), journal)
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }
@@ -144,9 +150,9 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
   const look = (path: Path, name: string, text: string) => {
     if (isOpen(name)) warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
   }
-  const referred = new Set(loaded.references.map(({ path }) => path.join('.')))
+  const isReferred = (path: Path) => isReference(under(loaded.document.value, path))
   for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
-    if (!referred.has(path.join('.')))
+    if (!isReferred(path))
       warning(
         path,
         'a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
@@ -158,51 +164,6 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
     if (String(path.at(-1)).endsWith('key_file')) look(path, name, name)
 }
 
-function lookAtSources({ loaded, warning }: Look): void {
-  const on = new Set(loaded.config.workspaces.flatMap(sourcesOf))
-  for (const [index, { sources }] of loaded.config.sinks.entries()) {
-    const path = ['sinks', index, 'sources']
-    // The default names more than most have switched on: only what somebody wrote is worth a word.
-    if (loaded.document.has(path))
-      for (const [i, source] of sources.entries())
-        if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
-    if (!sources.some((source) => on.has(source)))
-      warning(path, 'none of its sources is switched on: this sink receives nothing')
-  }
-  const taken = new Set<string>(loaded.config.sinks.flatMap(({ sources }) => sources))
-  for (const [index, workspace] of loaded.config.workspaces.entries())
-    for (const source of sourcesOf(workspace))
-      if (!taken.has(source))
-        warning(
-          ['workspaces', index, ...source.split('.')],
-          `${source} is read and kept, and no sink takes it: name it in a sink's sources`,
-        )
-}
-
-/** Audit log and history are on where they stand there; the vault is not, and this is the one place that says so in time. */
-function lookAtVaults({ loaded, warning }: Look): void {
-  for (const [index, { vault }] of loaded.config.workspaces.entries()) {
-    const path = ['workspaces', index, 'vault']
-    if (vault?.projects === false && !loaded.document.has([...path, 'projects']))
-      warning(path, 'nothing of the vault is read: add `projects: true`, or leave `vault` out')
-  }
-}
-
-function lookAtIntervals({ loaded, warning }: Look): void {
-  const { workspaces } = loaded.config
-  for (const [index, workspace] of workspaces.entries())
-    for (const { area, why } of crowdedOf(workspace, workspaces))
-      warning(['workspaces', index, area, 'interval'], why)
-}
-
-function lookAtIdleKeys({ loaded, warning }: Look): void {
-  for (const [index, sink] of loaded.config.sinks.entries())
-    for (const { path: within, why } of sinkIdle(sink)) {
-      const path = ['sinks', index, ...within]
-      if (loaded.document.has(path)) warning(path, why)
-    }
-}
-
 function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {
   const faults: Fault[] = []
   const warnings: Fault[] = []
@@ -212,8 +173,8 @@ function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Faul
   return { look: { loaded, files, fault: into(faults), warning: into(warnings) }, faults, warnings }
 }
 
-/** All of it, never only the first. */
-export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
+/** All of it, never only the first. `nowAt`: epoch ms. */
+export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): Surroundings {
   const { look, faults, warnings } = looking(loaded, files)
   lookAtReadFiles(look)
   lookAtSharedFiles(look)
@@ -223,10 +184,7 @@ export function lookAround(loaded: LoadedConfig, files: Files): Surroundings {
   lookAtWrittenFiles(look, writeFault)
   lookAtJournal(look)
   lookAtSecretFiles(look)
-  lookAtSources(look)
-  lookAtVaults(look)
-  lookAtIntervals(look)
-  lookAtIdleKeys(look)
+  doubts(loaded, nowAt, look.warning)
   return { faults, warnings }
 }
 

@@ -160,5 +160,4 @@ export function eventType(source: SourceName, type: string): EventType {
   return { classId: type, name: 'Type that is not documented', severity: 3, category, action, outcome: '' }
 }
 
-/** @internal for tests */
 export const documentedTypes: readonly EventType[] = [...documented.values()]

@@ -1,10 +1,13 @@
 // Opens and closes the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
 // Nothing here or elsewhere may open and close that file with fs: POSIX would drop SQLite's lock with it.
-import { statfsSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
-import { ConnectorError } from '../model/errors.ts'
-import { corrupt, translate } from './faults.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { networkFileSystem } from '../model/file-systems.ts'
+import { ballastPath, spoolPath } from '../model/journal-files.ts'
+import { isSqlite } from '../model/journal-mark.ts'
+import { corrupt, noJournal, translate } from './faults.ts'
 import { refuseForeign } from './ours.ts'
 import type { LimitReached } from './limits.ts'
 import { migrate } from './schema.ts'
@@ -28,18 +31,8 @@ export function fileSystemTypeOf(folder: string): number {
   return process.platform === 'linux' ? statfsSync(folder).type : 0
 }
 
-/** WAL and POSIX locks do not hold there. */
-const networkFileSystems: Readonly<Record<number, string>> = {
-  0x6969: 'NFS',
-  0x517b: 'SMB',
-  0xff534d42: 'CIFS',
-  0xfe534d42: 'SMB',
-  0x5346414f: 'AFS',
-  0x564c: 'NCP',
-}
-
 function refuseNetwork(path: string, typeOf: FileSystemType): void {
-  const name = networkFileSystems[typeOf(dirname(path)) >>> 0]
+  const name = networkFileSystem(typeOf(dirname(path)))
   if (name === undefined) return
   throw new ConnectorError(
     'config_invalid',
@@ -126,9 +119,28 @@ export function checkDatabase(path: string): void {
   })
 }
 
+/** What only a journal has beside it: its file was one, however it begins now. To be asked before SQLite has it, which removes a log. */
+function wasJournal(path: string): boolean {
+  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })
+  return (log?.size ?? 0) > 0 || existsSync(ballastPath(path)) || existsSync(spoolPath(path))
+}
+
+/** Only where this process has it open nowhere. */
+function beginsAsSqlite(path: string): boolean {
+  const file = openSync(path, 'r')
+  try {
+    const head = Buffer.alloc(16)
+    readSync(file, head)
+    return isSqlite(head)
+  } finally {
+    closeSync(file)
+  }
+}
+
 /** The file's folder must be there. */
 export function openDatabase(options: FileOptions): Database {
   const { path, maxFileBytes, fileSystemType, limitReached, nowAt, isHandedOver = false } = options
+  const isOurs = wasJournal(path)
   let db: Database | undefined
   try {
     return privately(() => {
@@ -149,6 +161,8 @@ export function openDatabase(options: FileOptions): Database {
     } catch {
       /* told above */
     }
+    if (errnoOf(error, '') === 'SQLITE_NOTADB' && !isOurs && !beginsAsSqlite(path))
+      throw noJournal(path, error)
     throw translate(error, path, limitReached)
   }
 }

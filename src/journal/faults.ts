@@ -11,6 +11,15 @@ export function corrupt(path: string, what: string, cause?: unknown): ConnectorE
   )
 }
 
+/** A file of whatever kind, and nothing beside it says that it was ours: nobody is told to move what may be somebody else's. */
+export function noJournal(path: string, cause?: unknown): ConnectorError {
+  return new ConnectorError(
+    'config_invalid',
+    `The file ${path} is no journal, and is left as it is: set journal.path to a journal of this program, or to a file that is not there yet. Were it the journal once, and damaged, put it back from a copy`,
+    { cause },
+  )
+}
+
 function inUse(path: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'journal_in_use',

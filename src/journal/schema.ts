@@ -1,7 +1,7 @@
 // The journal's tables and how an older file becomes one of today: numbered steps, the file's `user_version` says how many it has seen.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
-import { APPLICATION_ID } from './ours.ts'
+import { APPLICATION_ID } from '../model/journal-mark.ts'
 
 const migrations: readonly string[] = [
   `

@@ -12,6 +12,10 @@ export const probePath = (place: string): string => `${place}.probe`
 
 export const ballastPath = (place: string): string => `${place}.ballast`
 
+/** What an `s3` sink has on its way lies in it. */
+export const spoolPath = (journalPath: string): string =>
+  join(dirname(journalPath), 'spool', basename(journalPath))
+
 /** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
 export function controlPath(journalPath: string): string | undefined {
   const full = `${journalPath}.sock`

@@ -107,6 +107,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
   const delivery = metrics.delivery.labels({ sink })
   let lastSuccessAt = 0
   let acceptedEntries = 0
+  let filteredEntries = 0
   prepareSeries(metrics, sink)
   metrics.linger.set({ sink }, lingerMs / 1000)
 
@@ -119,6 +120,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {
       acceptedEntries += accepted
+      filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
       // Whoever refuses entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
@@ -148,6 +150,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
         lag_seconds: lagSeconds,
         last_success_at: isoOrNull(lastSuccessAt),
         accepted_entries: acceptedEntries,
+        filtered_entries: filteredEntries,
         dead_letters: deadLetters,
       }
     },

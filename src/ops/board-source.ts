@@ -36,6 +36,7 @@ interface Memory {
   /** where the backlog that is worked through began */
   backlogUs: number
   newEntries: number
+  filteredEntries: number
   gaps: number
   lastGapAt: number
   findings: number
@@ -51,6 +52,7 @@ const unknown: Omit<Memory, 'aliveAt'> = {
   cursorUs: 0,
   backlogUs: 0,
   newEntries: 0,
+  filteredEntries: 0,
   gaps: 0,
   lastGapAt: 0,
   findings: 0,
@@ -121,6 +123,7 @@ function counting(memory: Memory, metrics: SourceMetrics, own: Own, now: () => n
       if (findings > 0) metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, findings)
       memory.findings += findings
       memory.newEntries += added + late
+      memory.filteredEntries += filtered
     },
     gap(count) {
       memory.gaps += count
@@ -239,6 +242,7 @@ export function openBoardSource(
         lag_seconds: lag(),
         progress: progress(memory),
         new_entries: memory.newEntries,
+        filtered_entries: memory.filteredEntries,
         gaps: memory.gaps,
         last_gap_at: isoOrNull(memory.lastGapAt),
         findings: memory.findings,

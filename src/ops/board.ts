@@ -9,6 +9,7 @@ import type { Origin } from '../model/source.ts'
 import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../model/watch.ts'
 import type { Secret } from '../model/secret.ts'
 import { isoFromUs } from '../model/time.ts'
+import { messageOf } from './condition.ts'
 import { rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardCanary } from './board-canary.ts'
 import { rereadStatus, setRereadGauges } from './board-past.ts'
@@ -156,6 +157,12 @@ function lingersOf(sinks: readonly BoardSink[]): Lingers {
   return (name) => seconds.get(name) ?? 0
 }
 
+/** A configuration tells each of its faults in a line of its own. */
+function firstFault(error: ConnectorError): string {
+  const [first = '', ...more] = messageOf(error).split('\n')
+  return more.length > 0 ? `${first} (and more: the log has all of it)` : first
+}
+
 const iso = (at: number) => new Date(at).toISOString()
 
 export function openBoard(options: BoardOptions): Board {
@@ -163,6 +170,7 @@ export function openBoard(options: BoardOptions): Board {
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
   let refusedAt = 0
+  let refusedWhy: string | undefined
   let lost: string | undefined
   metrics.configTaken(configuredAt)
   const sources: BoardSource[] = []
@@ -203,6 +211,7 @@ export function openBoard(options: BoardOptions): Board {
     canary: (...of) => openBoardCanary(...of, metrics.canary),
     refused(error) {
       refusedAt = error ? clock.now() : 0
+      refusedWhy = error && memory.mask(firstFault(error))
       if (error) memory.errors.tell('configuration', error, refusedAt)
       metrics.configReloaded(!error)
     },
@@ -212,7 +221,8 @@ export function openBoard(options: BoardOptions): Board {
       const { stats, ...parts } = look()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
       const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
-      const told = { config_refused_at: isoOrNull(refusedAt), warnings: warnings.status() }
+      const refused = { config_refused_at: isoOrNull(refusedAt), config_refused_why: refusedWhy ?? null }
+      const told = { ...refused, warnings: warnings.status() }
       // The sentence has its place before the parts, also for who reads the report as it is.
       const report = { version, ...began, reported_at: iso(clock.now()), ok, sentence: '', ...parts, ...told }
       const sentence = sentenceOf(report, lingersOf(sinks))

@@ -125,16 +125,21 @@ function join(clauses: readonly string[]): string {
   return [...clauses.slice(0, MAX_CLAUSES), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
 }
 
+function refusedClauses({ config_refused_at, config_refused_why }: Told, isAlone: boolean): string[] {
+  if (config_refused_at === null) return []
+  const reason = isAlone && config_refused_why !== null ? `: ${asClause(config_refused_why)}` : ''
+  return [`The changed configuration is refused, the old one goes on${reason}`]
+}
+
 /** What is wrong comes first, then what lags; only a house in order is called caught up. */
 export function sentenceOf(report: Told, lingers: Lingers): string {
   const paused = report.journal.paused ? [pausedClause(report)] : []
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
-  const refused =
-    report.config_refused_at === null ? [] : ['The changed configuration is refused, the old one goes on']
   const wrong = (told: Why) => [...paused, ...sinkClauses(report, told), ...sourceClauses(report, told)]
   const count = lost.length + wrong(unsaid).length
   // With several at fault the sentence says which; what each of them says stands in its row.
   const warned = warningClauses(report)
+  const refused = refusedClauses(report, count === 0)
   if (count > 0) return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid), ...warned])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)

@@ -30,6 +30,8 @@ export interface SourceStatus {
   readonly progress: number | null
   /** since this process started */
   readonly new_entries: number
+  /** since this process started: of a type that `types` leaves out, and so not kept */
+  readonly filtered_entries: number
   readonly gaps: number
   /** when a possible gap was last found, before this start too */
   readonly last_gap_at: Instant
@@ -85,6 +87,8 @@ export interface SinkStatus {
   readonly last_success_at: Instant
   /** since this process started */
   readonly accepted_entries: number
+  /** since this process started: passed by, since the sink is not to have them */
+  readonly filtered_entries: number
   readonly dead_letters: number
   readonly error: FaultStatus | null
 }
@@ -166,6 +170,8 @@ export interface StatusReport {
   readonly journal: JournalStatus
   /** when a changed configuration could not be taken, and the old one went on; null: not since this one was taken */
   readonly config_refused_at: Instant
+  /** its first fault, and how many more there are; null: none is refused */
+  readonly config_refused_why: string | null
   readonly warnings: readonly WarningStatus[]
   readonly findings: readonly FindingStatus[]
   readonly backfills: readonly BackfillStatus[]

@@ -422,6 +422,8 @@ describe('a faulty configuration', () => {
     hangUp()
     await until(() => said('is refused').length > 0, 'the refusal')
     expect(String(said('is refused')[0]?.fields['error'])).toContain(word)
+    const { config_refused_why: why } = JSON.parse(await page('status')) as { config_refused_why: string }
+    expect(why).toContain(word)
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 0')
     house.mock.add({})
     await until(() => linesOf('one').length === 21, 'delivery goes on')
@@ -432,7 +434,9 @@ describe('a faulty configuration', () => {
     hangUp()
     await until(() => said('is refused').length > 0, 'the refusal')
     const report = JSON.parse(await page('status')) as { sentence: string; errors: { part: string }[] }
-    expect(report.sentence).toMatch(/^The changed configuration is refused, the old one goes on; [a-z]/)
+    expect(report.sentence).toMatch(
+      /^The changed configuration is refused, the old one goes on: \S*auditferry\.yaml:\d+:\d+: .*not valid YAML.*; [a-z]/,
+    )
     expect(report.errors.map(({ part }) => part)).toEqual(['configuration'])
   })
 

@@ -2,12 +2,13 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Outside } from '../../../src/app.ts'
 import { realOutside } from '../../../src/commands/outside.ts'
-import { runOnce } from '../../../src/commands/run-once.ts'
+import { deliveredText, runOnce } from '../../../src/commands/run-once.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { readTextFile } from '../../../src/config/files.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { logOf } from '../../contract/journal-parts.ts'
+import { withSink, withSource } from '../ops/page/reports.ts'
 import { fill, openStand } from './stand.ts'
 
 let stand: ReturnType<typeof openStand>
@@ -42,4 +43,16 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
   }
   await expect(runOnce(config, outside, stand.world, Infinity)).rejects.toBe(broken)
   expect(sleeping).toBe(0)
+})
+
+test('its last line names what was filtered, and by what, where anything was', () => {
+  const { workspaces } = withSource({ new_entries: 593 })
+  const { sinks } = withSink({ accepted_entries: 0, filtered_entries: 593 })
+  expect(deliveredText({ workspaces, sinks })).toBe(
+    '593 new entries, 0 deliveries, 593 filtered by what the sinks take',
+  )
+  expect(deliveredText(withSource({ new_entries: 0, filtered_entries: 593 }))).toBe(
+    '0 new entries, 593 filtered by audit.types, 4663 deliveries',
+  )
+  expect(deliveredText({ workspaces, sinks: withSink({}).sinks })).toBe('593 new entries, 4663 deliveries')
 })

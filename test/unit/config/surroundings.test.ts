@@ -14,6 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
@@ -29,6 +30,8 @@ beforeEach(() => {
   writeFileSync(join(folder, 'key'), 'planted-key\n', { mode: 0o400 })
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const nowAt = Date.UTC(2026, 10, 25)
 
 const says = (list: readonly { path: readonly PropertyKey[]; message: string; line: number }[]) =>
   list.map(({ path, message, line }) => `${line} ${path.join('.')}: ${message}`)
@@ -46,7 +49,7 @@ ${sinks}`
   writeFileSync(file, text, { mode: 0o600 })
   const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
   expect(faults).toEqual([])
-  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files)
+  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files, nowAt)
   return { faults: says(found), warnings: says(warnings) }
 }
 
@@ -77,6 +80,28 @@ test('so is a secret that stands in a configuration that everybody may read', ()
   expect(around(hec).warnings).toEqual([
     '5 sinks.0.token: a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
   ])
+})
+
+test('and none is one that is named by a reference, be it one that cannot be resolved: that alone is told', () => {
+  const file = join(folder, 'a.yaml')
+  const told = (key: string) => {
+    writeFileSync(
+      file,
+      `journal: { path: ${folder}/a.db }
+workspaces: [{ name: acme, base_url: "https://a.example.com", api_key: "${key}", audit: {} }]
+sinks: [{ name: a, type: stdout }]
+`,
+      { mode: 0o644 },
+    )
+    const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
+    return { faults: says(faults), warnings: lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings }
+  }
+  expect(told(`\${file:${folder}/absent}`)).toEqual({
+    faults: [`2 workspaces.0.api_key: \${file:${folder}/absent} cannot be resolved: there is no such file`],
+    warnings: [],
+  })
+  expect(told('${env:ABSENT}')).toMatchObject({ faults: [expect.anything()], warnings: [] })
+  expect(told('$${env:ABSENT}').warnings).toHaveLength(1)
 })
 
 describe('a volume that cannot hold what the journal may take', () => {
@@ -245,6 +270,67 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, copy).faults).toEqual([])
   await journal.close()
   expect(around(console, path).faults).toEqual([])
+})
+
+const otherTables = 'CREATE TABLE t (x)'
+test.each([
+  ['no version', otherTables],
+  ['a version as an older journal has', `${otherTables}; PRAGMA user_version = 2`],
+  ['a version that every journal of it marks', `${otherTables}; PRAGMA user_version = 5`],
+  ['a mark of its own', `${otherTables}; PRAGMA application_id = 252006674`],
+  ['a mark and nothing else', 'PRAGMA application_id = 252006674'],
+  ['pages of 64 KiB', `PRAGMA page_size = 65536; VACUUM; ${otherTables}; PRAGMA user_version = 1`],
+])(
+  'a journal at the database of another program is a fault, and nothing is changed or made: %s',
+  (_, sql) => {
+    const path = join(folder, 'state', 'a.db')
+    mkdirSync(join(folder, 'state'))
+    const other = new Sqlite(path)
+    other.exec(sql)
+    other.close()
+    const before = readFileSync(path)
+    expect(around(console, path).faults).toEqual([
+      '1 journal.path: is a SQLite database of another program and no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made',
+    ])
+    expect(readFileSync(path).equals(before)).toBe(true)
+    expect(readdirSync(join(folder, 'state'))).toEqual(['a.db'])
+  },
+)
+
+test('an empty database, and a journal from before there was a mark, are in order', async () => {
+  const path = join(folder, 'a.db')
+  const change = (sql: string) => {
+    const db = new Sqlite(path)
+    db.exec(sql)
+    db.close()
+  }
+  change('PRAGMA journal_mode = WAL')
+  expect(around(console, path).faults).toEqual([])
+  rmSync(path)
+  const journal = await openJournal({
+    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+    ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+  })
+  await journal.close()
+  change('PRAGMA application_id = 0; PRAGMA user_version = 4')
+  expect(around(console, path).faults).toEqual([])
+})
+
+test('a journal, or a file sink, in a file system of the kernel is a fault: its folders take no files, to root as well', () => {
+  const fault = "cannot be created: /proc is the kernel's own and takes no files, want a folder on a disk"
+  for (const path of ['/proc/auditferry-test/a.db', '/proc/a.db'])
+    expect(around(console, path).faults).toEqual([`1 journal.path: ${fault}`])
+  expect(around('  - { name: a, type: file, path: /proc/auditferry-test/a }\n').faults).toEqual([
+    `5 sinks.0.path: ${fault}`,
+  ])
+})
+
+test('a journal on a network file system is a fault of validate, as it is of run', () => {
+  const files: Files = { ...roomyFiles, fileSystemType: () => 0x6969 }
+  const fault =
+    '1 journal.path: would lie on a network file system (NFS), which cannot lock a journal or keep it whole: want a file on a local or block-backed volume'
+  for (const path of ['a.db', 'state/there/a.db'])
+    expect(around(console, join(folder, path), files).faults).toEqual([fault])
 })
 
 test('a folder that cannot be made yet is a fault of validate, and a daemon starts with it: that sink alone is held', () => {
@@ -453,7 +539,7 @@ sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text, { mode: 0o600 })
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
-  return says(lookAround(loaded ?? expect.fail(), roomyFiles).warnings)
+  return says(lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
 }
 
 test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {
@@ -489,6 +575,35 @@ test('an interval that leaves too little to find late entries with is a warning'
   ])
   expect(warningsOf('history: { interval: 2s }')).toEqual([])
   expect(warningsOf('history: { interval: 1s, reread: 0s }')).toEqual([])
+})
+
+test('a glob of `types` that no documented type matches is a warning, with a leading ! as well', () => {
+  const typed = (types: string, sources = '') =>
+    warningsOf('rate_limits: {}', `[{ name: a, type: stdout, types: ${types}${sources} }]`)
+  expect(warningsOf('rate_limits: {}', undefined, '{ types: ["auth:*", "atuh:*", "!zz:*"] }')).toEqual([
+    '3 workspaces.0.audit.types.1: matches none of the 206 documented types: did you mean auth:*?',
+    '3 workspaces.0.audit.types.2: matches none of the 206 documented types: a typo?',
+  ])
+  expect(typed('["api:vault_*", "!auth:logn"]')).toEqual([
+    '4 sinks.0.types.1: matches none of the 218 documented types: did you mean auth:login?',
+  ])
+  expect(typed('["vault:project_deleted"]')).toEqual([])
+  expect(typed('["vault:project_deleted"]', ', sources: [audit]')).toEqual([
+    expect.stringContaining('4 sinks.0.types.0: matches none of the 206 documented types'),
+  ])
+  expect(typed('["*", "!user:*", "*:login", "*"]')).toEqual([])
+})
+
+test('a start in the future is a warning: nothing from before it is ever read', () => {
+  const starting = (audit: string, history: string) =>
+    warningsOf(`history: { start: ${history} }`, undefined, `{ start: ${audit} }`)
+  const future = (start: string) =>
+    `lies in the future: nothing from before ${start} will ever be read; to begin with what comes from now on want latest`
+  expect(starting('2026-11-25T00:00:01Z', '2027-01-31')).toEqual([
+    `3 workspaces.0.audit.start: ${future('2026-11-25T00:00:01.000Z')}`,
+    `3 workspaces.0.history.start: ${future('2027-01-31T00:00:00.000Z')}`,
+  ])
+  expect(starting('2026-11-25T00:00:00Z', 'latest')).toEqual([])
 })
 
 test('a source that is read for no sink is a warning', () => {

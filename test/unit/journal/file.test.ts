@@ -344,17 +344,48 @@ describe('damage', () => {
     db.close()
   }
 
-  it('a file that is no journal is told, how to move it aside, and not touched', async () => {
+  const garbage = Buffer.alloc(50_000, 'not a database ')
+
+  it.each([['a log'], ['a ballast'], ['what an s3 sink had on its way']])(
+    'a journal whose first bytes are gone is told as damaged, and how to move it aside, and is not touched: %s beside it says that it was one',
+    async (which) => {
+      await (await open()).close()
+      writeFileSync(path, garbage)
+      if (which === 'a log') writeFileSync(`${path}-wal`, 'x')
+      else if (which === 'a ballast') writeFileSync(`${path}.ballast`, '')
+      else mkdirSync(join(folder, 'state', 'spool', 'journal.db'), { recursive: true })
+      await expect(open()).rejects.toMatchObject({
+        code: 'journal_corrupt',
+        message: expect.stringContaining(`${path}-wal aside`) as string,
+      })
+      expect(readFileSync(path).equals(garbage)).toBe(true)
+    },
+  )
+
+  it('so is one that still begins as a database', async () => {
     await (await open()).close()
-    const garbage = Buffer.alloc(50_000, 'not a database ')
-    writeFileSync(path, garbage)
-    const error = await open().catch((caught: unknown) => caught)
-    expect(error).toMatchObject({
-      code: 'journal_corrupt',
-      message: expect.stringContaining(`${path}-wal aside`) as string,
-    })
-    expect(readFileSync(path).equals(garbage)).toBe(true)
+    const bytes = readFileSync(path)
+    bytes.fill(0xff, 16, 100)
+    writeFileSync(path, bytes)
+    await expect(open()).rejects.toMatchObject({ code: 'journal_corrupt' })
+    expect(readFileSync(path).equals(bytes)).toBe(true)
   })
+
+  it.each(['{"id":"1"}\n', 'SQLite', garbage.toString()])(
+    'a file that is no database, and nothing beside it ours, is a matter of configuration: nobody is told to move it, and it is not touched: %.10s',
+    async (content) => {
+      mkdirSync(join(folder, 'state'))
+      writeFileSync(path, content)
+      const error = await open().catch((caught: unknown) => caught)
+      expect(error).toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringMatching(/ is no journal, and is left as it is: set journal\.path /) as string,
+      })
+      expect(String(error)).not.toContain('aside')
+      expect(readFileSync(path, 'utf8')).toBe(content)
+      expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+    },
+  )
 
   it('a torn page is found at start, although nobody has asked for it yet', async () => {
     const journal = await open()

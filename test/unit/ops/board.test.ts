@@ -35,6 +35,7 @@ describe('/status', () => {
               lag_seconds: 0,
               progress: null,
               new_entries: 0,
+              filtered_entries: 0,
               gaps: 0,
               last_gap_at: null,
               findings: 0,
@@ -53,6 +54,7 @@ describe('/status', () => {
           lag_seconds: 0,
           last_success_at: null,
           accepted_entries: 0,
+          filtered_entries: 0,
           dead_letters: 0,
           error: null,
         },
@@ -69,6 +71,7 @@ describe('/status', () => {
         strangers: [],
       },
       config_refused_at: null,
+      config_refused_why: null,
       warnings: [],
       findings: [],
       backfills: [],
@@ -229,8 +232,13 @@ describe('/status', () => {
     settle(house)
     house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     expect(house.board.status().sentence).toBe(
-      'The changed configuration is refused, the old one goes on; all caught up: last delivery 0 s ago',
+      'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
+    expect(house.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
+    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'))
+    expect(house.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
+    house.board.refused(undefined)
+    expect(house.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
   it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {
@@ -513,6 +521,16 @@ describe('/status', () => {
       delivered: [0, 3],
       owed: [0, 4],
     })
+  })
+
+  it('tells how much was filtered: by the types of a source, and by what a sink takes', () => {
+    const { board, source, sink } = openHouse()
+    const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    source.appended({ added: 5, filtered: 7, ...none })
+    sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
+    const { workspaces, sinks } = board.status()
+    expect(workspaces[0]?.sources[0]).toMatchObject({ new_entries: 5, filtered_entries: 7 })
+    expect(sinks[0]).toMatchObject({ accepted_entries: 2, filtered_entries: 3 })
   })
 
   it('gauges follow the journal at each scrape', async () => {

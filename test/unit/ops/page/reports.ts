@@ -11,6 +11,7 @@ export const calmSource: SourceStatus = {
   lag_seconds: 0,
   progress: null,
   new_entries: 4663,
+  filtered_entries: 0,
   gaps: 0,
   last_gap_at: null,
   findings: 0,
@@ -26,6 +27,7 @@ export const calmSink: SinkStatus = {
   lag_seconds: 0,
   last_success_at: '2026-11-21T09:59:46.000Z',
   accepted_entries: 4663,
+  filtered_entries: 0,
   dead_letters: 0,
   error: null,
 }
@@ -48,6 +50,7 @@ export const calm: StatusReport = {
   replays: [],
   errors: [],
   config_refused_at: null,
+  config_refused_why: null,
   warnings: [],
   history: {
     step_seconds: 30,

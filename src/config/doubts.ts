@@ -1,0 +1,120 @@
+// What in a valid configuration can hardly be meant so: warnings, by the configuration alone and the clock.
+import { documentedTypes } from '../formats/event-types.ts'
+import { globFilter } from '../model/globs.ts'
+import { isoFromUs } from '../model/time.ts'
+import type { Start } from '../source/start.ts'
+import type { Path } from './faults.ts'
+import type { LoadedConfig } from './load.ts'
+import { nearest } from './nearest.ts'
+import { sinkIdle, sourcesOf } from './schema.ts'
+import { crowdedOf } from './spare.ts'
+
+type Warn = (path: Path, message: string) => void
+
+interface Doubting {
+  readonly loaded: LoadedConfig
+  readonly warning: Warn
+}
+
+function lookAtSources({ loaded, warning }: Doubting): void {
+  const on = new Set(loaded.config.workspaces.flatMap(sourcesOf))
+  for (const [index, { sources }] of loaded.config.sinks.entries()) {
+    const path = ['sinks', index, 'sources']
+    // The default names more than most have switched on: only what somebody wrote is worth a word.
+    if (loaded.document.has(path))
+      for (const [i, source] of sources.entries())
+        if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
+    if (!sources.some((source) => on.has(source)))
+      warning(path, 'none of its sources is switched on: this sink receives nothing')
+  }
+  const taken = new Set<string>(loaded.config.sinks.flatMap(({ sources }) => sources))
+  for (const [index, workspace] of loaded.config.workspaces.entries())
+    for (const source of sourcesOf(workspace))
+      if (!taken.has(source))
+        warning(
+          ['workspaces', index, ...source.split('.')],
+          `${source} is read and kept, and no sink takes it: name it in a sink's sources`,
+        )
+}
+
+/** Audit log and history are on where they stand there; the vault is not, and this is the one place that says so in time. */
+function lookAtVaults({ loaded, warning }: Doubting): void {
+  for (const [index, { vault }] of loaded.config.workspaces.entries()) {
+    const path = ['workspaces', index, 'vault']
+    if (vault?.projects === false && !loaded.document.has([...path, 'projects']))
+      warning(path, 'nothing of the vault is read: add `projects: true`, or leave `vault` out')
+  }
+}
+
+function lookAtIntervals({ loaded, warning }: Doubting): void {
+  const { workspaces } = loaded.config
+  for (const [index, workspace] of workspaces.entries())
+    for (const { area, why } of crowdedOf(workspace, workspaces))
+      warning(['workspaces', index, area, 'interval'], why)
+}
+
+function lookAtIdleKeys({ loaded, warning }: Doubting): void {
+  for (const [index, sink] of loaded.config.sinks.entries())
+    for (const { path: within, why } of sinkIdle(sink)) {
+      const path = ['sinks', index, ...within]
+      if (loaded.document.has(path)) warning(path, why)
+    }
+}
+
+const typesOf = (isVault: boolean) =>
+  documentedTypes.filter(({ category }) => (category === 'vault') === isVault).map(({ classId }) => classId)
+const auditTypes = typesOf(false)
+const vaultTypes = typesOf(true)
+
+/** A glob that somebody may have meant: a type of these, or all of a group. */
+function meantGlob(glob: string, types: readonly string[]): string | undefined {
+  const groups = new Set(types.map((type) => `${type.slice(0, type.indexOf(':'))}:*`))
+  return nearest(glob, [...groups, ...types])
+}
+
+/** New types may come at any time, so that a glob for one is no fault; of a slip nobody would hear, since all else is filtered in silence. */
+function lookAtGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
+  for (const [index, written] of globs.entries()) {
+    const glob = written.replace(/^!/, '')
+    if (types.length === 0 || types.some(globFilter([glob]))) continue
+    const meant = meantGlob(glob, types)
+    const slip = meant === undefined ? 'a typo?' : `did you mean ${meant}?`
+    warning([...path, index], `matches none of the ${types.length} documented types: ${slip}`)
+  }
+}
+
+function lookAtTypes({ loaded, warning }: Doubting): void {
+  const { workspaces, sinks } = loaded.config
+  for (const [index, { audit }] of workspaces.entries())
+    lookAtGlobs(warning, ['workspaces', index, 'audit', 'types'], audit?.types ?? [], auditTypes)
+  for (const [index, { sources, types }] of sinks.entries()) {
+    const audit = sources.includes('audit') ? auditTypes : []
+    const vault = sources.includes('vault.projects') ? vaultTypes : []
+    lookAtGlobs(warning, ['sinks', index, 'types'], types, [...audit, ...vault])
+  }
+}
+
+function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
+  const look = (path: Path, start: Start | undefined) => {
+    if (start?.kind === 'time' && start.atUs > nowAt * 1000)
+      warning(
+        path,
+        `lies in the future: nothing from before ${isoFromUs(start.atUs)} will ever be read; to begin with what comes from now on want latest`,
+      )
+  }
+  for (const [index, { audit, history }] of loaded.config.workspaces.entries()) {
+    look(['workspaces', index, 'audit', 'start'], audit?.start)
+    look(['workspaces', index, 'history', 'start'], history?.start)
+  }
+}
+
+/** All of them. `nowAt`: epoch ms. */
+export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
+  const doubting = { loaded, warning }
+  lookAtSources(doubting)
+  lookAtTypes(doubting)
+  lookAtStarts(doubting, nowAt)
+  lookAtVaults(doubting)
+  lookAtIntervals(doubting)
+  lookAtIdleKeys(doubting)
+}

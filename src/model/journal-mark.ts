@@ -1,0 +1,49 @@
+// Whose a SQLite file is: by the mark of this program, and by what its journals from before the mark are known by.
+
+/** SQLite's mark of whose a file is: "afJr", in a place that each of its files has. */
+export const APPLICATION_ID = 0x61664a72
+/** Journals up to this schema bear no mark. */
+const LAST_UNMARKED = 4
+/** They have had these tables from the first on. */
+const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
+
+interface Known {
+  readonly mark: number
+  readonly version: number
+  readonly isEmpty: boolean
+  readonly hasTable: (name: string) => boolean
+}
+
+/** An empty database becomes a journal. */
+export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean {
+  if (mark !== 0) return mark === APPLICATION_ID
+  if (version === 0) return isEmpty
+  return version <= LAST_UNMARKED && TELLING.every(hasTable)
+}
+
+/** How every SQLite file begins. */
+const MAGIC = Buffer.from('SQLite format 3\0')
+const HEADER_BYTES = 100
+/** of the page behind the header, which holds the tables' names: all of them, and not where others lie */
+const LEAF = 0x0d
+
+export const MOST_PAGE_BYTES = 65_536
+
+export const isSqlite = (head: Buffer): boolean => head.subarray(0, MAGIC.length).equals(MAGIC)
+
+/**
+ * By the first page alone, for who may neither open nor lock the file: true where it is somebody else's for sure. What stands in the
+ * log beside it may be newer; of ours each older state is one of a journal too.
+ */
+export function isForeign(head: Buffer): boolean {
+  if (!isSqlite(head) || head.length < HEADER_BYTES) return false
+  const pageBytes = head.readUInt16BE(16)
+  const page = head.subarray(0, pageBytes === 1 ? MOST_PAGE_BYTES : pageBytes)
+  return !isJournal({
+    mark: page.readInt32BE(68),
+    version: page.readInt32BE(60),
+    // A table has a page of its own.
+    isEmpty: page.readUInt32BE(28) <= 1,
+    hasTable: (name) => page[HEADER_BYTES] !== LEAF || page.includes(name),
+  })
+}
