@@ -1,5 +1,6 @@
 // The way to what was set aside: through the daemon that holds the journal, or into the journal itself when none runs.
 import { existsSync } from 'node:fs'
+import { isAbsolute, resolve } from 'node:path'
 import { openJournal } from '../journal/open.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { controlPath } from '../model/journal-files.ts'
@@ -38,13 +39,17 @@ export interface OpenAside {
   close(): Promise<void>
 }
 
+export function noJournal(path: string): ConnectorError {
+  const from = isAbsolute(path) ? '' : ` (journal.path ${path} begins at the present folder)`
+  return new ConnectorError(
+    'misconfigured',
+    `There is no journal at ${resolve(path)} yet${from}: nothing has run on this configuration`,
+  )
+}
+
 async function openHere(config: Config, there: OpenAside['there']): Promise<OpenAside> {
   const { path } = config.journal
-  if (!existsSync(path))
-    throw new ConnectorError(
-      'misconfigured',
-      `There is no journal at ${path} yet: nothing has run on this configuration`,
-    )
+  if (!existsSync(path)) throw noJournal(path)
   const opened = await openJournal({
     ...journalSettings(config),
     clock: systemClock,

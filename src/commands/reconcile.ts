@@ -8,7 +8,6 @@ import type { DayRange } from '../model/balance.ts'
 import { balanceOf } from '../model/balance.ts'
 import type { Balance } from '../model/balance.ts'
 import type { Clock } from '../model/clock.ts'
-import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Past, PastSpan } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
@@ -16,6 +15,7 @@ import type { Origin } from '../model/source.ts'
 import { DAY_MS, DAY_US, dayText, epochDay } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
+import { noJournal } from './aside.ts'
 import { configFile, references } from './config-file.ts'
 import { spanOf } from './instants.ts'
 import { knownConfig } from './known-config.ts'
@@ -129,11 +129,7 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
       instance: await client.instance(),
       close: () => Promise.resolve(),
     }
-  if (!existsSync(path))
-    throw new ConnectorError(
-      'misconfigured',
-      `There is no journal at ${path} yet: nothing has run on this configuration`,
-    )
+  if (!existsSync(path)) throw noJournal(path)
   const { config } = loadToRun(file, references(world), realFiles)
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
   const app = await openApp(quiet, realOutside(quiet, world), { once: true })

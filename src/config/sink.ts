@@ -29,7 +29,7 @@ const batch = () =>
 
 const common = {
   name: partName().describe(
-    'Name of the sink in metrics, logs and the status page; unique. Small letters, digits, hyphens.',
+    'Name of the sink in metrics, logs and the status page; unique. Small letters, digits, hyphens. What was delivered hangs on it: under another name it is a new sink, which gets all that the journal keeps once more.',
   ),
   sources: z
     .array(z.enum(sinkSources))

@@ -65,7 +65,9 @@ export const workspace = z
     expected_user_agents: z
       .array(z.string().min(1))
       .default([])
-      .describe("User agents of other known tools under the same key's user; their fetches are no finding."),
+      .describe(
+        "Patterns over the whole User-Agent of other known tools under the same key's user, as in `types`, such as `compliance-export/*`; their fetches are no finding.",
+      ),
     allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),
   })
   .superRefine(

@@ -1,7 +1,7 @@
 // The one sentence of /status that a person reads first at three in the morning.
 import { isCaughtUp, sinceText } from './status.ts'
 import type { FaultStatus, StatusReport } from './status.ts'
-import { countText, spanText } from './words.ts'
+import { countText, numberText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
 const NOTABLE_LAG_SECONDS = 60
@@ -117,6 +117,18 @@ function warningClauses({ warnings }: Told): string[] {
   })
 }
 
+/** What the receivers do not have, or may not: it waits for a person, however well all goes on. */
+function asideClauses({ journal: { gaps, quarantined }, sinks }: Told): string[] {
+  const unread = [
+    ...(gaps > 0 ? [countText(gaps, 'possible gaps')] : []),
+    ...(quarantined > 0 ? [`${numberText(quarantined)} quarantined`] : []),
+  ]
+  const letters = sinks
+    .filter(({ dead_letters }) => dead_letters > 0)
+    .map(({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`)
+  return [...(unread.length > 0 ? [unread.join(', ')] : []), ...letters]
+}
+
 /** By a clock that is far off, what there is may not have been found. */
 const isPeaceSure = ({ warnings }: Told) => warnings.every(({ code }) => code !== 'clock_apart')
 
@@ -143,12 +155,8 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   if (count > 0) return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid), ...warned])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
-  const parked = report.sinks.filter(({ dead_letters }) => dead_letters > 0)
-  const letters = parked.map(
-    ({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`,
-  )
   const before = [...refused, ...warned]
   const calm = before.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
   const peace = isPeaceSure(report) ? [calm] : []
-  return join([...before, ...(behind.length > 0 ? behind : peace), ...letters])
+  return join([...before, ...(behind.length > 0 ? behind : peace), ...asideClauses(report)])
 }

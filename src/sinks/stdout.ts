@@ -15,9 +15,11 @@ function printError(cause: unknown): ConnectorError {
     return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
       cause,
     })
-  const why = isReaderGone(code) ? 'its reader is gone' : 'it cannot be written'
-  const next = 'entries are kept; start the daemon again with a reader behind it'
-  return new ConnectorError('unreachable', `standard output: ${why} (${code}); ${next}`, { cause })
+  const next = `(${code}); entries are kept; start it again with a reader behind it`
+  // A reader that left its pipe comes back by a person's hand alone: a single run must not wait for one.
+  if (isReaderGone(code))
+    return new ConnectorError('misconfigured', `standard output: its reader is gone ${next}`, { cause })
+  return new ConnectorError('unreachable', `standard output: it cannot be written ${next}`, { cause })
 }
 
 // A pipe's buffer is nobody's disk: what it took may die with the reader.

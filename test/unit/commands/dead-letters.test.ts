@@ -1,6 +1,6 @@
 // The dead letters' and the quarantine's commands: with the journal to themselves, and through a daemon that holds it.
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   dropLetters,
@@ -251,10 +251,21 @@ test('a journal in use without a socket is a clear error', async () => {
   )
 })
 
+test('a journal that is not there is named by its whole path, and a relative one by what it begins at', async () => {
+  const name = `not-there-${process.pid}.db`
+  const text = readFileSync(stand.config, 'utf8').replace(stand.path, `./${name}`)
+  writeFileSync(stand.config, text)
+  await expect(listLetters(stand.world, options())).rejects.toThrow(
+    `There is no journal at ${resolve(name)} yet (journal.path ./${name} begins at the present folder): nothing`,
+  )
+})
+
 test('where nothing has run there is no journal, and none is made', async () => {
   stand.remove()
   stand = openStand()
-  await expect(listLetters(stand.world, options())).rejects.toThrow('There is no journal at')
+  await expect(listLetters(stand.world, options())).rejects.toThrow(
+    `There is no journal at ${stand.path} yet: nothing has run on this configuration`,
+  )
   expect(existsSync(stand.path)).toBe(false)
 })
 

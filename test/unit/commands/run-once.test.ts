@@ -1,4 +1,5 @@
 // `run --once` when something cannot be gone on with: it ends, with what was wrong.
+import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Outside } from '../../../src/app.ts'
 import { realOutside } from '../../../src/commands/outside.ts'
@@ -7,7 +8,7 @@ import { loadConfig } from '../../../src/config/load.ts'
 import { readTextFile } from '../../../src/config/files.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
-import { logOf } from '../../contract/journal-parts.ts'
+import { logOf, part, spec } from '../../contract/journal-parts.ts'
 import { withSink, withSource } from '../ops/page/reports.ts'
 import { fill, openStand } from './stand.ts'
 
@@ -16,6 +17,29 @@ beforeEach(() => {
   stand = openStand()
 })
 afterEach(() => stand.remove())
+
+test('a standard output whose reader is gone ends the run with 1 and that word, and other sinks get theirs', async () => {
+  const journal = await stand.openJournal(['console', 'archive'])
+  await journal.append(part([spec(1), spec(2)]))
+  await journal.close()
+  const text = readTextFile(stand.config)
+  const file = `name: siem, type: file, path: ${stand.folder}/a.out`
+  writeFileSync(stand.config, text.replace(file, 'name: console, type: stdout'))
+  const loaded = loadConfig(stand.config, { env: { NOT_SET_HERE: 'planted-key' }, readFile: readTextFile })
+  // Nothing is left to read.
+  const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
+  const gone = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(),
+    print: () => Promise.reject(gone),
+  }
+  const { code, line } = await runOnce(config, outside, stand.world, 15_000)
+  expect(line).toContain('only held parts remain: console is held')
+  expect(line).toContain('standard output: its reader is gone (EPIPE)')
+  expect(code).toBe(1)
+  expect(readTextFile(`${stand.folder}/b.out`).trim().split('\n')).toHaveLength(2)
+})
 
 test('after a fatal error it rejects with it, and nothing of it sleeps on and keeps the process alive', async () => {
   const journal = await stand.openJournal()

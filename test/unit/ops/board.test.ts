@@ -408,6 +408,21 @@ describe('/status', () => {
     expect(board.status().sentence).toBe('All caught up: last delivery 0 s ago')
   })
 
+  it('possible gaps and what is quarantined are told even when all is well', () => {
+    const house = openHouse()
+    settle(house)
+    const told = (more: Partial<typeof fakeStats>) => {
+      house.journal.stats = { ...fakeStats, ...more }
+      return house.board.status().sentence
+    }
+    const calm = 'All caught up: last delivery 0 s ago'
+    expect(told({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
+    expect(told({ quarantined: 5 })).toBe(`${calm}; 5 quarantined`)
+    const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 2 }]
+    const all = { gaps: 2, quarantined: 1_200, sinks }
+    expect(told(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
+  })
+
   it('dead letters are told even when all is well', () => {
     const house = openHouse()
     settle(house)

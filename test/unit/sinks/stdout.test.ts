@@ -35,8 +35,8 @@ test('every entry is one line, and the batch counts when the reader took it', as
 })
 
 test.each([
-  ['EPIPE', 'unreachable'],
-  ['ERR_STREAM_DESTROYED', 'unreachable'],
+  ['EPIPE', 'misconfigured'],
+  ['ERR_STREAM_DESTROYED', 'misconfigured'],
   ['EIO', 'unreachable'],
   ['ENOSPC', 'disk_full'],
   ['EFBIG', 'disk_full'],
