@@ -15,7 +15,8 @@ function instantUs(text: string, nowMs: number): number {
 /** As a column has it, in UTC: `2026-01-31 12:00:00`. */
 export const instantText = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ')
 
-const WANT = 'want a time such as 2026-01-31T00:00:00Z, a day such as 2026-01-31, or a span such as 24h'
+const WANT =
+  'want a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
 
 /** Undefined, and said, when the two name no span. `to` is now unless given. */
 export function spanOf(

@@ -24,11 +24,12 @@ export function pathKey(path: Path): string {
 const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   TAB_AS_INDENT: 'a tab indents here: want spaces',
   BAD_INDENT: 'the indentation fits no line above, or a bracket is not closed: line it up, or close it',
-  BLOCK_AS_IMPLICIT_KEY: 'a mapping begins within a value: want a new line, or quotes around the value',
+  BLOCK_AS_IMPLICIT_KEY:
+    'a mapping begins within a value: want a new line, quotes around the value, or the indentation of the keys above',
   MULTILINE_IMPLICIT_KEY:
     'not valid as a key: a space after its colon may be missing, or the indentation be wrong',
   MISSING_CHAR:
-    'something is missing here or above: a closing quote or bracket, a colon, a comma, or a space after one',
+    'something is missing here or above: a closing quote or bracket, a colon, a comma, or a space after one; or the indentation of this line fits no line above',
   BAD_DQ_ESCAPE: 'an unknown escape within double quotes: want single quotes, or two backslashes',
   BAD_SCALAR_START: 'a value may not begin with this character unless it is quoted',
   MULTIPLE_DOCS: 'a second document begins here: want one in a file',

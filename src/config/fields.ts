@@ -40,7 +40,8 @@ function isStart(text: string): boolean {
   )
 }
 
-const startFault = 'want earliest, latest, a span such as 30d, or a time such as 2026-01-31T00:00:00Z'
+const startFault =
+  'want earliest, latest, a span such as 30d, a UTC day such as 2026-01-31, or a time with its seconds such as 2026-01-31T00:00:00Z'
 
 /** Where reading begins when nothing was read yet. */
 export const start = () =>

@@ -40,7 +40,7 @@ export const history = () =>
       start: start()
         .prefault('7d')
         .describe(
-          'Where to begin when nothing was read yet: latest, a span back from now, or a time; earliest is a year back.',
+          'Where to begin when nothing was read yet: latest, a span back from now, or a time (UTC where it names no zone); earliest is a year back.',
         ),
       reread: duration()
         .prefault('3d')

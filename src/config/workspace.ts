@@ -19,7 +19,7 @@ const audit = () =>
     start: start()
       .prefault('earliest')
       .describe(
-        'Where to begin when nothing was read yet: earliest, latest, a span back from now, or a time.',
+        'Where to begin when nothing was read yet: earliest, latest, a span back from now, or a time (UTC where it names no zone).',
       ),
     types: typeGlobs().describe(
       "Patterns over an entry's type; the last that matches decides, ! takes away again. Other entries are counted and not kept.",

@@ -6,7 +6,7 @@ import type { History } from './history.ts'
 import type { Mask } from './mask.ts'
 import type { RecentErrors } from './recent-errors.ts'
 
-interface BoardMemory {
+export interface BoardMemory {
   readonly clock: Pick<Clock, 'now'>
   readonly history: History
   readonly errors: RecentErrors

@@ -10,7 +10,7 @@ import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../model/
 import type { Secret } from '../model/secret.ts'
 import { isoFromUs } from '../model/time.ts'
 import { messageOf } from './condition.ts'
-import { rememberSink, rememberSource } from './board-memory.ts'
+import { type BoardMemory, rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardCanary } from './board-canary.ts'
 import { rereadStatus, setRereadGauges } from './board-past.ts'
 import type { Rereads } from './board-past.ts'
@@ -163,14 +163,26 @@ function firstFault(error: ConnectorError): string {
   return more.length > 0 ? `${first} (and more: the log has all of it)` : first
 }
 
+/** Of the configuration that could not be taken, while there is one. */
+function openRefusal({ clock, errors, mask }: BoardMemory) {
+  let at = 0
+  let why: string | null = null
+  return {
+    tell(error: ConnectorError | undefined) {
+      at = error ? clock.now() : 0
+      why = error ? mask(firstFault(error)) : null
+      if (error) errors.tell('configuration', error, at)
+    },
+    status: () => ({ config_refused_at: isoOrNull(at), config_refused_why: why }),
+  }
+}
+
 const iso = (at: number) => new Date(at).toISOString()
 
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget } = options
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
-  let refusedAt = 0
-  let refusedWhy: string | undefined
   let lost: string | undefined
   metrics.configTaken(configuredAt)
   const sources: BoardSource[] = []
@@ -178,6 +190,7 @@ export function openBoard(options: BoardOptions): Board {
   const currentStats = lastKnown(journalStats)
   const history = openHistory(clock, () => currentStats().entries)
   const memory = { clock, history, errors: openRecentErrors(), mask: masker(options.secrets) }
+  const refusal = openRefusal(memory)
   const warnings = openWarnings(clock, memory.mask, metrics)
 
   const look = () => {
@@ -210,9 +223,7 @@ export function openBoard(options: BoardOptions): Board {
     },
     canary: (...of) => openBoardCanary(...of, metrics.canary),
     refused(error) {
-      refusedAt = error ? clock.now() : 0
-      refusedWhy = error && memory.mask(firstFault(error))
-      if (error) memory.errors.tell('configuration', error, refusedAt)
+      refusal.tell(error)
       metrics.configReloaded(!error)
     },
     journalLost: (why) => void (lost = why),
@@ -221,8 +232,7 @@ export function openBoard(options: BoardOptions): Board {
       const { stats, ...parts } = look()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
       const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
-      const refused = { config_refused_at: isoOrNull(refusedAt), config_refused_why: refusedWhy ?? null }
-      const told = { ...refused, warnings: warnings.status() }
+      const told = { ...refusal.status(), warnings: warnings.status() }
       // The sentence has its place before the parts, also for who reads the report as it is.
       const report = { version, ...began, reported_at: iso(clock.now()), ok, sentence: '', ...parts, ...told }
       const sentence = sentenceOf(report, lingersOf(sinks))

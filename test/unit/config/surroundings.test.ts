@@ -247,6 +247,13 @@ test('what can never be a file is a fault, and no daemon starts with it: a devic
     expect(around(sink(path)).faults).toEqual([`5 ${fault}`])
     expect(load).toThrow(`a.yaml:5:34: ${fault.replace('.0', '[0]')}`)
   }
+  // No journal goes to standard output.
+  for (const path of ['/dev/null', pipe]) {
+    expect(around(console, path).faults).toEqual([
+      '1 journal.path: is a device, pipe or socket: want a regular file',
+    ])
+    expect(load).toThrow('journal.path: is a device, pipe or socket: want a regular file')
+  }
 })
 
 test('a journal at a file that is none is a fault; a journal, also as it stands while it is open, and an empty file are in order', async () => {
