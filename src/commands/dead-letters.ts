@@ -114,9 +114,10 @@ function missing(world: World, ids: readonly number[]): number {
   return exitCodes.failed
 }
 
-function isUnnamed(world: World, options: LetterOptions, verb: string, yes = false): boolean {
-  if (options.sink !== undefined || options.id.length > 0 || yes) return false
-  world.stderr(`error: which to ${verb}? Name a sink with --sink NAME, or letters with --id N\n`)
+function isUnnamed(world: World, options: LetterOptions, verb: 'retry' | 'drop', done = false): boolean {
+  if (options.sink !== undefined || options.id.length > 0 || done) return false
+  const yes = verb === 'drop' ? ' and --yes (or all with --yes alone)' : ''
+  world.stderr(`error: which to ${verb}? Name a sink with --sink NAME${yes}, or letters with --id N\n`)
   return true
 }
 

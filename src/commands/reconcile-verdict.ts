@@ -31,7 +31,9 @@ export function verdictOf(report: ReconcileReport): string {
       : []),
     ...sinkClauses(sinks),
   ]
-  return `NOT BALANCED: ${clauses.join('; ')}.${remedyText(report)}`
+  // Nothing is proved, and nothing speaks against it.
+  const isUnjudged = judged.length === 0 && clauses.length === 1
+  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${remedyText(report)}`
 }
 
 function changedClause(changed: number): string[] {

@@ -76,6 +76,13 @@ export class Ballast {
     return this.freeBytes >= bytes + 2 * this.bytes
   }
 
+  /** For messages: what the disk has, and what is wanted. '' where that is enough, and a quota or a limit is not. */
+  get shortage(): string {
+    const inMib = (bytes: number) => Math.floor(bytes / 2 ** 20)
+    if (this.hasRoom(0)) return ''
+    return ` (${inMib(this.freeBytes)} MiB are free, and the journal wants ${inMib(2 * this.bytes)})`
+  }
+
   /** True when there was something to free. */
   free(): boolean {
     this.#present = false

@@ -91,7 +91,10 @@ export class Transactions {
   /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. */
   writeNew<T>(work: () => T, mostBytes: number): T {
     if (!this.hasRoomFor(mostBytes))
-      throw diskFull(this.#path, `the disk is too full to take in more${this.#space.filling}`)
+      throw diskFull(
+        this.#path,
+        `the disk is too full to take in more${this.#ballast.shortage}${this.#space.filling}`,
+      )
     try {
       return this.#once(work)
     } catch (error) {

@@ -28,13 +28,23 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   )
 }
 
+const WHILE_RUNNING = 'Reading pauses, what is kept goes on being delivered; '
 const MAKE_ROOM = 'make room and it goes on by itself'
 
 export function diskFull(path: string, why: string, cause?: unknown, next = MAKE_ROOM): ConnectorError {
+  return new ConnectorError('disk_full', `The journal ${path} cannot grow: ${why}. ${WHILE_RUNNING}${next}`, {
+    cause,
+  })
+}
+
+/** Of a start, which ends with it: nothing is paused then, and nothing goes on by itself. */
+export function atStart(error: unknown, shortage: () => string): unknown {
+  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
+  const [what] = error.message.split(WHILE_RUNNING)
   return new ConnectorError(
     'disk_full',
-    `The journal ${path} cannot grow: ${why}. Reading pauses, what is kept goes on being delivered; ${next}`,
-    { cause },
+    `${what ?? ''}So it cannot be opened, and nothing was begun or lost: make room${shortage()}, or raise the limit that is named, and start again`,
+    { cause: error },
   )
 }
 

@@ -12,7 +12,7 @@ import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import { type Core, Transactions } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, LOG_BYTES, openDatabase } from './database.ts'
-import { translate } from './faults.ts'
+import { atStart, translate } from './faults.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Handover } from './handover.ts'
 import { Keys } from './keys.ts'
@@ -89,15 +89,15 @@ export async function openJournal(given: JournalOptions): Promise<Journal> {
   const ballast = new Ballast(path, ballastBytes, options.freeBytes ?? freeBytesOf)
   try {
     await makeFolders(dirname(given.path), folderCalls)
+    const db = openFile(options, ballast)
+    try {
+      return new SqliteJournal(coreOf(db, ballast, options), given)
+    } catch (error) {
+      db.close()
+      throw error
+    }
   } catch (error) {
-    throw translate(error, path)
-  }
-  const db = openFile(options, ballast)
-  try {
-    return new SqliteJournal(coreOf(db, ballast, options), given)
-  } catch (error) {
-    db.close()
-    throw translate(error, path)
+    throw atStart(translate(error, path), () => ballast.shortage)
   }
 }
 

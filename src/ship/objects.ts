@@ -9,7 +9,7 @@ import { OpenStretch } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
 import type { Note } from '../model/journal.ts'
-import type { Evidence, StoredStretch } from '../model/evidence.ts'
+import type { Evidence, EvidenceState, StoredStretch } from '../model/evidence.ts'
 import type { ObjectSink } from '../model/sink.ts'
 
 export interface ObjectShipperOptions extends DeliveryOptions {
@@ -22,6 +22,8 @@ export class ObjectShipper implements Stepper {
   readonly #evidence: Evidence | undefined
   #open = new OpenStretch()
   #resumed = false
+  /** its last try to testify failed: that objects are stored meanwhile mends nothing of it */
+  #unproven = false
   /** all that was stored is testified, as far as nothing more comes */
   #testified = false
   #sending: SendingObjects | undefined
@@ -39,17 +41,32 @@ export class ObjectShipper implements Stepper {
    * walked again, and the same lines come under the same names (law 2).
    */
   async step(signal: AbortSignal): Promise<StepResult> {
+    const result = await this.#work(signal)
+    return result === 'sent' && this.#unproven ? 'passed' : result
+  }
+
+  async #work(signal: AbortSignal): Promise<StepResult> {
     this.#sending ??= await this.#resume()
     if (this.#sending) return this.#send(this.#sending, signal)
-    if (this.#open.first === undefined) await this.#evidence?.step({ idle: false, over: false }, signal)
+    if (this.#open.first === undefined) await this.#testify({ idle: false, over: false }, signal)
     const result = await this.#gather(signal)
     if (typeof result !== 'number' || !this.#evidence) return result
     const isEmpty = result === Infinity
     const ends = isEmpty && this.#options.over()
     const over = isEmpty && waitsInVain(this.#options)
-    const evidenceMs = await this.#evidence.step({ idle: true, over }, signal)
+    const evidenceMs = await this.#testify({ idle: true, over }, signal)
+    this.#unproven = false
     this.#testified ||= over
     return ends ? Infinity : Math.min(result, evidenceMs, this.#options.lookAgainMs)
+  }
+
+  async #testify(state: EvidenceState, signal: AbortSignal): Promise<number> {
+    try {
+      return (await this.#evidence?.step(state, signal)) ?? Infinity
+    } catch (error) {
+      this.#unproven = true
+      throw error
+    }
   }
 
   /** A single run ends when what it stored is testified too. */

@@ -93,14 +93,17 @@ function lock(options: S3Options, manners: Manners): Omit<CheckResult, 'what'> |
 }
 
 /** Never a fault: the name of an object and the signature hold a hash as well. */
-function checksums(manners: Manners): Omit<CheckResult, 'what'> {
+function checksums({ endpoint }: S3Options, manners: Manners): Omit<CheckResult, 'what'> {
   const read = readOf(manners)
   const kept = read?.sha256 === Buffer.from(manners.sha256, 'hex').toString('base64')
-  if (manners.wrongChecksum === true)
+  if (manners.wrongChecksum === true) {
+    const isPlain = endpoint?.toLowerCase().startsWith('http://') === true
+    const noticed = isPlain ? 'not noticed: endpoint is plain http, without TLS' : 'noticed by TLS alone'
     return {
       ok: true,
-      message: 'the server does not compare checksums: what is damaged on the way is noticed by TLS alone',
+      message: `the server does not compare checksums: what is damaged on the way is ${noticed}`,
     }
+  }
   if (manners.looked === 'denied') return { ok: true, message: 'checksums are compared' }
   return {
     ok: true,
@@ -122,7 +125,7 @@ export function verdicts(where: string, options: S3Options, manners: Manners): r
     'once only': once(manners),
     encryption: encryption(options, manners),
     'object lock': lock(options, manners),
-    checksums: checksums(manners),
+    checksums: checksums(options, manners),
     'at once': race(manners),
   }
   return Object.entries(given).flatMap(([what, verdict]) =>

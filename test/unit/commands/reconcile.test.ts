@@ -149,7 +149,7 @@ test('today is shown and not judged, and a span of nothing else proves nothing',
   )
   expect(shown).toContain('(the 7 of the day that is not are shown, not judged)')
   expect(await reconcile(stand.world, options({ from: dayText(0), to }), clock)).toBe(1)
-  expect(stand.heard().stdout).toContain('NOT BALANCED: no day of the span is over yet')
+  expect(stand.heard().stdout).toContain('NOTHING TO JUDGE: no day of the span is over yet.')
 })
 
 test('parts of days are rounded outwards, and said', async () => {

@@ -23,7 +23,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vites
 import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
 import { Ballast, freeBytesOf } from '../../../src/journal/ballast.ts'
-import { translate } from '../../../src/journal/faults.ts'
+import { atStart, translate } from '../../../src/journal/faults.ts'
 import { Handover } from '../../../src/journal/handover.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
@@ -620,16 +620,40 @@ describe('no room', () => {
     })
   })
 
+  it('a start on a full disk says that nothing was begun, what is wanted, and to start again', () => {
+    const full = translate(Object.assign(new Error('full'), { code: 'SQLITE_FULL' }), path)
+    const told = atStart(full, () => ' (3 MiB are free, and the journal wants 96)')
+    expect(told).toMatchObject({
+      code: 'disk_full',
+      message: `The journal ${path} cannot grow: the disk is full or the file has reached its bound. So it cannot be opened, and nothing was begun or lost: make room (3 MiB are free, and the journal wants 96), or raise the limit that is named, and start again`,
+    })
+    expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
+  })
+
+  it('a start that finds no room is told as one', async () => {
+    const full = Object.assign(new Error('full'), { code: 'SQLITE_FULL' })
+    const fileSystemType = () => {
+      throw full
+    }
+    await expect(open({ fileSystemType })).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringContaining('and start again') as string,
+    })
+  })
+
   it('without room for the ballast nothing is taken in, what is kept is delivered, and room lifts it', async () => {
     let free = 0
-    const settings = { ballastBytes: 10_000, freeBytes: () => free }
+    const settings = { ballastBytes: 2 ** 19, freeBytes: () => free }
     const journal = await open(settings)
     expect(sentences.join()).toContain('no room')
-    await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({ code: 'disk_full' })
+    await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringContaining('take in more (0 MiB are free, and the journal wants 1). ') as string,
+    })
     await journal.putNote('x', 'y')
-    free = 1e6
+    free = 2e7
     expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
-    expect(statSync(`${path}.ballast`).size).toBe(10_000)
+    expect(statSync(`${path}.ballast`).size).toBe(2 ** 19)
   })
 
   const MB = 1_000_000

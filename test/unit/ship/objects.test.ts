@@ -6,6 +6,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Journal, Note, Run } from '../../../src/model/journal.ts'
 import type { Evidence, StoredStretch } from '../../../src/model/evidence.ts'
 import type { ObjectSink } from '../../../src/model/sink.ts'
+import type { StepResult } from '../../../src/ship/loop.ts'
 import { ObjectShipper, type ObjectShipperOptions } from '../../../src/ship/objects.ts'
 import { redactBy } from '../../../src/ship/redact.ts'
 import { Contents, Groups } from '../../../src/ship/stretch.ts'
@@ -36,7 +37,7 @@ interface Pier {
   readonly watch: SinkNotes
   sink: ObjectSink
   room: Share
-  step(): Promise<number | 'sent'>
+  step(): Promise<StepResult>
   unfinished(): boolean
   /** Steps until there is nothing to do right now; what fails is tried again. */
   settle(): Promise<number>
@@ -71,7 +72,7 @@ function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evi
           if (error instanceof ConnectorError) return 'sent' as const
           throw error
         })
-        if (result !== 'sent') return result
+        if (typeof result === 'number') return result
       }
       throw new Error('this goes in circles')
     },
@@ -762,6 +763,31 @@ describe('evidence', () => {
     await quay.append(3)
     await pier.settle()
     expect(notary.told).toEqual([{ first: 1, last: 3, parked: 0, objects: [] }])
+  })
+
+  it('while it cannot testify, what is gathered and stored is no sign that delivery goes on again', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    let held = true
+    const step = notary.step
+    notary.step = async (state) => {
+      if (held && state.idle) throw new ConnectorError('misconfigured', 'no key')
+      return step(state)
+    }
+    const pier = openPier(quay, { evidence: notary })
+    await quay.append(3)
+    await pier.step()
+    await expect(pier.step()).rejects.toThrow('no key')
+    await quay.append(3)
+    pass(quay, HOUR_MS)
+    const results = []
+    while (notary.told.length < 1) results.push(await pier.step())
+    expect(results.length).toBeGreaterThan(2)
+    expect(new Set(results)).toEqual(new Set(['passed']))
+    held = false
+    expect(await pier.settle()).toBe(7_000)
+    await quay.append(3)
+    expect(await pier.step()).toBe('sent')
   })
 
   it('where nothing more will come it is asked for the last time, and the loop may end', async () => {

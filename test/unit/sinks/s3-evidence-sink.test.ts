@@ -71,7 +71,7 @@ async function openDock(quay: Quay, given: object = {}, over = () => false, look
       const codes: string[] = []
       for (let i = 0; i < 2_000; i++) {
         try {
-          if ((await step()) !== 'sent') return codes
+          if (typeof (await step()) === 'number') return codes
         } catch (error) {
           if (!(error instanceof ConnectorError)) throw error
           codes.push(error.code)

@@ -451,7 +451,11 @@ describe('servers that differ', () => {
     expect(await told('garage')).toMatch(
       /If-None-Match is ignored[^]*sse is set[^]*object_lock is set and the server ignores it/,
     )
-    expect(await told('oldCeph')).toMatch(/does not compare checksums/)
+    expect(await told('oldCeph')).toMatch(/does not compare checksums.*noticed by TLS alone/)
+    const plain = bench({ endpoint: 'http://s3.test' }, manners.oldCeph)
+    expect((await plain.sink.check(never)).map(({ message }) => message).join()).toMatch(
+      /does not compare checksums.*is not noticed: endpoint is plain http/,
+    )
     expect(await told('oldCeph', { ignoresChecksums: false })).toMatch(/keeps no SHA-256/)
     expect(await told('moto')).toMatch(/at once under one name 2 were told to be the first/)
     expect(await told('versitygw', { deniesLocked: true })).toMatch(/wants versioning/)
