@@ -18,7 +18,9 @@ import type { Built } from './built.ts'
 import { startChild, until, untilStarted } from './child.ts'
 
 const LARGE_BYTES = 70 * 2 ** 20
-const PATIENCE_MS = 15_000
+const PATIENCE_MS = 60_000
+/** what is promised of every stop */
+const STOP_MS = 10_000
 
 let built: Built
 beforeAll(async () => {
@@ -105,7 +107,7 @@ test.each([
     const daemon = start(true, ...more)
     await untilChecked()
     daemon.kill(signal)
-    await until(() => daemon.ending() !== undefined, PATIENCE_MS / 2, daemon.stderr)
+    await until(() => daemon.ending() !== undefined, STOP_MS, daemon.stderr)
     expect(daemon.ending()?.code).toBe(code)
     await until(
       () => !checking().some(lives),

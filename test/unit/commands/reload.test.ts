@@ -320,7 +320,7 @@ test('a key to hash with that changes while the first configuration opens makes 
     ...{ config: loaded.config, outside: house.outside },
     ...{ prepare: async () => undefined, refused: () => undefined },
   }
-  const next = nextSetup(current, AbortSignal.timeout(5_000))
+  const next = nextSetup(current, AbortSignal.timeout(15_000))
   ask()
   expect(await next).toHaveProperty('config')
 })
