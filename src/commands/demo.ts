@@ -31,7 +31,7 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
   const journal = journalIn(options.data)
   if (await connectControl(journal)) {
     world.stderr(
-      `auditferry: a demo is running on ${options.data} already: stop it, or name another folder with --data\n`,
+      `auditferry: a demo is running on ${options.data} already: stop it, or name another folder with --data (npm start -- --data FOLDER)\n`,
     )
     return exitCodes.failed
   }

@@ -1,5 +1,6 @@
 // `verify`: whether a bucket, or a folder copied from one, holds what its signed manifests say. Reads only; needs no daemon and no journal.
-import { readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { isExposed } from '../config/fields.ts'
 import { errnoOf } from '../model/errors.ts'
 import { parseInstantText } from '../model/time.ts'
@@ -110,8 +111,12 @@ interface Place {
 
 function placeOf(world: World, options: VerifyCommandOptions, where: string | undefined): Place {
   const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
-  if (where !== undefined && !address && options.sink === undefined && !where.includes('://'))
+  if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
+    const deeper = deeperThan(where)
+    if (deeper !== undefined)
+      throw new WrongUsage(`${where}: no folder manifest stands in it; did you mean ${deeper}?`)
     return { store: folderEvidence(where), close: () => Promise.resolve() }
+  }
   if (where !== undefined && !address)
     throw new WrongUsage(`${where}: want s3://bucket/prefix, or a folder copied from there without --sink`)
   const named = address ? { bucket: address[1] ?? '', prefix: (address[2] ?? '').replace(/\/+$/, '') } : {}
@@ -121,6 +126,15 @@ function placeOf(world: World, options: VerifyCommandOptions, where: string | un
       'want what to verify: s3://bucket/prefix, a folder, or --sink NAME of a configuration',
     )
   return bucketPlace(world, known ? { ...known, ...named } : optionsOf(options, named))
+}
+
+/** A copy of a whole bucket has the sink's prefix as a folder of its own. */
+function deeperThan(folder: string): string | undefined {
+  const hasManifests = (name: string) => existsSync(join(name, 'manifest'))
+  if (!existsSync(folder) || !statSync(folder).isDirectory() || hasManifests(folder)) return undefined
+  return readdirSync(folder)
+    .map((name) => join(folder, name))
+    .find(hasManifests)
 }
 
 /** The bucket as the daemon's configuration has it. */

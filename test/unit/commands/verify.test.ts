@@ -5,6 +5,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -141,6 +142,16 @@ describe('a folder', () => {
     const forged = key.replace(/-[0-9a-f]{16}\.ndjson/, '-0123456789abcdef.ndjson')
     symlinkSync(elsewhere, join(copy, forged))
     expect((await check()).out).toContain(`fault: ${forged} is listed by no manifest`)
+  })
+
+  it('of a whole bucket is not checked as if it were empty: the one that is meant is named', async () => {
+    const whole = mkdtempSync(join(folder, 'whole-'))
+    renameSync(copy, join(whole, 'logs'))
+    const { code, err } = await program(whole, '--public-key', publicKey)
+    expect([code, err]).toEqual([
+      2,
+      `error: ${whole}: no folder manifest stands in it; did you mean ${join(whole, 'logs')}?\n`,
+    ])
   })
 
   it('in which a link stands for a folder, or leads nowhere, is not proved: what it hides is not looked at', async () => {
