@@ -482,8 +482,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/file.ts',
-        find: '    const { file, offset } = await this.#findAgain(detail, bytes)\n',
-        replace: '    const file = await this.#open()\n    const offset = await file.size()\n',
+        find: '    const { file, offset, found } = await this.#findAgain(detail, bytes)\n',
+        replace:
+          '    const file = await this.#open()\n    const offset = await file.size()\n    const found = undefined\n',
       },
       {
         file: 'src/sinks/file.ts',

@@ -35,6 +35,8 @@ export interface Listed {
 export interface Disk {
   /** Opens for reading and writing, creates the file (mode 0600) where there is none; its folder must exist or is created. */
   open(path: string): Promise<DiskFile>
+  /** For reading and syncing alone, what is there. */
+  openToRead(path: string): Promise<DiskFile>
   exists(path: string): Promise<boolean>
   /** Undefined where there is none. */
   look(path: string): Promise<FileState | undefined>

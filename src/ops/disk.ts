@@ -79,9 +79,11 @@ async function makeFolder(folder: string): Promise<void> {
   for (const path of made.toReversed()) await syncFolder(dirname(path))
 }
 
+const OPEN_OR_MAKE = constants.O_RDWR | constants.O_CREAT
+
 /** For its owner alone. In a device or a pipe no place could be found again. */
-async function openOrMake(path: string): Promise<FileHandle> {
-  const handle = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600)
+async function openRegular(path: string, flags = OPEN_OR_MAKE): Promise<FileHandle> {
+  const handle = await open(path, flags, 0o600)
   try {
     if ((await handle.stat()).isFile()) return handle
     throw new ConnectorError('misconfigured', `${path} is no regular file: want one, or a name where none is`)
@@ -94,13 +96,16 @@ async function openOrMake(path: string): Promise<FileHandle> {
 export const disk: Disk = {
   async open(path) {
     try {
-      return openedFile(await openOrMake(path), path)
+      return openedFile(await openRegular(path), path)
     } catch (cause) {
       if (cause instanceof ConnectorError) throw cause
       if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
     }
     await makeFolder(dirname(resolve(path)))
-    return openedFile(await told('open', path, () => openOrMake(path)), path)
+    return openedFile(await told('open', path, () => openRegular(path)), path)
+  },
+  async openToRead(path) {
+    return openedFile(await told('read', path, () => openRegular(path, constants.O_RDONLY)), path)
   },
   async exists(path) {
     try {

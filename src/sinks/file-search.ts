@@ -1,6 +1,7 @@
 // The file of a batch in doubt, found again under whatever name it has now. It writes nothing.
 import { basename, dirname, join } from 'node:path'
 import type { Disk, DiskFile } from '../model/disk.ts'
+import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { equalPrefix, holds, isWrittenOn, type Place } from './file-place.ts'
 import { closedOnThrow, closeQuietly } from './file-steps.ts'
 
@@ -11,20 +12,38 @@ interface Search {
   readonly open: (path: string) => Promise<DiskFile>
 }
 
+export interface Found {
+  readonly file: DiskFile
+  readonly name: string
+  /** what keeps us from writing there; undefined: nothing */
+  readonly refusal: ConnectorError | undefined
+}
+
 /** The open file that `place` names; undefined where none fits. `bytes`: the batch's. */
-export async function findPlace(
-  { disk, path, open }: Search,
-  place: Place,
-  bytes: Uint8Array,
-): Promise<DiskFile | undefined> {
+export async function findPlace(search: Search, place: Place, bytes: Uint8Array): Promise<Found | undefined> {
+  const { disk, path } = search
   for await (const name of namesOf(disk, path, place)) {
-    if (!(await disk.exists(name))) continue
-    const file = await open(name)
+    const { file, refusal } = await openFound(search, name)
     const fits = name === path || name === `${path}.1` ? isPlace : holdsPart
-    if (await closedOnThrow(file, () => fits(file, place, bytes, name === path))) return file
+    const isFound = async () => {
+      // What was not begun where it may only be read goes elsewhere.
+      if (refusal && (await file.size()) === place.offset) return false
+      return fits(file, place, bytes, name === path)
+    }
+    if (await closedOnThrow(file, isFound)) return { file, name, refusal }
     await closeQuietly(file)
   }
   return undefined
+}
+
+/** Somebody who rotated it may have left it to be read alone. */
+async function openFound({ disk, path, open }: Search, name: string): Promise<Omit<Found, 'name'>> {
+  try {
+    return { file: await open(name), refusal: undefined }
+  } catch (error) {
+    if (name === path || !(error instanceof ConnectorError) || error.code !== 'misconfigured') throw error
+    return { file: await disk.openToRead(name), refusal: error }
+  }
 }
 
 /**
@@ -32,8 +51,10 @@ export async function findPlace(
  * other name for it in the same folder (logrotate: the day).
  */
 async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<string> {
-  const usual = [path, `${path}.1`]
-  yield* usual
+  if (await disk.exists(path)) yield path
+  const rotated = `${path}.1`
+  if ((await disk.look(rotated))?.identity === place.file) yield rotated
+  const usual = [path, rotated]
   const folder = dirname(path)
   // A folder may take files and not be read.
   const listed = await disk.list(folder).catch(() => [])
@@ -45,6 +66,14 @@ async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<
     if (there?.identity === place.file) yield other
   }
 }
+
+/** A batch that is to be finished where nothing may be written. */
+export const unfinished = ({ name, refusal }: Found, offset: number): ConnectorError =>
+  new ConnectorError(
+    'misconfigured',
+    `${name} may only be read (${errnoOf(refusal?.cause)}), and a batch that was cut is to be finished there, from byte ${offset} on: let this user write there, and delivery goes on by itself`,
+    { cause: refusal },
+  )
 
 async function isPlace(file: DiskFile, place: Place, bytes: Uint8Array, isOurs: boolean): Promise<boolean> {
   if (!(await holds(file, place))) return false

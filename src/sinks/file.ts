@@ -7,7 +7,7 @@ import type { CheckResult, Delivery, Lines, Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
 import { size } from '../model/units.ts'
 import { begunAtEnd, endAfter, equalPrefix, type FileEnd, placeAt, readPlace } from './file-place.ts'
-import { findPlace } from './file-search.ts'
+import { findPlace, type Found, unfinished } from './file-search.ts'
 import { closedOnThrow, closeQuietly, endLine, rotate, writeWhole } from './file-steps.ts'
 import { framedBytes, lineFrame } from './line-frame.ts'
 
@@ -60,6 +60,8 @@ class FileSink implements Sink {
   /** what `prepare` answered last: the batch that goes out with it begins where the pen stands */
   #prepared: string | undefined
   #folderSynced = false
+  /** the place of a batch on which a sync may have failed: its bytes may stand in memory alone, and are written anew */
+  #unsynced: string | undefined
   #strangerTold = false
 
   constructor(name: string, options: FileOptions, deps: SinkDeps) {
@@ -93,7 +95,7 @@ class FileSink implements Sink {
     if (prepared) {
       // Until the batch is on the disk the file's end is not known: what fails leaves it to be read anew.
       this.#pen = undefined
-      await this.#append(prepared, bytes)
+      await this.#append(prepared, bytes, detail)
     } else {
       await this.#leave()
       await this.#mend(detail, bytes)
@@ -101,24 +103,41 @@ class FileSink implements Sink {
     return { settled: lines.count, refused: [] }
   }
 
-  async #append({ file, end }: Pen, bytes: Uint8Array): Promise<void> {
-    await closedOnThrow(file, async () => {
-      await writeWhole(file, bytes, end.size)
-    })
+  async #append({ file, end }: Pen, bytes: Uint8Array, detail: string): Promise<void> {
+    await closedOnThrow(file, () => this.#write(file, bytes, end.size, detail))
     this.#pen = { file, end: endAfter(end, bytes) }
   }
 
   /** A batch that may be there, whole or in part. */
   async #mend(detail: string, bytes: Uint8Array): Promise<void> {
-    const { file, offset } = await this.#findAgain(detail, bytes)
+    const { file, offset, found } = await this.#findAgain(detail, bytes)
     try {
+      if (found?.refusal) {
+        await this.#proveWhole(found, offset, bytes, detail)
+        return
+      }
       await this.#cutAfterEqual(file, offset, bytes)
       // The equal part is written again too: a sync that failed before may have left it in memory alone, and only
       // what is written anew is synced anew. The same bytes in the same place: whoever follows the file sees nothing.
-      await writeWhole(file, bytes, offset)
+      await this.#write(file, bytes, offset, detail)
     } finally {
       await closeQuietly(file)
     }
+  }
+
+  async #write(file: DiskFile, bytes: Uint8Array, offset: number, detail: string): Promise<void> {
+    this.#unsynced = detail
+    await writeWhole(file, bytes, offset)
+    this.#unsynced = undefined
+  }
+
+  /** Where it may only be read: all of it stands there, and is on the disk. */
+  async #proveWhole(found: Found, offset: number, bytes: Uint8Array, detail: string): Promise<void> {
+    const isWhole = (await equalPrefix(found.file, offset, bytes)) === bytes.length
+    if (!isWhole || this.#unsynced === detail) throw unfinished(found, offset)
+    this.#unsynced = detail
+    await found.file.sync()
+    this.#unsynced = undefined
   }
 
   /** The pen at the end of the file that bears the name now. */
@@ -161,13 +180,16 @@ class FileSink implements Sink {
   }
 
   /** The file that the intent names, by whatever name it has now; else the end of the one at `path`. */
-  async #findAgain(detail: string, bytes: Uint8Array): Promise<{ file: DiskFile; offset: number }> {
+  async #findAgain(
+    detail: string,
+    bytes: Uint8Array,
+  ): Promise<{ file: DiskFile; offset: number; found?: Found }> {
     const { disk, log } = this.#deps
     const { path } = this.#options
     const place = readPlace(detail)
     const open = (name: string) => this.#open(name)
     const found = place && (await findPlace({ disk, path, open }, place, bytes))
-    if (found) return { file: found, offset: place.offset }
+    if (found) return { file: found.file, offset: place.offset, found }
     const there = await disk.exists(path)
     const file = await this.#open()
     return closedOnThrow(file, async () => {

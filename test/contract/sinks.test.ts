@@ -73,6 +73,7 @@ const memoryFileBench = (): SinkBench => {
       }
       return { ...file, sync }
     },
+    openToRead: (path) => fake.openToRead(path),
     exists: (path) => fake.exists(path),
     look: (path) => fake.look(path),
     list: (folder) => fake.list(folder),

@@ -56,6 +56,7 @@ interface Inode {
   /** what survives a power cut for sure */
   readonly synced: Content
   pending: DataStep[]
+  readOnly: boolean
 }
 
 interface NameStep {
@@ -64,7 +65,7 @@ interface NameStep {
 }
 
 export type DiskCall =
-  'open' | 'read' | 'write' | 'truncate' | 'sync' | 'look' | 'rename' | 'remove' | 'syncFolder'
+  'open' | 'openToRead' | 'read' | 'write' | 'truncate' | 'sync' | 'look' | 'rename' | 'remove' | 'syncFolder'
 
 export interface FakeDiskOptions {
   readonly random?: Random
@@ -157,8 +158,26 @@ export class FakeDisk implements Disk {
       inode = made
       this.#rename(dirname(path), (names) => names.set(path, made))
     }
+    if (inode.readOnly)
+      throw new ConnectorError('misconfigured', `cannot open ${path}`, {
+        cause: Object.assign(new Error('as told'), { code: 'EACCES' }),
+      })
     this.openFiles++
     return this.#handle(inode)
+  }
+
+  async openToRead(path: string): Promise<DiskFile> {
+    this.#enter('openToRead')
+    const inode = this.#names.get(path)
+    if (!inode) throw new ConnectorError('misconfigured', `no such file: ${path}`)
+    this.openFiles++
+    return this.#handle(inode, true)
+  }
+
+  /** From now on it may be read alone, or written again. */
+  protect(path: string, readOnly = true): void {
+    const inode = this.#names.get(path)
+    if (inode) inode.readOnly = readOnly
   }
 
   async exists(path: string): Promise<boolean> {
@@ -210,7 +229,7 @@ export class FakeDisk implements Disk {
   }
 
   #made(): Inode {
-    return { id: this.#nextId++, live: new Content(), synced: new Content(), pending: [] }
+    return { id: this.#nextId++, live: new Content(), synced: new Content(), pending: [], readOnly: false }
   }
 
   #alive(): void {
@@ -227,7 +246,7 @@ export class FakeDisk implements Disk {
     this.#alive()
     const failure = call === 'sync' ? undefined : this.#failureOf(call)
     if (failure) throw new ConnectorError(failure, `${call} failed, as told`)
-    if (call === 'read' || call === 'look') return
+    if (call === 'openToRead' || call === 'read' || call === 'look') return
     this.calls++
     if (this.#crash && call !== 'write' && this.#crash.afterCalls-- <= 0) this.#fall()
   }
@@ -285,12 +304,14 @@ export class FakeDisk implements Disk {
     if (failure) throw new ConnectorError(failure, 'sync failed, as told')
   }
 
-  #handle(inode: Inode): DiskFile {
+  #handle(inode: Inode, readOnly = false): DiskFile {
     const life = this.#life
     let open = true
     const entered = (call: DiskCall) => {
       if (life !== this.#life) throw new DiskCrash('this file belongs to a process that is gone')
       if (!open) throw new Error('a closed file was used')
+      if (readOnly && ['write', 'truncate'].includes(call))
+        throw new Error('written where it may be read alone')
       this.#enter(call)
     }
     return {

@@ -1,9 +1,8 @@
-// A journal of which some methods are another's: to fail, to wait, to count, to die.
-import type { Journal } from '../../src/model/journal.ts'
+// A journal, or another contract, of which some methods are another's: to fail, to wait, to count, to die.
 
-export function withMethods(journal: Journal, methods: Partial<Journal>): Journal {
-  return new Proxy(journal, {
-    get(target, name: keyof Journal) {
+export function withMethods<T extends object>(whole: T, methods: Partial<T>): T {
+  return new Proxy(whole, {
+    get(target, name) {
       // It also goes through promises, which ask whether it is one.
       const own = (Reflect.get(methods, name) ?? Reflect.get(target, name)) as unknown
       return typeof own === 'function' ? (own.bind(target) as unknown) : own

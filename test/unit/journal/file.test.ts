@@ -802,6 +802,44 @@ describe('no room', () => {
   )
 
   it(
+    'what is taken in without a ballast goes into a log that begins anew, since it may not grow',
+    mounted(async (mount) => {
+      const settings = { path: join(mount, 'journal.db'), keepSettledBytes: 0, ballastBytes: MB }
+      const before = await open(settings)
+      for (let n = 1; n <= 40; n++) await before.append(big(n))
+      await before.close()
+      await rm(`${settings.path}.ballast`)
+      const foreign = join(mount, 'foreign')
+      writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 1.95 * MB))
+      const journal = await open(settings)
+      await journal.settle('a', settlement(1, 40))
+      while (await journal.prune()) continue
+      await journal.putNote('x', 'x'.repeat(1.3 * MB))
+      await journal.putNote('x', '')
+      writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 30_000), { flag: 'a' })
+      expect(await journal.append(big(41))).toMatchObject({ added: 1 })
+    }, '16m'),
+  )
+
+  it(
+    'nothing is taken in without a ballast while the file has yet to grow by what the log holds',
+    mounted(async (mount) => {
+      const settings = { path: join(mount, 'journal.db'), keepSettledBytes: 0, ballastBytes: MB }
+      const journal = await open(settings)
+      for (let n = 1; n <= 40; n++) await journal.append(big(n))
+      const foreign = join(mount, 'foreign')
+      writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 30_000))
+      await expect(takeIn(journal, 41)).rejects.toMatchObject({ code: 'disk_full' })
+      expect(existsSync(`${settings.path}.ballast`)).toBe(false)
+      await journal.settle('a', settlement(1, 40))
+      while (await journal.prune()) continue
+      await expect(journal.append(big(41))).rejects.toMatchObject({ code: 'disk_full' })
+      await rm(foreign)
+      expect(await journal.append(big(41))).toMatchObject({ added: 1 })
+    }, '16m'),
+  )
+
+  it(
     'the ballast has room for the largest entry as a dead letter too, behind a full log: giving out goes on',
     mounted(async (mount) => {
       const path = join(mount, 'journal.db')

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -57,6 +58,21 @@ test('a file keeps its identity under another name, and no other file has it', a
   await disk.remove(at('f.1'))
   await new Promise((resolve) => setTimeout(resolve, 20))
   expect(await identity(at('again'))).not.toBe(first)
+})
+
+test('a file that is opened to be read is read and synced, and neither made nor changed', async () => {
+  writeFileSync(at('f'), 'there', { mode: 0o440 })
+  const file = await disk.openToRead(at('f'))
+  expect(Buffer.from(await file.read(0, 9)).toString()).toBe('there')
+  expect(await file.identity()).toBe((await disk.look(at('f')))?.identity)
+  await file.sync()
+  await expect(file.write(Buffer.from('x'), 0)).rejects.toThrow()
+  await expect(file.truncate(0)).rejects.toThrow()
+  await file.close()
+  expect(readFileSync(at('f'), 'utf8')).toBe('there')
+  await expect(disk.openToRead(at('absent'))).rejects.toMatchObject({ code: 'misconfigured' })
+  await expect(disk.openToRead(folder)).rejects.toMatchObject({ code: 'misconfigured' })
+  expect(existsSync(at('absent'))).toBe(false)
 })
 
 test('a file that is removed is gone, and may be removed again', async () => {

@@ -1,16 +1,19 @@
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Random } from '../../../src/model/clock.ts'
+import type { Disk } from '../../../src/model/disk.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Lines, Sink } from '../../../src/model/sink.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { type CrashKind, DiskCrash, FakeDisk } from '../../fakes/disk.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
 import { LogLines, sinkDeps } from '../../fakes/sink-deps.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 
 const PATH = '/out/entries.ndjson'
 const never = new AbortController().signal
 
-function open(disk: FakeDisk, rotate?: { max_bytes: string; keep: number }, log = new LogLines()): Sink {
+function open(disk: Disk, rotate?: { max_bytes: string; keep: number }, log = new LogLines()): Sink {
   const options = sinkKinds.file.options.parse({ path: PATH, ...(rotate ? { rotate } : {}) })
   return sinkKinds.file.open('archive', options, sinkDeps({ disk, log }))
 }
@@ -289,6 +292,140 @@ test.each([
   expect(disk.content(PATH)).toBeUndefined()
   await deliver(sink, batchOf(sink, 1, 5))
   expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 1, 5)))
+})
+
+describe('a file that was rotated, and may only be read since', () => {
+  /** As a kill left it: so many bytes of the last batch are in the file, which has another name now. */
+  const rotated = async (name: string, written: (whole: number) => number) => {
+    const disk = new FakeDisk()
+    const sink = open(disk)
+    await deliver(sink, batchOf(sink, 2, 1))
+    const lines = batchOf(sink, 2, 3)
+    const detail = (await sink.prepare?.(lines, never)) ?? ''
+    await sink.close()
+    const file = await disk.open(PATH)
+    await file.write(lines.bytes.subarray(0, written(lines.bytes.length)), await file.size())
+    await file.close()
+    await disk.rename(PATH, name)
+    await disk.syncFolder('/out')
+    disk.protect(name)
+    const again = () => sink.deliver({ lines, detail, doubtful: true }, never)
+    return { disk, sink, lines, again, name }
+  }
+  const names = [`${PATH}.1`, `${PATH}-20261124.gz.tmp`]
+
+  test.each(names)(
+    '%s: a batch that stands whole in it is made sure of, and delivery goes on',
+    async (name) => {
+      const { disk, sink, again } = await rotated(name, (whole) => whole)
+      await again()
+      disk.crash('power')
+      expect(disk.content(name)?.toString()).toBe(text(batchOf(sink, 4, 1)))
+      expect([disk.paths(), disk.openFiles]).toEqual([[name], 0])
+    },
+  )
+
+  test.each(names)(
+    '%s: one that was cut in it holds the sink, by its name, until it can be finished there',
+    async (name) => {
+      const { disk, sink, lines, again } = await rotated(name, (whole) => Math.floor(whole / 2))
+      const before = disk.content(name)?.toString()
+      for (let i = 0; i < 2; i++)
+        await expect(again()).rejects.toMatchObject({
+          code: 'misconfigured',
+          message: expect.stringMatching(
+            /^\/out\/entries.ndjson\S+ may only be read \(EACCES\).*from byte \d+ on/,
+          ) as string,
+        })
+      expect([disk.content(name)?.toString(), disk.paths(), disk.openFiles]).toEqual([before, [name], 0])
+      disk.protect(name, false)
+      await again()
+      expect(disk.content(name)?.toString()).toBe(text(batchOf(sink, 4, 1)))
+      expect(lines.count).toBe(2)
+    },
+  )
+
+  test.each(names)('%s: one that was not begun in it goes to the file of today', async (name) => {
+    const { disk, lines, again } = await rotated(name, () => 0)
+    await again()
+    expect(disk.content(PATH)?.toString()).toBe(text(lines))
+  })
+
+  test('a batch that a sync of ours has failed on is not believed to stand there', async () => {
+    const disk = new FakeDisk()
+    const sink = open(disk)
+    const lines = batchOf(sink, 2, 1)
+    const detail = (await sink.prepare?.(lines, never)) ?? ''
+    disk.fail('sync', 'unreachable')
+    await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toThrow()
+    await disk.rename(PATH, `${PATH}.1`)
+    disk.protect(`${PATH}.1`)
+    const again = () => sink.deliver({ lines, detail, doubtful: true }, never)
+    await expect(again()).rejects.toThrow('may only be read')
+    disk.protect(`${PATH}.1`, false)
+    await again()
+    await disk.syncFolder('/out')
+    disk.crash('power')
+    expect(disk.content(`${PATH}.1`)?.toString()).toBe(text(lines))
+  })
+
+  test('nor one that could not be made sure of', async () => {
+    const { disk, again, name } = await rotated(`${PATH}.1`, (whole) => whole)
+    disk.fail('sync', 'unreachable')
+    await expect(again()).rejects.toMatchObject({ code: 'unreachable' })
+    await expect(again()).rejects.toThrow('may only be read')
+    disk.protect(name, false)
+    await again()
+  })
+
+  test('a stranger in the place of path.1 holds nothing, whoever may read it', async () => {
+    const disk = new FakeDisk()
+    disk.put(`${PATH}.1`, 'theirs')
+    disk.protect(`${PATH}.1`)
+    const openToRead = () => Promise.reject(new ConnectorError('misconfigured', 'as told'))
+    const sink = open(withMethods(disk, { openToRead }))
+    const lines = batchOf(sink, 2, 1)
+    const detail = (await sink.prepare?.(lines, never)) ?? ''
+    await sink.close()
+    await disk.remove(PATH)
+    await sink.deliver({ lines, detail, doubtful: true }, never)
+    expect(disk.content(PATH)?.toString()).toBe(text(lines))
+  })
+})
+
+describe('a batch that a kill cut, in a file of another name beside one of others', () => {
+  const refused = () => Promise.reject(new ConnectorError('unreachable', 'as told'))
+  const cut = async (methods: (disk: FakeDisk) => Partial<Disk>) => {
+    const disk = new FakeDisk()
+    const sink = open(withMethods<Disk>(disk, methods(disk)))
+    const lines = batchOf(sink, 2, 1)
+    const detail = (await sink.prepare?.(lines, never)) ?? ''
+    await sink.close()
+    disk.put('/out/theirs', 'theirs')
+    const file = await disk.open(PATH)
+    await file.write(lines.bytes.subarray(0, 20), 0)
+    await file.close()
+    await disk.rename(PATH, '/out/ours')
+    await sink.deliver({ lines, detail, doubtful: true }, never)
+    const at = (path: string) => disk.content(path)?.toString()
+    return { ours: at('/out/ours'), today: at(PATH), whole: text(lines) }
+  }
+
+  test('is found behind one that cannot be looked at', async () => {
+    const asked: string[] = []
+    const look = (disk: FakeDisk) => (path: string) => {
+      asked.push(path)
+      return path === '/out/theirs' ? refused() : disk.look(path)
+    }
+    const { ours, today, whole } = await cut((disk) => ({ look: look(disk) }))
+    expect(asked.indexOf('/out/theirs')).toBeLessThan(asked.indexOf('/out/ours'))
+    expect([ours, today]).toEqual([whole, undefined])
+  })
+
+  test('goes to the file of today where the folder may not be listed', async () => {
+    const { today, whole } = await cut(() => ({ list: refused }))
+    expect(today).toBe(whole)
+  })
 })
 
 test.each(['', 'somebody else’s, and no line of ours\n'])(
