@@ -94,14 +94,14 @@ export async function* anchor(step: Step): Steps {
   if (settleStart(step)) yield lastPart(step, undefined, { underWay: true })
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   const found = await firstEntry(step, latest)
-  if (found.unreadable) {
+  if (found.serverAt !== undefined && isAhead(step, found)) {
+    // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
+    yield awaitFirst(step, latest, found)
+  } else if (found.unreadable) {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
     yield latest ? awaitFirst(step, latest, found) : await beginNowhere(step, found)
-  } else if (found.serverAt !== undefined && isAhead(step, found)) {
-    // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
-    yield awaitFirst(step, latest, found)
   } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
     // Readable, but perhaps not the first that is.
     yield lastPart(step, undefined)
@@ -112,12 +112,11 @@ export async function* anchor(step: Step): Steps {
 }
 
 function beginAt(step: Step, position: Position, { group, serverAt }: Found): Part {
-  const { cursor, options } = step
+  const { cursor } = step
   // Before it is the head: a first one dated far in the future is no proof of a slow clock.
   cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
   cursor.head = position
   cursor.probe = null
-  cursor.dueAt = options.clock.now()
   return lastPart(step, group && fromStart(step, group))
 }
 
@@ -145,7 +144,7 @@ function awaitFirst(step: Step, latest: boolean, { group, serverAt }: Found): Pa
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
   options.watch.caughtUp()
-  return lastPart(step, latest ? undefined : group)
+  return lastPart(step, group)
 }
 
 /** Whether there is an entry all the same where none was found: by the `newest` there is, and, before a log counts as empty at all, by a second look. */

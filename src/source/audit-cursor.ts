@@ -208,7 +208,6 @@ export function leaveTrail(cursor: AuditCursor, marks: readonly Mark[], beyond: 
   let markedNth = -(cursor.unmarked ?? 0)
   for (const { id, at, nth } of marks) {
     const last = trail.at(-1)
-    if (at < cursor.headUs - OVERLAP_MAX_US) continue
     if (last && at < last.at + apartUs && nth - markedNth < MARK_ENTRIES) continue
     trail.push({ id, at })
     markedNth = nth

@@ -64,7 +64,6 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
   const { head, lost } = by.cursor
   const { horizonUs } = by
   view.count += entries.count + quarantined.length
-  view.beyond += quarantined.length
   view.malformed += quarantined.length
   const stride = Math.max(1, Math.floor(entries.count / 8))
   let lastIndex = -1
@@ -78,7 +77,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
     lastIndex = i
     if (lost !== null && at >= lost.at) {
       if (at === lost.at && entries.id(i) === lost.id) view.metLost = true
-      else if (at > lost.at && !view.metLost) view.pastLost = true
+      else if (at > lost.at) view.pastLost = true
     }
     if (head !== null && at === head.at && entries.id(i) === head.id) {
       view.passedHead = true

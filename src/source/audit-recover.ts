@@ -12,7 +12,7 @@ import { endByTime, newGap } from './audit-end.ts'
 import { askLatestAlone, readLatest } from './audit-latest.ts'
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { isAhead, lastPart } from './audit-step.ts'
+import { horizonUs, isAhead, lastPart } from './audit-step.ts'
 import type { Group } from './splitter.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
@@ -102,13 +102,8 @@ export function settleLost(step: Step, view: PageView): number {
  */
 export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
   const found = await anchorAt(step, probe.atUs, 'live')
-  if (found.unreadable) {
-    yield* passFurther(step, drain, probe, found)
-  } else if (found.position && found.position.id === drain.from.id) {
-    // What the unreadable stands behind: on until it is passed.
-    drain.probe = unreadableAt(probe, undefined)
-    yield lastPart(step, undefined)
-  } else if (!found.position || isAhead(step, found)) {
+  const isNothing = !found.position && !found.unreadable
+  if (isNothing || isAhead(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
     // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
     const back = readableAt(probe)
     if (back) {
@@ -116,6 +111,12 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
       yield lastPart(step, found.group)
     } else if (found.position) yield restBefore(step, drain, found)
     else yield* endRightBehind(step, drain, probe)
+  } else if (!found.position) {
+    yield* passFurther(step, drain, probe, found)
+  } else if (found.position.id === drain.from.id) {
+    // What the unreadable stands behind: on until it is passed.
+    drain.probe = unreadableAt(probe, undefined)
+    yield lastPart(step, undefined)
   } else {
     drain.probe = readableAt(probe) ?? null
     yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)

@@ -63,12 +63,17 @@ export function horizonUs({ options, cursor }: OptionsAndCursor, serverAt?: numb
   return cursor.head !== null && cursor.head.at > untoldUs ? Infinity : untoldUs
 }
 
-/** Dated in the future: it is shipped, but no place to go on from, since what comes now is dated before it. */
-export function isAhead(
-  step: OptionsAndCursor,
-  { position, serverAt }: { position: Position | undefined; serverAt: number | undefined },
-): boolean {
-  return position !== undefined && position.at > horizonUs(step, serverAt)
+interface Dated {
+  readonly position: Position | undefined
+  /** of what is no place, but tells its time */
+  readonly unreadableUs?: number | undefined
+  readonly serverAt: number | undefined
+}
+
+/** Dated in the future: it is kept, but no place to go on from, since what comes now is dated before it. */
+export function isAhead(step: OptionsAndCursor, { position, unreadableUs, serverAt }: Dated): boolean {
+  const atUs = position?.at ?? unreadableUs
+  return atUs !== undefined && atUs > horizonUs(step, serverAt)
 }
 
 /** How a step hands a part out and learns what became of it. */

@@ -56,10 +56,9 @@ function startOf({ options, cursor }: Step): number {
   const atMs = Math.max(now, cursor.fetches.sent.at(-1) ?? 0)
   const { sweep } = cursor
   // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
-  const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now || cursor.lateUs === 0
+  const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now
   const everyMs = Math.max(FULL_MIN_MS, Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS))
   const lateMs = cursor.lateUs / 1000
-  delete sweep.fullBeganAt
   if (full) {
     sweep.fullDueAt = now + everyMs
     sweep.fullSweptAt ??= atMs - everyMs

@@ -248,3 +248,50 @@ test('a clock of ours that is slow is no reason to wait behind a cursor whose en
   expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
   expect(desk.watch.gaps).toBe(1)
 })
+
+test.each(told)(
+  'behind an entry that stays unreadable, a malformed element dated in the future is no place to go on from either (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches })
+    desk.add(5)
+    await desk.live(START + MINUTE)
+    desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0, defect: 'poison' })
+    desk.mock.add({ at: AHEAD, visibleAt: 0, defect: 'no_id' })
+    await desk.live(START + 20 * MINUTE)
+    // The one as a page and where it is met alone, and the other.
+    expect(desk.journal.stats().quarantined).toBe(3)
+    expect(await unreadOf(desk)).toBe(0)
+    expect(desk.watch.gaps).toBe(1)
+  },
+)
+
+test('a log that begins with malformed elements, the last of them dated in the future, is read when something comes', async () => {
+  const desk = await openDesk()
+  desk.mock.add({ at: START - MINUTE, visibleAt: 0, defect: 'no_id' })
+  desk.mock.add({ at: AHEAD, visibleAt: 0, defect: 'no_id' })
+  await desk.live(START + MINUTE)
+  expect(await unreadOf(desk)).toBe(0)
+})
+
+test('a `search` that answers the same malformed element whatever time is asked for is not asked for ever', async () => {
+  const state = { isOut: false }
+  const body = async function* () {
+    yield Buffer.from('{"log":{"timestamp":"2026-11-17T10:00:30","type":"auth:login"}}')
+  }
+  const desk = await openDesk({
+    wrap: (send) => (request, signal) =>
+      state.isOut && request.url.includes('/search')
+        ? Promise.resolve({ status: 200, headers: { 'content-type': 'application/json' }, body: body() })
+        : send(request, signal),
+  })
+  desk.add(5)
+  await desk.live(START + MINUTE)
+  desk.mock.add({ at: START + 30_000, visibleAt: 0, defect: 'poison' })
+  state.isOut = true
+  await desk.drain(200)
+  desk.asked()
+  await desk.live(START + 2 * HOUR)
+  expect(desk.asked().length).toBeLessThan(24 * 20)
+  state.isOut = false
+  expect(await unreadOf(desk)).toBe(0)
+})

@@ -112,6 +112,16 @@ test('own fetches, a backfill’s by the thousand, are no sign of a busy feed to
   expect(desk.source.plan(desk.cursor).dueAt - desk.clock.now()).toBe(HOUR)
 })
 
+test('to `auto` the first hour of a busy feed is enough', async () => {
+  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, sweepMs: 0 } })
+  desk.add(3, START - HOUR)
+  await desk.drain()
+  await wait(desk, HOUR)
+  desk.add(2_000)
+  await desk.drain()
+  expect(desk.source.plan(desk.cursor).dueAt - desk.clock.now()).toBeLessThanOrEqual(5 * MINUTE)
+})
+
 test('on a quiet feed a poll is one request, though its page holds nothing but the fetch of the one before', async () => {
   const desk = await openDesk({ switches: { self_audit: 'all' } })
   desk.add(10, START - HOUR)
@@ -287,4 +297,17 @@ test('a foreign fetch on a page whose beginning lies before the start is shipped
   expect(await desk.ids()).toEqual([own, foreign])
   const found = await desk.journal.findings(10)
   expect(found.every(({ entryId }) => entryId === foreign)).toBe(true)
+})
+
+test('however much of what is known a page holds before the head, places of the trail stand in the feed’s order', async () => {
+  const desk = await openDesk({ source: { intervalMs: MINUTE } })
+  for (let poll = 0; poll < 4; poll++) {
+    const at = desk.clock.now()
+    for (let i = 0; i < 900; i++) desk.mock.add({ at: at - 90 * SECOND + i * 100, visibleAt: 0 })
+    await desk.drain()
+    await wait(desk, 90 * SECOND)
+  }
+  const places = desk.state().trail.map(({ at }) => at)
+  expect(places.length).toBeGreaterThan(5)
+  expect(places).toEqual(places.toSorted((a, b) => a - b))
 })

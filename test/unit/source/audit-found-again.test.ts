@@ -53,6 +53,7 @@ test('a log of one entry dated hours ahead, where no clock is told, is no gap, a
   await desk.live(START + 7 * HOUR)
   expect(await desk.ids()).toEqual(ids)
   expect(desk.watch.gaps).toBe(0)
+  expect(desk.log.lines).toEqual([])
 })
 
 test('a first entry dated hours ahead that is gone is no place to look behind: what comes before its time is read', async () => {
@@ -171,4 +172,18 @@ test('a `latest` that lags moves no head back where the log ends with what canno
   await desk.live(START + HOUR)
   expect(await desk.ids()).toEqual(ids)
   expect(desk.watch.gaps).toBe(1)
+})
+
+test('a head that is gone while older places of the trail are still there is passed from them: no search, no gap', async () => {
+  const desk = await openDesk()
+  const ids = desk.add(100, START - SECOND)
+  await desk.drain()
+  desk.mock.purge(ids.slice(-1))
+  while (desk.clock.advance(START + 5 * MINUTE));
+  ids.push(...desk.add(5))
+  desk.asked()
+  await desk.drain()
+  expect(await desk.ids()).toEqual(ids)
+  expect(endpoints(desk.asked())).not.toContain('search')
+  expect(desk.watch.gaps).toBe(0)
 })

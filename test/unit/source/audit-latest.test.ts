@@ -19,7 +19,7 @@ test.each(['on', 'off'] as const)(
     const desk = await openDesk({ source: latest, switches: { date_header } })
     desk.clock.advance(START + 300)
     await desk.step()
-    const soon = desk.mock.add({ at: START + 500, visibleAt: 0 }).id
+    const soon = desk.mock.add({ at: START + 100, visibleAt: 0 }).id
     await desk.live(START + 10 * MINUTE)
     expect(await desk.ids()).toEqual([soon])
   },

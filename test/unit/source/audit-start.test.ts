@@ -99,6 +99,15 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
   })
 })
 
+it('what came to an empty workspace between two polls is read with the next one, all of it', async () => {
+  const desk = await openDesk()
+  await desk.step()
+  desk.clock.advance(START + MINUTE)
+  const ids = desk.add(3)
+  await desk.live(START + 5 * MINUTE + SECOND)
+  expect(await desk.ids()).toEqual(ids)
+})
+
 it('a time in the future ships nothing before it', async () => {
   const desk = await openDesk({ source: { start: { kind: 'time', atUs: (START + HOUR) * 1000 } } })
   desk.add(3)

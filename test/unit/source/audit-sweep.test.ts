@@ -7,6 +7,13 @@ async function wait(desk: Desk, ms: number): Promise<void> {
   while (desk.clock.advance(desk.clock.now() + ms));
 }
 
+/** What `search` was asked for since the last look, epoch ms. */
+const searchedAt = (desk: Desk): number[] =>
+  desk
+    .asked()
+    .filter(({ endpoint }) => endpoint === 'search')
+    .map(({ target }) => Number(new URL(target, 'http://x').searchParams.get('time')) * 1000)
+
 it('an entry late by hours is found by the sweep, and told as late', async () => {
   const desk = await openDesk({ source: { sweepMs: DAY } })
   const known = desk.add(50, START - SECOND)
@@ -42,6 +49,7 @@ it('the sweep ships nothing behind the start', async () => {
   expect(ids).toContain(after)
   expect(ids).not.toContain(before)
   expect(desk.watch.sum('late')).toBe(1)
+  expect(Math.min(...searchedAt(desk))).toBeGreaterThanOrEqual(START - MINUTE)
 })
 
 it('of `latest` the sweep ships nothing that is older than the beginning', async () => {
@@ -70,7 +78,7 @@ it('the whole span is swept several times in its own length', async () => {
   await desk.live(START + HOUR)
   desk.asked()
   await desk.live(START + 25 * HOUR)
-  const sweeps = desk.asked().filter(({ endpoint }) => endpoint === 'search')
+  const sweeps = searchedAt(desk)
   expect(sweeps.length).toBeGreaterThanOrEqual(11)
   expect(sweeps.length).toBeLessThanOrEqual(13)
 })
@@ -81,7 +89,7 @@ it('a span of no length to speak of is swept once a minute, and not as often as 
   await desk.live(START + MINUTE)
   desk.asked()
   await desk.live(START + 31 * MINUTE)
-  expect(desk.asked().filter(({ endpoint }) => endpoint === 'search').length).toBeLessThanOrEqual(31)
+  expect(searchedAt(desk).length).toBeLessThanOrEqual(31)
 })
 
 it('after lateness was seen the sweep comes more often, and slows down again while there is none', async () => {
@@ -92,7 +100,7 @@ it('after lateness was seen the sweep comes more often, and slows down again whi
   expect(desk.watch.sum('late')).toBe(1)
   desk.asked()
   await desk.live(START + 13 * HOUR)
-  const searches = () => desk.asked().filter(({ endpoint }) => endpoint === 'search').length
+  const searches = () => searchedAt(desk).length
   expect(searches()).toBeGreaterThan(3)
   await desk.live(START + 20 * DAY)
   desk.asked()
@@ -113,11 +121,7 @@ async function afterDowntime(downMs: number, source: DeskOptions['source'] = {})
   desk.add(3)
   desk.asked()
   await desk.live(stop + downMs + 12 * HOUR)
-  const searched = desk
-    .asked()
-    .filter(({ endpoint }) => endpoint === 'search')
-    .map(({ target }) => Number(new URL(target, 'http://x').searchParams.get('time')) * 1000)
-  return { desk, late, oldest: Math.min(...searched) }
+  return { desk, late, oldest: Math.min(...searchedAt(desk)) }
 }
 
 it.each([10 * HOUR, 30 * HOUR, 10 * DAY])(
@@ -135,8 +139,7 @@ it('after a downtime the sweep goes back no further than keys are kept, and the 
   expect(oldest).toBeLessThan(START + 6 * DAY)
   desk.asked()
   await desk.live(desk.clock.now() + 7 * HOUR)
-  const [next] = desk.asked().filter(({ endpoint }) => endpoint === 'search')
-  const time = Number(new URL(next?.target ?? '', 'http://x').searchParams.get('time')) * 1000
+  const [time] = searchedAt(desk)
   expect(time).toBeGreaterThan(desk.clock.now() - DAY - 7 * HOUR)
 })
 
@@ -351,4 +354,52 @@ it('a sweep to which nothing can be read from some place on ends where it was to
   }
   expect(desk.state().sweep.walk).toBeNull()
   expect(desk.state().sweep.fullDueAt).toBeGreaterThan(desk.clock.now())
+})
+
+it('a log in which nothing happens is swept whole all the same: no sweep goes back further than its span', async () => {
+  const desk = await openDesk({ source: { sweepMs: DAY } })
+  desk.add(1)
+  for (let hour = 1; hour <= 5 * 24; hour++) {
+    await desk.live(START + hour * HOUR)
+    const oldest = Math.min(...searchedAt(desk))
+    expect(oldest).toBeGreaterThanOrEqual(desk.clock.now() - DAY - HOUR - SECOND)
+  }
+})
+
+it('what is later than was ever seen, by a fifth, is found before the whole span is swept again', async () => {
+  const desk = await openDesk({ source: { sweepMs: 4 * DAY } })
+  desk.add(30, START - SECOND)
+  desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 40 * MINUTE })
+  const hour = async () => {
+    desk.add(1)
+    await desk.live(desk.clock.now() + HOUR)
+  }
+  // The whole span is swept every six hours.
+  for (let i = 0; i < 7 && desk.watch.sum('late') === 0; i++) await hour()
+  const at = desk.clock.now()
+  expect(at).toBe(START + 6 * HOUR)
+  const late = desk.mock.add({ at: at + MINUTE, visibleAt: at + 7 * HOUR }).id
+  for (let i = 0; i < 10; i++) await hour()
+  expect(await desk.ids()).toContain(late)
+})
+
+it('a sweep on its way past what cannot be read is over where a login page answers, and asks no more', async () => {
+  const { given, wrap } = answering('search')
+  const type = { of: 'application/json' }
+  const desk = await openDesk({
+    source: { sweepMs: DAY },
+    wrap: (send) => async (request, signal) => {
+      const reply = await wrap(send)(request, signal)
+      return given.text === undefined ? reply : { ...reply, headers: { 'content-type': type.of } }
+    },
+  })
+  desk.add(20, START - SECOND)
+  await desk.drain()
+  given.text = '{"log":{"x":1}}'
+  for (let steps = 0; !desk.state().sweep.walk?.probe && steps < 10; steps++) await desk.step()
+  Object.assign(given, { text: '<html>log in</html>' })
+  type.of = 'text/html'
+  desk.asked()
+  await desk.live(START + 4 * MINUTE)
+  expect(desk.state().sweep.walk).toBeNull()
 })

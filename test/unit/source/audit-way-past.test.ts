@@ -221,3 +221,15 @@ test.each([0, 5])(
     expect(endpoints(desk.asked()).filter((name) => name === 'earliest').length).toBeLessThan(5)
   },
 )
+
+test('what cannot be read either, but tells its own time, is stepped over at once, however far ahead that is', async () => {
+  const desk = await openDesk()
+  const at = START - 3 * HOUR
+  const before = desk.add(5, at - SECOND)
+  desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
+  desk.mock.add({ at: at + HOUR, visibleAt: 0, defect: 'no_id' })
+  const after = [2, 3].map((i) => desk.mock.add({ at: at + HOUR + i * SECOND, visibleAt: 0 }).id)
+  await desk.drain()
+  expect(await desk.ids()).toEqual([...before, ...after])
+  expect(endpoints(desk.asked()).filter((name) => name === 'search').length).toBeLessThan(10)
+})
