@@ -119,7 +119,7 @@ function rewind(step: RangeStep, position: Position): void {
 
 /** What was sent up to here is left out until the walk is past it. */
 function walkAgain(place: RangePlace, position: Position): void {
-  place.sentUs = Math.max(place.sentUs ?? 0, place.newestUs)
+  place.sentUs = place.newestUs
   place.walk = walkFrom(position)
 }
 

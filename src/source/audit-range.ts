@@ -127,8 +127,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Steps {
 function advance(place: RangePlace, walk: Walk, view: PageView, take: number): Partial<Part> {
   const { last, lastOfAll } = view
   if (view.count === 0 || (view.count === 1 && last?.id === walk.from.id)) {
-    // One alone may be `from` itself: only a page with room for more says that nothing follows.
-    if (view.count === 0 || take > 1) endOrDoubt(place, walk)
+    endOrDoubt(place, walk)
     return {}
   }
   place.doubted = false

@@ -355,30 +355,44 @@ it('a crash between two pages of a drain reads on where the last one landed', as
   expect(await desk.ids()).toEqual(ids)
 })
 
-/** Two pages of three are read, and then nothing for three days. */
-async function leftInADrain(source: DeskOptions['source'] = {}) {
-  const desk = await openDesk({ source })
-  const ids = desk.add(2_500, START - SECOND)
+/** Two pages of three are read, and then nothing for a while. */
+async function leftInADrain(downMs: number) {
+  const desk = await openDesk({ switches: { page_cap: 10 } })
+  const ids = desk.add(25, START - SECOND)
   await desk.step()
   await desk.step()
   expect(desk.state().drain).not.toBeNull()
-  await wait(desk, 3 * DAY)
-  ids.push(...desk.add(5_000))
+  await wait(desk, downMs)
+  ids.push(...desk.add(50))
   return { desk, ids }
 }
 
 it('a drain that stood still is caught up only with all that came meanwhile', async () => {
-  const { desk, ids } = await leftInADrain()
+  const { desk, ids } = await leftInADrain(3 * DAY)
   await desk.drain()
   expect(await desk.ids()).toEqual(ids)
 })
 
-it('a drain that a crash left over is caught up only with all that came before the next start', async () => {
-  // The interval is no measure of how long nobody ran.
-  const { desk, ids } = await leftInADrain({ intervalMs: 7 * DAY })
-  const next = new AuditSource({ ...desk.options, once: true })
-  for (let i = 0; i < 100 && !next.plan(desk.cursor).caughtUp; i++) await desk.try(next)
-  expect(await desk.ids()).toEqual(ids)
+it.each([MINUTE, 3 * DAY])(
+  'a drain that a crash left over is caught up only with all that came before the next start, %i ms later',
+  async (downMs) => {
+    const { desk, ids } = await leftInADrain(downMs)
+    const next = new AuditSource({ ...desk.options, once: true })
+    for (let i = 0; i < 100 && !next.plan(desk.cursor).caughtUp; i++) await desk.try(next)
+    expect(await desk.ids()).toEqual(ids)
+  },
+)
+
+it('a read goes by the cursor that it is given, whatever was planned before', async () => {
+  const desk = await openDesk({ switches: { page_cap: 10 } })
+  desk.add(30, START - MINUTE)
+  await desk.step()
+  const early = desk.cursor
+  await desk.step()
+  desk.source.plan(early)
+  desk.asked()
+  await desk.step()
+  expect(desk.asked()[0]?.target).toContain(desk.state().drain?.ends.at(-2) ?? 'nowhere')
 })
 
 it('a drain that lasts beyond its interval ends all the same, though others write all the time', async () => {

@@ -297,3 +297,19 @@ test('of a span that search does not reach at all, a dead place is told as a gap
   const { twice } = compared(ids, at.expected())
   expect({ twice, told: gaps > 0 }).toEqual({ twice: 0, told: true })
 })
+
+test('an entry that no page ever leads on from is tried some times, and passed as a gap', async () => {
+  const dead = { id: 'nobody' }
+  const at = openBench({
+    ...young,
+    // The first one by time, and a page that ends at the dead one.
+    switches: { page_cap: 10 },
+    wrap: mistaken((kind, _nth, url) => (kind === 'page' && url.includes(dead.id) ? gone() : undefined)),
+  })
+  fill(at, young.from, 10)
+  dead.id = at.mock.add({ at: young.from + 2 * DAY, visibleAt: 0 }).id
+  for (let i = 1; i <= 5; i++) at.mock.add({ at: young.from + 2 * DAY + i * SECOND, visibleAt: 0 })
+  const { ids, gaps, steps } = await at.walk()
+  expect({ ...compared(ids, at.expected()), gaps }).toEqual({ ...whole, gaps: 1 })
+  expect(steps).toBeLessThan(30)
+})

@@ -19,3 +19,15 @@ test('of a page without end no more is remembered than a bound, and that is what
   expect(place.tail).toHaveLength(MOST)
   expect(within(groupFrom(9_500, 1_000), place, freshPage()).count).toBe(500)
 })
+
+test('of a walk that went back, what is older than it had sent is left out until the page is past that, and only until then', () => {
+  const place = { ...freshPlace(START_US, START_US * 2, 0), sentUs: START_US + 5_000_000 }
+  const ids = (...numbers: number[]) => {
+    const kept = within(entriesOf(numbers.map((n) => spec(n))), place, page)
+    return Array.from({ length: kept.count }, (_, i) => kept.id(i))
+  }
+  const page = freshPage()
+  expect(ids(3, 5, 4)).toEqual([spec(5).id])
+  // In no order: what stands behind a newer one was not read before.
+  expect(ids(6, 2)).toEqual([spec(6).id, spec(2).id])
+})

@@ -190,3 +190,13 @@ test('fetches of an earlier walk that fill a narrowed page are no end: what stan
   const readable = at.expected().filter((id) => id !== poison.id)
   expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
 })
+
+test('fetches of live reading’s last hour that are all that a page shows are no end: where no clock is told, others may stand behind them', async () => {
+  const at = openBench({ switches: { date_header: 'off', page_cap: 10 } })
+  const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
+  at.mock.add({ at: START - 55 * MINUTE, visibleAt: 0 })
+  for (let i = 0; i < 30; i++) at.mock.add({ ...own, at: START - 50 * MINUTE + i * MINUTE })
+  for (let i = 0; i < 5; i++) at.mock.add({ at: START - 10 * MINUTE + i, visibleAt: 0 })
+  const { ids, gaps } = await at.walk()
+  expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+})
