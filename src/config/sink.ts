@@ -11,7 +11,7 @@ import { decomposed, deny, policyFiles, redact } from './policy.ts'
 /** What may be named as a source of a sink. */
 const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
 
-/** What all readers and sinks together may hold is 32 MiB (law 4); a batch of that size would hold up everybody else. */
+/** A batch grows to its sink's share of the room at most (`ship/share.ts`), whatever is allowed here. */
 const MOST_BATCH_BYTES = 16 * 2 ** 20
 
 const batch = () =>
@@ -20,7 +20,9 @@ const batch = () =>
     max_bytes: sizeFrom(1, '1B')
       .refine((bytes) => bytes <= MOST_BATCH_BYTES, 'want at most 16MiB')
       .prefault('1MiB')
-      .describe('Bytes of entries in a batch at most; a larger single entry is a batch of its own.'),
+      .describe(
+        'Bytes of entries in a batch at most, and no more than 8 MiB divided by the number of sinks; a larger single entry is a batch of its own.',
+      ),
     linger: duration()
       .refine((ms) => ms <= DAY_MS, 'want at most 1d: what is owed would stand that long')
       .prefault('1s')
