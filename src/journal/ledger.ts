@@ -69,23 +69,29 @@ export class Ledger {
       })
     if (lost) log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
     const position = Math.max(row?.position ?? 0, begin)
-    const { putSink, aheadOf, dropIntentsBelow, deadLettersOf } = this.#statements
+    const { putSink, dropIntentsBelow, deadLettersOf } = this.#statements
     putSink.run(name, position)
     if (lost) this.#statements.uncount.run(name)
     dropIntentsBelow.run(name, position)
-    let progress: Progress = { position, ahead: [] }
-    for (const stretch of aheadOf.all(name)) progress = advance(progress, stretch)
-    this.#writeAhead(name, progress)
-    this.#sinks.set(name, { progress, deadLetters: deadLettersOf.get(name) ?? 0 })
+    this.#sinks.set(name, {
+      progress: this.#progressFrom(name, position),
+      deadLetters: deadLettersOf.get(name) ?? 0,
+    })
+  }
+
+  /** What stands on the disk ahead may lie below the position by now: a sink may come back behind it. */
+  #progressFrom(name: string, position: Seq): Progress {
+    const ahead = this.#statements.aheadOf.all(name)
+    return ahead.reduce<Progress>(advance, { position, ahead: [] })
   }
 
   #tell(name: string, row: SinkRow | undefined, log: Log): void {
     if (row?.told === 1) return
-    const { keptFor, aheadOf, tellSink } = this.#statements
-    const ahead = aheadOf.all(name).reduce((sum, { first, last }) => sum + last - first + 1, 0)
+    const { keptFor, tellSink } = this.#statements
+    const progress = this.#progressFrom(name, row?.position ?? 0)
     log.warn('A sink left the configuration: what it had not settled is no longer kept for it', {
       sink: name,
-      entries: (keptFor.get({ after: row?.position ?? 0, sink: name }) ?? 0) - ahead,
+      entries: (keptFor.get({ after: progress.position, sink: name }) ?? 0) - aheadCount(progress),
     })
     tellSink.run(name)
   }

@@ -556,6 +556,23 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
       })
 
+      it('a sink that comes back has settled what it settled ahead of what is kept no more, over a second start too', async () => {
+        for (const from of [1, 5]) await journal.append(part(many(from, 4)))
+        await settle('a', 2, 6)
+        await reopen({ sinks: ['b'] })
+        await settle('b', 1, 4)
+        while (await journal.prune()) continue
+        for (let start = 0; start < 2; start++) {
+          await reopen()
+          expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(7), uuid(8)])
+        }
+        // What it settled below its position is counted there and not once more.
+        const told: unknown[] = []
+        const tell = (_: string, fields?: object) => void told.push(fields)
+        await reopen({ sinks: ['b'], log: { ...logOf(), warn: tell } })
+        expect(told).toEqual([{ sink: 'a', entries: 2 }])
+      })
+
       it('the order goes on where it was after everything is delivered and pruned', async () => {
         await journal.append(part(many(1, 5)))
         for (const sink of ['a', 'b']) await settle(sink, 1, 5)
