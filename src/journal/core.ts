@@ -147,7 +147,7 @@ export class Transactions {
     } catch (error) {
       const judged = this.judge(error)
       // SQLite has rolled back by itself on most disk faults.
-      if (this.#db.open && this.#db.inTransaction) this.#undo()
+      if (this.#db.inTransaction) this.#undo()
       throw judged
     }
   }

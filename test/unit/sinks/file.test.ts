@@ -131,6 +131,24 @@ test('a batch over the size begins a new file; older than `keep` go', async () =
   expect(disk.content(`${PATH}.2`)?.toString()).toBe(text(batchOf(sink, 5, 26)))
 })
 
+test('a rotation is made to last before a batch is written behind it, also where somebody else has begun the new file', async () => {
+  const disk = new FakeDisk()
+  const calls: string[] = []
+  const told = withMethods<Disk>(disk, {
+    rename: async (from, to) => {
+      calls.push('rename')
+      await disk.rename(from, to)
+      disk.put(from, 'theirs\n')
+    },
+    syncFolder: (folder) => (calls.push('sync'), disk.syncFolder(folder)),
+  })
+  const sink = open(told, { max_bytes: '300B', keep: 2 })
+  await deliver(sink, batchOf(sink, 2, 1))
+  calls.length = 0
+  await sink.prepare?.(batchOf(sink, 2, 3), never)
+  expect(calls).toEqual(['rename', 'sync'])
+})
+
 test('a failed sync is believed: after the next try a power cut takes nothing', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)
