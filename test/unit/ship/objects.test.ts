@@ -702,6 +702,8 @@ describe('failures', () => {
     const step = pier.step()
     await settled()
     expect(read).toEqual([0])
+    // Nobody is idle who has something to send.
+    expect(pier.watch.states.at(-1)).toBe('sending')
     leave()
     await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
     expect(pier.room.heldBytes).toBe(0)

@@ -676,6 +676,17 @@ describe('room', () => {
     expect(berth.sink.seqs.at(-1)).toEqual([1, 2, 3])
   })
 
+  it('a batch that cannot be framed leaves no room held', async () => {
+    const quay = await openQuay()
+    const format = () => {
+      throw new TypeError('a bug')
+    }
+    const berth = quay.berth('archive', { format })
+    await quay.append(3)
+    await expect(berth.step()).rejects.toThrow('a bug')
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
   it('after all is delivered nothing is held', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
