@@ -31,14 +31,17 @@ export class Judge {
     this.#options = options
   }
 
-  /** What a former process told, to who watches this one. */
+  /** What a former process told, to who watches this one: of the sinks that are still there. */
   remember({ round, wholeAt, missing }: CanaryMemory): void {
-    if (wholeAt > 0) this.#options.canary.whole(wholeAt)
+    const { canary, sinks } = this.#options
+    if (wholeAt > 0) canary.whole(wholeAt)
     if (!round) return
     for (const [source, { at }] of Object.entries(round.traces))
       this.seen({ stage: stageOf[source as TraceSource] }, round, at)
-    for (const [sink, at] of Object.entries(round.delivered))
-      this.seen({ stage: 'delivered', sink }, round, at)
+    for (const { name: sink } of sinks) {
+      const at = round.delivered[sink]
+      if (at !== undefined) this.seen({ stage: 'delivered', sink }, round, at)
+    }
     if (round.answered) this.seen({ stage: 'request' }, round, round.sentAt + round.answered.tookMs)
     if (round.over && missing) this.#alarm(round, this.#lacking(round))
   }

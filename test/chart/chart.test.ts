@@ -45,6 +45,20 @@ it('its startup probe waits for the check of a volume that is full, on one that 
 })
 
 describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
+  it.each(['serviceMonitor', 'podMonitor'])(
+    'labels that things are selected by are its own, and large numbers are written out, with a %s',
+    (monitor) => {
+      const commonLabels = { 'app.kubernetes.io/name': 'theirs', team: 'soc' }
+      const rendered = template(
+        helm,
+        given({ commonLabels, [monitor]: { enabled: true, sampleLimit: 1_000_000 } }),
+      )
+      expect(rendered).toContain('team: soc')
+      expect(rendered).not.toContain('theirs')
+      expect(rendered).toMatch(/sampleLimit: 1000000$/m)
+    },
+  )
+
   it.each(valueSets)(
     'the values of %s are well, and make objects that Kubernetes and the operator know',
     (file) => {

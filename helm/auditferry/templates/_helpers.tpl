@@ -25,13 +25,13 @@ app.kubernetes.io/name: {{ include "auditferry.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* What an upgrade may not change on a claim is left out of its labels: no version. */}}
+{{/* What an upgrade may not change on a claim is left out of its labels: no version. Labels that are selected by are the chart's own, whatever is common. */}}
 {{- define "auditferry.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "auditferry.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
+{{- with omit (.Values.commonLabels | default dict) "helm.sh/chart" "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -98,6 +98,10 @@ class Watchdog {
     return this.#startedAt + LONGEST_MS + (this.#movedBytes / LEAST_BYTES_PER_SECOND) * 1000
   }
 
+  get movedBytes(): number {
+    return this.#movedBytes
+  }
+
   moved({ length }: Uint8Array): void {
     this.#movedAt = this.#clock.elapsed()
     this.#movedBytes += length
@@ -177,6 +181,21 @@ function requestOf(request: LibraryRequest, watchdog: Watchdog): HttpRequest {
   return base
 }
 
+/** Who calls an upload stored before all of it was handed over is not the one who stores it. Before anything of the reply is read. */
+function assertTaken(
+  { stream, headers }: HttpRequest,
+  status: number,
+  watchdog: Watchdog,
+  where: string,
+): void {
+  const { movedBytes } = watchdog
+  if (!stream || status >= 300 || movedBytes >= Number(headers['content-length'] ?? 0)) return
+  throw new ConnectorError(
+    'bad_reply',
+    `${where} answered ${status} when ${movedBytes} of ${headers['content-length'] ?? ''} bytes were on their way: is this an S3 server?`,
+  )
+}
+
 export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
   return {
     async handle(request, options = {}) {
@@ -186,9 +205,9 @@ export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
       let left = false
       try {
         if (watchdog.signal.aborted) throw watchdog.error()
-        const { status, headers, body } = await watchdog.holds(
-          send(requestOf(request, watchdog), watchdog.signal),
-        )
+        const outgoing = requestOf(request, watchdog)
+        const { status, headers, body } = await watchdog.holds(send(outgoing, watchdog.signal))
+        assertTaken(outgoing, status, watchdog, where)
         left = request.method === 'GET' && status === 200 && request.query?.['list-type'] === undefined
         const read = left
           ? Readable.from(streaming(body, watchdog), { objectMode: false })

@@ -30,7 +30,7 @@ export class StreamSession implements Session {
   readonly #stop = new AbortController()
   #peer: Peer | undefined
   #delivering = false
-  /** A stop came in the midst of a write: what was sent before it is on its way, not in doubt. */
+  /** A stop came in the midst of a write of something new: what was sent before it is on its way, not in doubt. */
   #calledOff = false
   #mending: { readonly stop: AbortController; readonly done: Promise<void> } | undefined
   #closing: Promise<void> | undefined
@@ -47,9 +47,6 @@ export class StreamSession implements Session {
       try {
         await this.#endMending()
         await this.#send(lines, bytes, signal)
-      } catch (error) {
-        this.#calledOff = signal.aborted && this.#peer?.writingSince !== undefined
-        throw error
       } finally {
         this.#delivering = false
       }
@@ -60,7 +57,12 @@ export class StreamSession implements Session {
   async #send(lines: Lines, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const peer = await this.#ready(signal)
     this.#options.expiry.look(peer.connection)
-    await peer.write(bytes, signal)
+    try {
+      await peer.write(bytes, signal)
+    } catch (error) {
+      this.#calledOff = signal.aborted && peer.writingSince !== undefined
+      throw error
+    }
     await peer.stays(signal)
     const now = this.#options.deps.clock.elapsed()
     this.#kept.expire(now)

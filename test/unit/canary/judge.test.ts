@@ -34,3 +34,16 @@ test.each([
   expect([round.over, memory.missing]).toEqual([over, over])
   expect(lacking).toEqual(over ? [1] : [])
 })
+
+test('of a former process only what sinks did that are still there is told', () => {
+  const told: unknown[] = []
+  const canary = { seen: (trace: unknown) => told.push(trace), whole: () => undefined, missing: () => undefined } // prettier-ignore
+  const judge = new Judge({
+    ...{ boundMs: BOUND, sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }], canary },
+    ...{ watch: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START) },
+  })
+  const delivered = { siem: START + 1, gone: START + 2 }
+  const round: Round = { ...{ nonce: 'c', sentAt: START, traces: {}, parked: [], over: false }, delivered } // prettier-ignore
+  judge.remember({ round, missing: false, wholeAt: 0 })
+  expect(told).toEqual([{ stage: 'delivered', sink: 'siem' }])
+})

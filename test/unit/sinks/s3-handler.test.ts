@@ -113,3 +113,25 @@ it('an answer that its caller leaves is closed, and nobody watches it any longer
   expect(closed).toBe(true)
   expect(clock.advance(clock.now() + 60 * MINUTE)).toBe(false)
 })
+
+it('an upload that is called stored before all of it was handed over is not stored', async () => {
+  const clock = new VirtualClock(Date.UTC(2026, 10, 17))
+  const hasty =
+    (pieces: number): Transport =>
+    async ({ stream }) => {
+      const taken = stream?.[Symbol.asyncIterator]()
+      for (let i = 0; i < pieces; i++) await taken?.next()
+      return { status: 200, headers: { etag: '"e"' }, body: nothing() }
+    }
+  const upload = (pieces: number) =>
+    libraryHandler(hasty(pieces), clock).handle({
+      ...put,
+      headers: { 'Content-Length': String(MIB) },
+      body: bodyOf(MIB, MIB / 4),
+    })
+  await expect(upload(3)).rejects.toMatchObject({
+    code: 'bad_reply',
+    message: expect.stringContaining(`answered 200 when ${(3 * MIB) / 4} of ${MIB} bytes`) as string,
+  })
+  expect(await upload(4)).toMatchObject({ response: { statusCode: 200 } })
+})

@@ -332,6 +332,29 @@ describe('over a stream', () => {
     expect(it.peer.asked).toHaveLength(1)
   })
 
+  test.each<[string, boolean, string[]]>([
+    ['is brought once more before the end', false, idsOf(3, 1)],
+    ['is told where even that is in vain', true, []],
+  ])('what is in doubt when a stop comes while it is sent again %s', async (_, stuck, brought) => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.last.over(true)
+    await turn()
+    it.peer.stalled = true
+    const stop = new AbortController()
+    const delivery = caught(deliver(it.sink, batch(it.sink, 2, 4), stop.signal))
+    for (let i = 0; i < 5; i++) await turn()
+    stop.abort()
+    expect((await delivery).code).toBe('aborted')
+    it.peer.stalled = stuck
+    const closed = it.sink.close()
+    await turn()
+    it.clock.pass(1_000)
+    await closed
+    expect(received(it).slice(2).flat()).toEqual(brought)
+    expect(it.deps.log.lines.filter((line) => line.includes('may be lost'))).toHaveLength(stuck ? 1 : 0)
+  })
+
   test('a peer that talks at length is no syslog receiver', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
