@@ -14,13 +14,12 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
-import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
+import { afterAll, describe, expect, it, vi } from 'vitest'
+import type { JournalOptions } from '../../../src/journal/open.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
 import { Ballast, freeBytesOf } from '../../../src/journal/ballast.ts'
 import { atStart, translate } from '../../../src/journal/faults.ts'
@@ -29,7 +28,6 @@ import type { Journal } from '../../../src/model/journal.ts'
 import {
   audit,
   idsOf,
-  logOf,
   part,
   plenty,
   settlement,
@@ -38,30 +36,15 @@ import {
   TestClock,
   uuid,
 } from '../../contract/journal-parts.ts'
+import { big, journalStand } from './stand.ts'
 
 let folder: string
 let path: string
 let opened: Journal[]
 let sentences: string[]
-
-async function open(settings: Partial<JournalOptions> = {}): Promise<Journal> {
-  const journal = await openJournal({
-    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 2 ** 20, sinks: ['a'] },
-    ...{ clock: new TestClock(), log: logOf(sentences), ballastBytes: 0, ...settings },
-  })
-  opened.push(journal)
-  return journal
-}
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'auditferry-journal-'))
-  path = join(folder, 'state', 'journal.db')
-  opened = []
-  sentences = []
-})
-afterEach(async () => {
-  for (const journal of opened) await journal.close()
-  await rm(folder, { recursive: true, force: true })
+const open = journalStand((stand) => ({ folder, path, opened, sentences } = stand), 'state/journal.db', {
+  keepSettledBytes: 2 ** 20,
+  ballastBytes: 0,
 })
 
 describe('one journal, one process', () => {
@@ -510,7 +493,6 @@ describe('a link in the place of the journal', () => {
 })
 
 describe('no room', () => {
-  const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
   const takeIn = async (journal: Journal, from: number) => {
     for (let n = from; ; n++) await journal.append(big(n))
   }

@@ -10,52 +10,25 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type JournalOptions, openJournal } from '../../../src/journal/open.ts'
+import { describe, expect, it } from 'vitest'
+import type { JournalOptions } from '../../../src/journal/open.ts'
 import { limitReachedAt } from '../../../src/journal/limits.ts'
 import type { Journal } from '../../../src/model/journal.ts'
-import {
-  idsOf,
-  logOf,
-  part,
-  plenty,
-  settlement,
-  spec,
-  TestClock,
-  uuid,
-} from '../../contract/journal-parts.ts'
+import { idsOf, part, plenty, settlement, spec, TestClock, uuid } from '../../contract/journal-parts.ts'
 import type { Met } from './limited.ts'
+import { big, journalStand } from './stand.ts'
 
 let folder: string
 let path: string
 let opened: Journal[]
 let sentences: string[]
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'auditferry-quota-'))
-  path = join(folder, 'journal.db')
-  opened = []
-  sentences = []
+const open = journalStand((stand) => ({ folder, path, opened, sentences } = stand), 'journal.db', {
+  keepSettledBytes: 0,
+  ballastBytes: 10_000,
 })
-afterEach(async () => {
-  for (const journal of opened) await journal.close()
-  await rm(folder, { recursive: true, force: true })
-})
-
-async function open(settings: Partial<JournalOptions> = {}): Promise<Journal> {
-  const journal = await openJournal({
-    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: ['a'], ballastBytes: 10_000 },
-    ...{ clock: new TestClock(), log: logOf(sentences), ...settings },
-  })
-  opened.push(journal)
-  return journal
-}
 
 const usedUp = Object.assign(new Error('as told'), { code: 'EDQUOT' })
-const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
 
 /** A clock under which SQLite cannot write, for as long as `code` says so. */
 class FailingClock extends TestClock {
