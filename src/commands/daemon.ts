@@ -4,8 +4,6 @@ import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { configText } from '../config/shown.ts'
 import { checkApart } from '../journal/check-apart.ts'
-import { Handover } from '../journal/handover.ts'
-import { type JournalOptions, openJournal } from '../journal/open.ts'
 import { untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { hostPort } from '../model/socket.ts'
@@ -52,10 +50,8 @@ export async function runDaemon(
 ): Promise<void> {
   const isToldToStop = () => signal.aborted
   // Reading all of a large journal again at each reload would leave probes and signals without an answer meanwhile.
-  const handover = new Handover()
-  const open = (options: JournalOptions) => openJournal({ ...options, handover })
   const { path } = first.config.journal
-  await checkApart({ path, program, handover, log: first.outside.log }, signal)
+  const open = await checkApart({ path, program, log: first.outside.log }, signal)
   if (isToldToStop()) return
   let app = await openApp(first.config, first.outside, { once: false }, open)
   const front = new Front(() => app)

@@ -3,8 +3,6 @@ import { openApp } from '../app.ts'
 import type { App, Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { checkApart } from '../journal/check-apart.ts'
-import { Handover } from '../journal/handover.ts'
-import { openJournal } from '../journal/open.ts'
 import type { StatusReport } from '../ops/status.ts'
 import type { World } from './world.ts'
 import { exitCodes } from './world.ts'
@@ -27,17 +25,14 @@ export async function runOnce(
   { signal, journalCheck: program }: Pick<World, 'signal' | 'journalCheck'>,
   timeoutMs: number,
 ): Promise<Once> {
-  const handover = new Handover()
   const { path } = config.journal
-  await checkApart({ path, program, handover, log: outside.log }, signal)
+  const open = await checkApart({ path, program, log: outside.log }, signal)
   if (signal.aborted)
     return {
       code: exitCodes.done,
       line: 'auditferry: not done, stopped while the journal was checked; nothing is lost, the next run goes on\n',
     }
-  const app = await openApp(config, outside, { once: true }, (options) =>
-    openJournal({ ...options, handover }),
-  )
+  const app = await openApp(config, outside, { once: true }, open)
   // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
   const ending = new AbortController()
   try {

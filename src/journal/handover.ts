@@ -1,5 +1,5 @@
 // From one opening of the journal to the next: a file that was left in good order just now need not be read whole again.
-import { statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 
 export class Handover {
   #closed: string | undefined
@@ -17,12 +17,13 @@ export class Handover {
   }
 }
 
-/** Undefined where it cannot be told, or where a log lies beside the file: then the file alone is not all. */
+/** Of the file itself, whatever link names it. Undefined where it cannot be told, or where a log lies beside it: then the file alone is not all. */
 function stateOf(path: string): string | undefined {
   try {
-    if (statSync(`${path}-wal`, { throwIfNoEntry: false })) return undefined
-    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
-    return [path, dev, ino, size, mtimeNs, ctimeNs].join('\n')
+    const place = realpathSync(path)
+    if (statSync(`${place}-wal`, { throwIfNoEntry: false })) return undefined
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(place, { bigint: true })
+    return [place, dev, ino, size, mtimeNs, ctimeNs].join('\n')
   } catch {
     return undefined
   }

@@ -27,35 +27,24 @@ export interface BoardSource {
 
 export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
 
-interface Memory {
-  lastSuccessAt: number
-  caughtUpAt: number
-  caughtUp: boolean
-  headUs: number
-  cursorUs: number
-  /** where the backlog that is worked through began */
-  backlogUs: number
-  newEntries: number
-  filteredEntries: number
-  gaps: number
-  lastGapAt: number
-  findings: number
-  /** of the clock that only runs: set right, the other would tell of a silence that was none */
-  aliveAt: number
-}
-
-const unknown: Omit<Memory, 'aliveAt'> = {
+const unknown = {
   lastSuccessAt: 0,
   caughtUpAt: 0,
   caughtUp: false,
   headUs: 0,
   cursorUs: 0,
+  /** where the backlog that is worked through began */
   backlogUs: 0,
   newEntries: 0,
   filteredEntries: 0,
   gaps: 0,
   lastGapAt: 0,
   findings: 0,
+}
+
+type Memory = typeof unknown & {
+  /** of the clock that only runs: set right, the other would tell of a silence that was none */
+  aliveAt: number
 }
 
 function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {

@@ -16,7 +16,7 @@ import { rereadStatus, setRereadGauges } from './board-past.ts'
 import type { Rereads } from './board-past.ts'
 import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
-import { isoOrNull, openBoardSource } from './board-source.ts'
+import { openBoardSource } from './board-source.ts'
 import type { BoardSource } from './board-source.ts'
 import { openHistory } from './history.ts'
 import { masker } from './mask.ts'
@@ -157,6 +157,8 @@ function lingersOf(sinks: readonly BoardSink[]): Lingers {
   return (name) => seconds.get(name) ?? 0
 }
 
+const iso = (at: number) => new Date(at).toISOString()
+
 /** A configuration tells each of its faults in a line of its own. */
 function firstFault(error: ConnectorError): string {
   const [first = '', ...more] = messageOf(error).split('\n')
@@ -165,19 +167,19 @@ function firstFault(error: ConnectorError): string {
 
 /** Of the configuration that could not be taken, while there is one. */
 function openRefusal({ clock, errors, mask }: BoardMemory) {
-  let at = 0
-  let why: string | null = null
+  const none = { config_refused_at: null, config_refused_why: null }
+  let refused: { config_refused_at: string | null; config_refused_why: string | null } = none
   return {
     tell(error: ConnectorError | undefined) {
-      at = error ? clock.now() : 0
-      why = error ? mask(firstFault(error)) : null
-      if (error) errors.tell('configuration', error, at)
+      refused = none
+      if (!error) return
+      const at = clock.now()
+      refused = { config_refused_at: iso(at), config_refused_why: mask(firstFault(error)) }
+      errors.tell('configuration', error, at)
     },
-    status: () => ({ config_refused_at: isoOrNull(at), config_refused_why: why }),
+    status: () => refused,
   }
 }
-
-const iso = (at: number) => new Date(at).toISOString()
 
 export function openBoard(options: BoardOptions): Board {
   const { clock, metrics, journalStats, version, budget } = options

@@ -144,10 +144,10 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
   readonly sent_entries: number
 }
 
-/** What is to be mended although no part fails of it, and `ok` stays as it is. */
 /** `secret_unread`, `file_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API. */
 export const warningCodes = ['secret_unread', 'file_unread', 'clock_apart'] as const
 
+/** What is to be mended although no part fails of it, and `ok` stays as it is. */
 export interface WarningStatus {
   readonly code: (typeof warningCodes)[number]
   /** such as `acme api_key`, or a workspace */

@@ -189,10 +189,11 @@ function assertTaken(
   where: string,
 ): void {
   const { movedBytes } = watchdog
-  if (!stream || status >= 300 || movedBytes >= Number(headers['content-length'] ?? 0)) return
+  const bytes = Number(headers['content-length'] ?? 0)
+  if (!stream || status >= 300 || movedBytes >= bytes) return
   throw new ConnectorError(
     'bad_reply',
-    `${where} answered ${status} when ${movedBytes} of ${headers['content-length'] ?? ''} bytes were on their way: is this an S3 server?`,
+    `${where} answered ${status} when ${movedBytes} of ${bytes} bytes were on their way: is this an S3 server?`,
   )
 }
 

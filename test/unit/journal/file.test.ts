@@ -105,6 +105,16 @@ describe('the check of the whole file', () => {
     expect(await checked({ handover })).toBe(1)
   })
 
+  it('is of the file itself: who closed it by the name of a link hands it over too', async () => {
+    const handover = new Handover()
+    await open({})
+    await closeLast()
+    const link = `${path}.link`
+    symlinkSync(path, link)
+    handover.closed(link)
+    expect(await checked({ path: link, handover })).toBe(0)
+  })
+
   it('a full journal is no doubt of the file', async () => {
     const handover = new Handover()
     const journal = await open({ handover, maxBytes: 1 })
