@@ -128,13 +128,11 @@ export const realFiles: Files = {
   },
 }
 
-export const DEVICE = 'is a device, pipe or socket: want a regular file'
-
 /** What stands at `path` and can never be a file to write to; undefined where a file is, or nothing. */
 export function kindFault(path: string, files: Files): string | undefined {
   const there = files.look(path)
   if (there?.kind === 'folder') return 'is a folder: want a file name'
-  if (there?.kind === 'other') return DEVICE
+  if (there?.kind === 'other') return 'is a device, pipe or socket: want a regular file'
   return undefined
 }
 

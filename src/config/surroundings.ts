@@ -4,7 +4,7 @@ import type { NamedFile } from '../model/sink-kind.ts'
 import { besideJournal } from '../model/journal-files.ts'
 import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { DEVICE, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
+import { journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { filesIn, isReference, reasonOf, type References } from './references.ts'
 import { crampedOn } from './journal.ts'
@@ -127,9 +127,9 @@ function lookAtSharedPlaces({ loaded, fault }: Look): void {
 function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writeFault): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const message = faultOf(resolve(name), files)
-    const isSink = path[0] === 'sinks'
-    if (message === DEVICE && isSink) fault(path, `${message} (for standard output there is the sink stdout)`)
-    else if (message !== undefined) fault(path, message)
+    if (message === undefined) continue
+    const isSinksDevice = path[0] === 'sinks' && files.look(name)?.kind === 'other'
+    fault(path, isSinksDevice ? `${message} (for standard output there is the sink stdout)` : message)
   }
 }
 

@@ -28,24 +28,29 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   )
 }
 
-const WHILE_RUNNING = 'Reading pauses, what is kept goes on being delivered; '
 const MAKE_ROOM = 'make room and it goes on by itself'
 
-export function diskFull(path: string, why: string, cause?: unknown, next = MAKE_ROOM): ConnectorError {
-  return new ConnectorError('disk_full', `The journal ${path} cannot grow: ${why}. ${WHILE_RUNNING}${next}`, {
-    cause,
-  })
+/** The journal cannot grow; `why`: what keeps it from that, a clause without its stop. */
+class JournalFull extends ConnectorError {
+  readonly path: string
+  readonly why: string
+
+  constructor(path: string, why: string, next: string, cause: unknown) {
+    super('disk_full', `The journal ${path} cannot grow: ${why}. ${next}`, { cause })
+    this.path = path
+    this.why = why
+  }
 }
 
-/** Of a start, which ends with it: nothing is paused then, and nothing goes on by itself. */
+export function diskFull(path: string, why: string, cause?: unknown, next = MAKE_ROOM): ConnectorError {
+  return new JournalFull(path, why, `Reading pauses, what is kept goes on being delivered; ${next}`, cause)
+}
+
+/** Of a start, which ends with it: nothing is paused then, and nothing goes on by itself. `shortage`: how much room is missing, as it follows "make room". */
 export function atStart(error: unknown, shortage: () => string): unknown {
-  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
-  const [what] = error.message.split(WHILE_RUNNING)
-  return new ConnectorError(
-    'disk_full',
-    `${what ?? ''}So it cannot be opened, and nothing was begun or lost: make room${shortage()}, or raise the limit that is named, and start again`,
-    { cause: error },
-  )
+  if (!(error instanceof JournalFull)) return error
+  const next = `So it cannot be opened, and nothing was begun or lost: make room${shortage()}, or raise the limit that is named, and start again`
+  return new JournalFull(error.path, error.why, next, error)
 }
 
 function atLimit(path: string, limit: unknown): ConnectorError {
