@@ -1,4 +1,4 @@
-// Plants each bug of the list into a private copy of the sources and looks whether the named tests notice: node scripts/planted-bugs.ts [part of a name…] | --docs
+// Plants each bug of the list into a private copy of the sources and looks whether the named tests notice: node scripts/planted-bugs.ts [part of a name…]
 import { spawn } from 'node:child_process'
 import {
   cpSync,
@@ -12,15 +12,10 @@ import {
 } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { format } from 'prettier'
-import { areaBugs } from './planted-bugs-areas.ts'
-import { plantedBugs as otherBugs } from './planted-bugs-list.ts'
+import { plantedBugs, told, unfitEdit } from './planted-docs.ts'
 import type { Detector, PlantedBug } from './planted-bugs-list.ts'
 
-const plantedBugs = [...otherBugs, ...areaBugs]
-
 const root = join(import.meta.dirname, '..')
-const DOCS = join(root, 'docs/planted-bugs.md')
 /** A bug that makes a test hang is noticed too. */
 const PATIENCE_MS = 240_000
 
@@ -42,12 +37,16 @@ function copyTree(): string {
 }
 
 function plant(copy: string, { edits }: PlantedBug): string | undefined {
-  for (const { file, find, replace } of edits) {
-    const path = join(copy, file)
-    const parts = readFileSync(path, 'utf8').split(find)
-    if (parts.length !== 2)
-      return `${file} holds ${parts.length - 1} times what the bug replaces: bring the list up to date`
-    writeFileSync(path, parts.join(replace))
+  for (const edit of edits) {
+    const path = join(copy, edit.file)
+    const text = readFileSync(path, 'utf8')
+    const unfit = unfitEdit(edit, text)
+    if (unfit !== undefined) return unfit
+    // By a function: a $ in it would mean something.
+    writeFileSync(
+      path,
+      text.replace(edit.find, () => edit.replace),
+    )
   }
   return undefined
 }
@@ -57,14 +56,6 @@ function argumentsOf(detector: Detector): string[] {
   const { file, title } = detector
   const pattern = title.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return ['node_modules/vitest/vitest.mjs', 'run', '--project', 'unit', file, '-t', pattern]
-}
-
-function told(detector: Detector): string {
-  if ('seeds' in detector)
-    return detector.seeds === 1
-      ? `simulation, seed ${detector.from}`
-      : `simulation, seeds ${detector.from} to ${detector.from + detector.seeds - 1}`
-  return `${detector.file}: ${detector.title}`
 }
 
 interface Ran {
@@ -147,33 +138,6 @@ async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<voi
   await Promise.all(Array.from({ length: Math.max(1, availableParallelism()) }, worker))
 }
 
-async function writeDocs(): Promise<void> {
-  const cell = (text: string) => text.replaceAll('|', '\\|')
-  const rows = plantedBugs.map(({ name, law, edits, tests }) => {
-    const files = [...new Set(edits.map(({ file }) => `\`${file}\``))].join(', ')
-    return `| ${cell(name)} | ${files} | ${cell(law)} | ${tests.map((test) => cell(told(test))).join('; ')} |`
-  })
-  const text = `# Planted bugs
-
-A test that never failed proves little. Each bug below breaks one of the [guarantees](guarantees.md); the tests beside it must notice. The command
-plants them one at a time in a private copy of the sources, first making sure that the unbroken copy passes, and exits 1 when one
-survives:
-
-\`\`\`sh
-npm run test:planted                 # all of them
-npm run test:planted -- fsync NORMAL # those whose name holds one of these words
-\`\`\`
-
-A range of seeds notices when one of its seeds fails; \`npm run simulate -- <how many> <from>\` runs it alone. The bugs stand as data in
-\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\`; this page is written from them by \`node scripts/planted-bugs.ts --docs\`.
-
-| bug | planted in | law that it breaks | noticed by |
-| --- | --- | --- | --- |
-${rows.join('\n')}
-`
-  writeFileSync(DOCS, await format(text, { parser: 'markdown' }))
-}
-
 /** `trusted`: the suites have just passed on these very sources, so the unbroken copy need not be looked at. */
 async function main(words: readonly string[], trusted: boolean): Promise<number> {
   const bugs = plantedBugs.filter(
@@ -202,9 +166,7 @@ async function main(words: readonly string[], trusted: boolean): Promise<number>
 
 const TRUSTED = '--trusted'
 const words = process.argv.slice(2)
-if (words.includes('--docs')) await writeDocs()
-else
-  process.exitCode = await main(
-    words.filter((word) => word !== TRUSTED),
-    words.includes(TRUSTED),
-  )
+process.exitCode = await main(
+  words.filter((word) => word !== TRUSTED),
+  words.includes(TRUSTED),
+)

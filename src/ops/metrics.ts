@@ -1,26 +1,13 @@
 // Every metric there is, declared once.
 import { setImmediate as letOthers } from 'node:timers/promises'
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { type Gauge, Registry } from 'prom-client'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
+import { type Makers, makers } from './metric-makers.ts'
 import { processMetrics } from './process-metrics.ts'
 import { WeightedHistogram } from './weighted-histogram.ts'
 
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
-
-function makers(registry: Registry) {
-  const registers = [registry]
-  return {
-    counter: (name: string, help: string, ...labelNames: string[]) =>
-      new Counter({ name: `auditferry_${name}`, help, labelNames, registers }),
-    gauge: (name: string, help: string, ...labelNames: string[]) =>
-      new Gauge({ name: `auditferry_${name}`, help, labelNames, registers }),
-    histogram: (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
-      new Histogram({ name: `auditferry_${name}`, help, buckets, labelNames, registers }),
-  }
-}
-
-type Makers = ReturnType<typeof makers>
 
 const own = ['workspace', 'source']
 

@@ -4,6 +4,7 @@ import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
+import { Intents } from './intents.ts'
 import { type Loaded, tellDelays } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
@@ -42,6 +43,7 @@ const NOTHING: Outcome = { settled: 0, refused: [] }
  */
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
+  readonly #intents: Intents
   readonly #loader: Loader
   readonly #ahead: Ahead
   readonly #unconfirmed: Unconfirmed
@@ -55,6 +57,7 @@ export class Shipper implements Stepper {
   constructor(given: ShipperOptions) {
     const options = { ...given, limits: limitsIn(given.room, given.limits) }
     this.#options = options
+    this.#intents = new Intents(options)
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
     this.#unconfirmed = new Unconfirmed(options)
@@ -118,19 +121,11 @@ export class Shipper implements Stepper {
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
     try {
-      const intent = await this.#intentOf(loaded, signal)
-      await this.#options.journal.intend(this.#options.sink.name, intent)
-      return { loaded, intent, doubtful: false }
+      return { loaded, intent: await this.#intents.write(loaded, signal), doubtful: false }
     } catch (error) {
       this.#loader.free(loaded)
       throw error
     }
-  }
-
-  async #intentOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<Intent> {
-    const { sink, shape } = this.#options
-    const detail = (await sink.prepare?.(lines, signal)) ?? ''
-    return { first, last, shape, detail }
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
@@ -210,7 +205,7 @@ export class Shipper implements Stepper {
     const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && !this.#corner.open ? this.#ahead.wanted : undefined
-    const next = ahead && (await this.#intentAhead(ahead, signal))
+    const next = ahead && (await this.#intents.ahead(ahead, signal))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined
     this.#sending = undefined
@@ -233,15 +228,6 @@ export class Shipper implements Stepper {
 
   #sendAgain(intent: Intent): void {
     this.#again.push({ intent, loaded: undefined, doubtful: true })
-  }
-
-  /** What is delivered is settled, even where the next batch cannot be prepared: that is told when its own turn comes. */
-  async #intentAhead(ahead: Loaded, signal: AbortSignal): Promise<Intent | undefined> {
-    try {
-      return await this.#intentOf(ahead, signal)
-    } catch {
-      return undefined
-    }
   }
 
   /** Lets go of the batch and of what was looked ahead: both are framed anew. */
