@@ -22,7 +22,7 @@ interface BackfillOptions {
   readonly random: Random
 }
 
-type Running = PastWalk<Order>
+type BackfillWalk = PastWalk<Order>
 
 const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
@@ -31,7 +31,7 @@ const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
 export class Backfills implements Past {
   readonly #options: BackfillOptions
   readonly #surveys: Surveys
-  readonly #orders: PastOrders<Order, Running>
+  readonly #orders: PastOrders<Order, BackfillWalk>
 
   constructor(options: BackfillOptions) {
     const { journal, clock, ranges } = options
@@ -111,7 +111,7 @@ export class Backfills implements Past {
     }
   }
 
-  async #end(range: RangeReader, running: Running): Promise<void> {
+  async #end(range: RangeReader, running: BackfillWalk): Promise<void> {
     const { order } = running
     order.endedAt = this.#options.clock.now()
     const unread = range.unread(order.place)
@@ -126,7 +126,7 @@ export class Backfills implements Past {
     range.log.info('A backfill has come to its end', { ...order.counts })
   }
 
-  #collector(range: RangeReader, running: Running): Collector {
+  #collector(range: RangeReader, running: BackfillWalk): Collector {
     const { clock, random } = this.#options
     const { order } = running
     const { log, wanted } = range
@@ -136,7 +136,7 @@ export class Backfills implements Past {
   }
 
   /** The journal as the loop of reading sees it here: its cursor is the walk's place, and half of its room is live reading's. */
-  #books({ reads }: RangeReader, running: Running): Collector['journal'] {
+  #books({ reads }: RangeReader, running: BackfillWalk): Collector['journal'] {
     const { journal } = this.#options
     const { order } = running
     return {
@@ -158,7 +158,7 @@ export class Backfills implements Past {
     }
   }
 
-  #active(origin: Origin): Running | undefined {
+  #active(origin: Origin): BackfillWalk | undefined {
     return this.#orders.open().find(({ order }) => isSameOrigin(order.origin, origin))
   }
 

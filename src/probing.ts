@@ -19,7 +19,7 @@ import type { Client } from './source/client.ts'
 /** Beside three times the slowest source's interval and the longest wait of a sink: a busy minute, a restart, a receiver's own pace. */
 const SLACK_MS = 3_600_000
 
-export interface Probe<Reader> {
+export interface CanaryProbe<Reader> {
   readonly canary: Canary
   /** the same readers, whose parts the canary sees */
   readonly readers: readonly Reader[]
@@ -36,7 +36,7 @@ export function openProbe<Reader extends Looked>(
   workspace: WorkspaceConfig,
   readers: readonly Reader[],
   clientOf: (source: SourceName, watch: SourceWatch) => Client,
-): Probe<Reader> | undefined {
+): CanaryProbe<Reader> | undefined {
   if (shared.mode.once || workspace.canary?.enabled !== true) return undefined
   const { outside, journal, board, config } = shared
   const { clock, random } = outside

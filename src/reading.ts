@@ -5,7 +5,7 @@ import type { WorkspaceConfig } from './config/schema.ts'
 import { globFilter } from './model/globs.ts'
 import type { BudgetStatus } from './ops/status.ts'
 import type { SharedToRead } from './outside.ts'
-import { openProbe, type Probe } from './probing.ts'
+import { openProbe, type CanaryProbe } from './probing.ts'
 import type { RangeReader } from './ranges.ts'
 import { AuditRange } from './source/audit-range.ts'
 import { AuditSource } from './source/audit.ts'
@@ -13,7 +13,7 @@ import { openPlace, unreadOf } from './source/history-range-place.ts'
 import { HistoryRange } from './source/history-range.ts'
 import { HistorySource } from './source/history.ts'
 import type { HistoryKind } from './source/history.ts'
-import type { Asked } from './source/own-fetches.ts'
+import type { SentTimes } from './source/own-fetches.ts'
 import { paceOf } from './source/tiers.ts'
 import { VaultSource } from './source/vault.ts'
 
@@ -21,7 +21,7 @@ import { VaultSource } from './source/vault.ts'
 export interface Reading {
   readonly workspace: string
   readonly readers: readonly Reader[]
-  readonly canary: Probe<Reader>['canary'] | undefined
+  readonly canary: CanaryProbe<Reader>['canary'] | undefined
   /** whose past can be read again */
   readonly ranges: readonly RangeReader[]
   budgets(): readonly BudgetStatus[]
@@ -58,7 +58,7 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   }
 }
 
-function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>, asked: Asked): Reader {
+function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>, asked: SentTimes): Reader {
   const expected = access.workspace.expected_user_agents
   const keepKeysMs = access.shared.config.journal.keep_keys
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
@@ -77,7 +77,7 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
   })
 }
 
-function auditRange(access: Access, reader: Reader, asked: Asked): RangeReader {
+function auditRange(access: Access, reader: Reader, asked: SentTimes): RangeReader {
   const common = { ...rangeCommon(access, reader), instance: access.shared.instance, asked }
   const { origin, log } = common
   return {

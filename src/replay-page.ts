@@ -14,7 +14,7 @@ const MOST_MARKS = 500_000
 const MOST_NOTES = MOST_MARKS + 1_000
 
 /** A replay under way. */
-export interface Running extends PastWalk<Order> {
+export interface ReplayWalk extends PastWalk<Order> {
   /** what of the page under way was sent already, by this process or the one before */
   readonly sent: Set<string>
   /** names of the notes that say so */
@@ -23,7 +23,7 @@ export interface Running extends PastWalk<Order> {
   isLoaded: boolean
 }
 
-export const begun = (order: Order): Running => ({
+export const begun = (order: Order): ReplayWalk => ({
   ...walkOf(order),
   sent: new Set<string>(),
   pageNotes: [],
@@ -50,7 +50,7 @@ export function marksIn(note: string): string[] {
 
 /** What of a part lies in the span, and was not sent from this page before: once, however often the part has it. */
 export function unsentOf(
-  { sent }: Pick<Running, 'sent'>,
+  { sent }: Pick<ReplayWalk, 'sent'>,
   { entries: all, quarantined }: Pick<Append, 'entries' | 'quarantined'>,
   { fromUs, toUs }: PastSpan,
 ) {
@@ -81,7 +81,7 @@ interface Landing {
 interface SentPagesOptions {
   readonly journal: Pick<Journal, 'notes' | 'changeNotes'>
   /** all that are under way: they share what may be remembered */
-  readonly open: () => readonly Running[]
+  readonly open: () => readonly ReplayWalk[]
   readonly mostMarks: number | undefined
 }
 
@@ -100,7 +100,7 @@ export class SentPages {
   }
 
   /** Before its walk goes on. */
-  async load(running: Running): Promise<void> {
+  async load(running: ReplayWalk): Promise<void> {
     if (running.isLoaded) return
     for (const { name, value } of await this.#read(running.order)) {
       running.pageNotes.push(name)
@@ -111,7 +111,7 @@ export class SentPages {
 
   /** Has `write` put the entries and the notes in one transaction, and remembers what was sent. */
   async land(
-    running: Running,
+    running: ReplayWalk,
     { order, marks, isWhole }: Landing,
     write: (notes: NoteChange) => Promise<void>,
   ): Promise<void> {
@@ -131,7 +131,7 @@ export class SentPages {
   }
 
   /** What comes behind the span's end shows nothing of these pages again. */
-  async forget(running: Running): Promise<void> {
+  async forget(running: ReplayWalk): Promise<void> {
     const { pageNotes: drop } = running
     if (drop.length > 0) await this.#options.journal.changeNotes({ drop, put: [] })
     clear(running)
@@ -148,11 +148,11 @@ export class SentPages {
   }
 }
 
-function nextName({ order, pageNotes }: Running): string {
+function nextName({ order, pageNotes }: ReplayWalk): string {
   return `${pagePrefix(order)}${String(pageNotes.length).padStart(6, '0')}`
 }
 
-function clear(running: Running): void {
+function clear(running: ReplayWalk): void {
   running.pageNotes = []
   running.sent.clear()
 }

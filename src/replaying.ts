@@ -16,7 +16,7 @@ import type { RangeReader } from './ranges.ts'
 import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
 import type { Order } from './replay-order.ts'
 import { begun, SentPages, unsentOf } from './replay-page.ts'
-import type { Running } from './replay-page.ts'
+import type { ReplayWalk } from './replay-page.ts'
 
 export interface ReplaysOptions {
   readonly ranges: readonly RangeReader[]
@@ -33,7 +33,7 @@ export interface ReplaysOptions {
 /** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
 export class ApiReplays implements Replays {
   readonly #options: ReplaysOptions
-  readonly #orders: PastOrders<Order, Running>
+  readonly #orders: PastOrders<Order, ReplayWalk>
   readonly #pages: SentPages
 
   constructor(options: ReplaysOptions) {
@@ -139,7 +139,7 @@ export class ApiReplays implements Replays {
   }
 
   /** False: it was broken off. */
-  async #walk(range: RangeReader, running: Running, signal: AbortSignal): Promise<boolean> {
+  async #walk(range: RangeReader, running: ReplayWalk, signal: AbortSignal): Promise<boolean> {
     const isOver = () => signal.aborted
     for (let span = running.order.spans[running.order.span]; span;) {
       await collect(this.#collector(range, running, span), signal)
@@ -156,7 +156,7 @@ export class ApiReplays implements Replays {
     return true
   }
 
-  #collector(range: RangeReader, running: Running, span: PastSpan): Collector {
+  #collector(range: RangeReader, running: ReplayWalk, span: PastSpan): Collector {
     const { clock, random, journal } = this.#options
     const { log, wanted } = range
     const watch = watching(range, running, {
@@ -175,7 +175,7 @@ export class ApiReplays implements Replays {
   }
 
   /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
-  async #resend(running: Running, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
+  async #resend(running: ReplayWalk, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
     const { journal } = this.#options
     const seen = unsentOf(running, part, span)
     const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
@@ -208,12 +208,12 @@ export class ApiReplays implements Replays {
     return nothingAppended
   }
 
-  #active({ sink, origin }: Pick<Order, 'sink' | 'origin'>): Running | undefined {
+  #active({ sink, origin }: Pick<Order, 'sink' | 'origin'>): ReplayWalk | undefined {
     return this.#orders.open().find(({ order }) => order.sink === sink && isSameOrigin(order.origin, origin))
   }
 }
 
-const oldestOf = (open: readonly Running[], origin: Origin): Running | undefined =>
+const oldestOf = (open: readonly ReplayWalk[], origin: Origin): ReplayWalk | undefined =>
   open
     .filter(({ order }) => isSameOrigin(order.origin, origin))
     .sort((one, other) => one.order.runAt - other.order.runAt)[0]

@@ -6,7 +6,7 @@ import { DAY_MS, DAY_US, dayText, isoFromUs } from '../model/time.ts'
 import { isCaughtUp } from '../ops/status.ts'
 import type { StatusReport } from '../ops/status.ts'
 import { plain } from './columns.ts'
-import type { Only, Plan, PlannedDay } from './replay-plan.ts'
+import type { Only, ReplayPlan, PlannedDay } from './replay-plan.ts'
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */
 function cutAt(begun: readonly ApiReplay[], { origin }: Pick<PlannedDay, 'origin'>): number | undefined {
@@ -15,12 +15,12 @@ function cutAt(begun: readonly ApiReplay[], { origin }: Pick<PlannedDay, 'origin
 }
 
 /** Days that lie behind it whole: the journal took them in all the same, a backfill perhaps, so they do not come by themselves. */
-export function cutDays({ days }: Plan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+export function cutDays({ days }: ReplayPlan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
   return days.filter((day) => day.via === 'api' && day.day * DAY_US >= (cutAt(begun, day) ?? Infinity))
 }
 
 /** Days that it has come to, and not to their end. */
-export function partDays({ days }: Plan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+export function partDays({ days }: ReplayPlan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
   return days.filter((day) => {
     const at = cutAt(begun, day) ?? -Infinity
     return day.via === 'api' && day.day * DAY_US < at && at < (day.day + 1) * DAY_US
@@ -48,7 +48,7 @@ export function lateText(late: readonly PlannedDay[], only: Only | undefined): s
 }
 
 /** The journal's part with these days: what it keeps of them is sent from there. */
-export function withCut(plan: Plan, cut: readonly PlannedDay[]): Plan {
+export function withCut(plan: ReplayPlan, cut: readonly PlannedDay[]): ReplayPlan {
   const firstOf = (origin: PlannedDay['origin']) =>
     Math.min(...cut.filter((day) => isSameOrigin(day.origin, origin)).map(({ day }) => day))
   const leave = plan.leave
@@ -58,8 +58,12 @@ export function withCut(plan: Plan, cut: readonly PlannedDay[]): Plan {
 }
 
 /** What of the plan the API would be asked for. */
-export function withoutCut(plan: Plan, cut: readonly PlannedDay[], begun: readonly ApiReplay[]): Plan {
-  const isNothing = ({ origin }: Plan['reads'][number]) =>
+export function withoutCut(
+  plan: ReplayPlan,
+  cut: readonly PlannedDay[],
+  begun: readonly ApiReplay[],
+): ReplayPlan {
+  const isNothing = ({ origin }: ReplayPlan['reads'][number]) =>
     begun.some((one) => isSameOrigin(one.origin, origin) && one.spans.length === 0)
   return {
     ...plan,

@@ -11,7 +11,7 @@ import { daysOf } from './instants.ts'
 
 export type Only = 'journal' | 'api'
 
-export interface Asked {
+export interface ReplayChoice {
   readonly sink: SinkConfig
   readonly span: PastSpan
   readonly workspace: string | undefined
@@ -30,7 +30,7 @@ export interface PlannedDay {
   readonly via: Only
 }
 
-export interface Plan {
+export interface ReplayPlan {
   readonly days: readonly PlannedDay[]
   /** what is read from the API */
   readonly reads: readonly { readonly origin: Origin; readonly spans: readonly PastSpan[] }[]
@@ -40,12 +40,12 @@ export interface Plan {
   readonly short: readonly PlannedDay[]
 }
 
-export const nothingPlanned: Plan = { days: [], reads: [], leave: [], short: [] }
+export const nothingPlanned: ReplayPlan = { days: [], reads: [], leave: [], short: [] }
 
 /** Of a source, or of a day of it. */
 export const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`
 
-const isMeant = ({ sink, workspace, source }: Asked, origin: Origin): boolean =>
+const isMeant = ({ sink, workspace, source }: ReplayChoice, origin: Origin): boolean =>
   sink.sources.some((name) => name === origin.source) &&
   (workspace ?? origin.workspace) === origin.workspace &&
   (source ?? origin.source) === origin.source
@@ -56,9 +56,9 @@ const isWhole = (day: Pick<PlannedDay, 'kept' | 'still'>) => day.still >= day.ke
 /** `readable` tells whose past the daemon can read again; it is asked only where that matters. */
 export async function planOf(
   aside: Pick<Aside, 'counts' | 'shelved'>,
-  asked: Asked,
+  asked: ReplayChoice,
   readable: () => Promise<readonly Origin[]>,
-): Promise<Plan> {
+): Promise<ReplayPlan> {
   const { span, only } = asked
   const { kept } = await aside.counts(daysOf(span))
   const still = await shelf(aside)
@@ -88,8 +88,8 @@ export async function planOf(
 /** Days that were whole in the journal when it was planned, and of which the journal has dropped some before they were sent. */
 export async function overtaken(
   aside: Pick<Aside, 'counts' | 'shelved'>,
-  asked: Asked,
-  plan: Plan,
+  asked: ReplayChoice,
+  plan: ReplayPlan,
   sent: readonly DayCount[],
 ): Promise<readonly PlannedDay[]> {
   const before = plan.days.filter((day) => day.via === 'journal' && isWhole(day))
@@ -106,7 +106,11 @@ export async function overtaken(
 }
 
 /** What the journal gives of a joined source was the command's that began it: all of it is left out. */
-export function withoutJoined({ span }: Asked, plan: Plan, joined: readonly Origin[]): Plan {
+export function withoutJoined(
+  { span }: ReplayChoice,
+  plan: ReplayPlan,
+  joined: readonly Origin[],
+): ReplayPlan {
   return {
     ...plan,
     days: plan.days.filter(({ origin }) => !isOneOf(joined, origin)),
@@ -115,7 +119,7 @@ export function withoutJoined({ span }: Asked, plan: Plan, joined: readonly Orig
 }
 
 /** Whether it has a day of a joined source that the journal is to give: whether the command before this one sent it, nobody knows. */
-export const isUnsure = ({ days }: Plan, joined: readonly Origin[]): boolean =>
+export const isUnsure = ({ days }: ReplayPlan, joined: readonly Origin[]): boolean =>
   days.some(({ origin, via }) => via === 'journal' && isOneOf(joined, origin))
 
 export const isOneOf = (origins: readonly Origin[], origin: Origin) =>

@@ -7,7 +7,7 @@ import { dayText, DAY_MS, secondText } from '../model/time.ts'
 import { countText, numberText, sizeText } from '../ops/words.ts'
 import { kindOf } from '../sinks/index.ts'
 import { columns, plain } from './columns.ts'
-import type { Asked, Only, Plan, PlannedDay } from './replay-plan.ts'
+import type { ReplayChoice, Only, ReplayPlan, PlannedDay } from './replay-plan.ts'
 import type { Done } from './replay-walk.ts'
 
 /** What a page of the audit log holds at most (spec §8). */
@@ -16,7 +16,7 @@ const PAGE = 1000
 const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
-function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan): string {
+function daysText(fromJournal: readonly DayCount[], { days, reads }: ReplayPlan): string {
   const rows = [
     ...fromJournal.map(({ origin, day, count }) => ({ origin, day, journal: numberText(count), api: '' })),
     ...days
@@ -32,14 +32,14 @@ function daysText(fromJournal: readonly DayCount[], { days, reads }: Plan): stri
 }
 
 /** Of a dry run: what would come from the API in all, then where each day comes from. */
-export function dryText(fromJournal: readonly DayCount[], plan: Plan, { sink }: Asked): string {
+export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, { sink }: ReplayChoice): string {
   const days = daysText(fromJournal, plan)
   if (plan.reads.length === 0) return days
   const entries = plan.days.reduce((sum, { via, kept }) => (via === 'api' ? sum + kept : sum), 0)
   return `Up to ${countText(entries, 'entries')} that the journal took in would be read from the API and sent to ${sink.name} again\n${days}`
 }
 
-function readText({ origin, spans }: Plan['reads'][number], days: readonly PlannedDay[]): string {
+function readText({ origin, spans }: ReplayPlan['reads'][number], days: readonly PlannedDay[]): string {
   const read = days.filter((day) => day.via === 'api' && isSameOrigin(day.origin, origin))
   const entries = read.reduce((sum, { kept }) => sum + kept, 0)
   // Of the history a day is a request at least; of the audit log a page, and one to find each span.
@@ -76,7 +76,7 @@ export const unmarkedText = ({ name, type }: SinkConfig): string =>
   `auditferry: lines of ${name} cannot tell that they are sent again (format raw, and ${type} has no field of its own for it): its receiver sees these entries twice\n`
 
 /** `--only api`, and there is nothing of it. */
-export function unreadableText({ sink, source }: Asked): string {
+export function unreadableText({ sink, source }: ReplayChoice): string {
   const names = sink.sources.filter((name) => (source ?? name) === name).join(', ')
   return `auditferry: none of the sources meant (${names || 'none that the sink takes'}) can be read from the API again: they are switched off, or an inventory without a past\n`
 }
@@ -84,7 +84,7 @@ export function unreadableText({ sink, source }: Asked): string {
 /** What the journal gave. */
 export function doneText(
   { entries, bytes, keptSince, stopped }: Done,
-  { sink }: Asked,
+  { sink }: ReplayChoice,
   dryRun: boolean,
   isRunning: boolean,
 ): string {

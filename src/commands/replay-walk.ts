@@ -5,7 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Replayed, ReplayQuery } from '../model/replay.ts'
 import type { Aside } from '../ops/control-questions.ts'
 import { keyOf } from './replay-plan.ts'
-import type { Asked, Plan } from './replay-plan.ts'
+import type { ReplayChoice, ReplayPlan } from './replay-plan.ts'
 import type { World } from './world.ts'
 
 /** Half of the journal's bound is owed: its sinks make room, and the replay goes on. */
@@ -34,8 +34,8 @@ type Query = Omit<ReplayQuery, 'after' | 'until'>
 
 /** All that is asked for but what the plan leaves to the API. */
 export function queryOf(
-  { sink, span, workspace, source }: Asked,
-  { leave }: Plan,
+  { sink, span, workspace, source }: ReplayChoice,
+  { leave }: ReplayPlan,
   how: Pick<Query, 'dryRun' | 'runAt'>,
 ): Query {
   const sources = sink.sources.filter((name) => (source ?? name) === name)

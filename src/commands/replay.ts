@@ -16,7 +16,7 @@ import { isKnown } from './named.ts'
 import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './replay-cut.ts'
 import { replaysFollowed } from './replay-follow.ts'
 import { isOneOf, isUnsure, nothingPlanned, overtaken, planOf, withoutJoined } from './replay-plan.ts'
-import type { Asked, Only, Plan } from './replay-plan.ts'
+import type { ReplayChoice, Only, ReplayPlan } from './replay-plan.ts'
 import {
   dryText,
   doneText,
@@ -90,8 +90,8 @@ type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
 interface Sending {
   readonly options: ReplayOptions
   readonly opened: OpenAside
-  readonly asked: Asked
-  readonly plan: Plan
+  readonly asked: ReplayChoice
+  readonly plan: ReplayPlan
   readonly runAt: number
   readonly isRunning: boolean
   /** by the daemon, or joined there */
@@ -108,7 +108,7 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   const client = await opened.connect()
   if (only === 'api' && !client) return needsDaemon(world, options)
   if (!options.dryRun && !isMarked(sink)) world.stderr(unmarkedText(sink))
-  const asked: Asked = { sink, span, workspace, source, only }
+  const asked: ReplayChoice = { sink, span, workspace, source, only }
   const readable = async () => (client ? client.origins() : [])
   const plan = only === 'journal' ? nothingPlanned : await planOf(opened.aside, asked, readable)
   if (only === 'api' && plan.reads.length === 0) {
@@ -195,7 +195,7 @@ async function sinkOf(
 async function preview(
   client: ControlClient | undefined,
   sink: string,
-  { reads }: Plan,
+  { reads }: ReplayPlan,
   runAt: number,
 ): Promise<readonly ApiReplay[]> {
   if (!client) return []
@@ -207,7 +207,7 @@ async function begin(
   { stderr }: World,
   client: ControlClient | undefined,
   sink: string,
-  { reads }: Plan,
+  { reads }: ReplayPlan,
   runAt: number,
 ): Promise<readonly BegunReplay[]> {
   if (!client || reads.length === 0) return []

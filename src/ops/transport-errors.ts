@@ -3,7 +3,7 @@ import { ConnectorError, type ErrorCode, OUT_OF_FILES } from '../model/errors.ts
 import type { Proxy } from './proxies.ts'
 
 /** Who did not answer as it should: a sink has `tls` keys, a workspace has none. */
-export type Asked = 'api' | 'sink'
+export type Peer = 'api' | 'sink'
 
 const hints = {
   authority: {
@@ -85,7 +85,7 @@ export function transportError(
   where: string,
   error: unknown,
   signal: AbortSignal,
-  to: Asked = 'sink',
+  to: Peer = 'sink',
   proxy?: Proxy,
 ): ConnectorError {
   if (error instanceof ConnectorError) return error

@@ -6,11 +6,11 @@ import { addressOf, hostPort, type TlsOptions } from '../model/socket.ts'
 import { Proxies, type ProxySettings } from './proxies.ts'
 import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
-import type { Asked } from './transport-errors.ts'
+import type { Peer } from './transport-errors.ts'
 
 export interface TransportSettings {
   /** whose keys an error names: those of a sink unless told */
-  readonly to?: Asked
+  readonly to?: Peer
   readonly tls?: TlsOptions | undefined
   readonly proxy?: ProxySettings | undefined
   readonly connectTimeoutMs?: number

@@ -5,7 +5,7 @@ import type { Part } from '../model/source.ts'
 import { HOUR_MS, SECOND_US } from '../model/time.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
 import { closeCursor } from './audit-cursor.ts'
-import type { Asked } from './own-fetches.ts'
+import type { SentTimes } from './own-fetches.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
 import type { Group } from './splitter.ts'
@@ -26,7 +26,7 @@ export interface AuditOptions extends SourceOptions {
   readonly instance: string
   readonly expectedUserAgent: (userAgent: string) => boolean
   /** when this log was asked for pages, by all that read it */
-  readonly asked: Asked
+  readonly asked: SentTimes
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */

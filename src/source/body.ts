@@ -41,7 +41,7 @@ function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
   const open = decoders[encoding as keyof typeof decoders] as
     (() => ReturnType<typeof createGunzip>) | undefined
   if (!open) {
-    leave(reply)
+    abandon(reply)
     throw new ConnectorError('bad_reply', 'The API answered in a compression that was not asked for')
   }
   // A pipeline, since a decoder that is left must close the connection behind it; errors reach the one who reads.
@@ -49,7 +49,7 @@ function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
 }
 
 /** Closes the connection of a body that nobody wants. */
-export function leave({ body }: HttpReply): void {
+export function abandon({ body }: HttpReply): void {
   void body[Symbol.asyncIterator]().return?.()
 }
 

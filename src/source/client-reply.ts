@@ -3,7 +3,7 @@ import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { HttpReply } from '../model/http.ts'
-import { leave } from './body.ts'
+import { abandon } from './body.ts'
 
 /** What of a request matters to its answer. */
 interface Asked {
@@ -74,7 +74,7 @@ export function isJson(reply: HttpReply): boolean {
 export function checkType(ask: Asked, reply: HttpReply): void {
   const type = mediaTypeOf(reply)
   if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
-  leave(reply)
+  abandon(reply)
   throw new ConnectorError(
     'bad_reply',
     `${named(ask)} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,

@@ -10,7 +10,7 @@ import { type Secret, SecretLook } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
-import { Deadline, leave, readBody, SILENT_MS } from './body.ts'
+import { abandon, Deadline, readBody, SILENT_MS } from './body.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
 import { placeOf } from './place.ts'
@@ -158,7 +158,7 @@ export class Client {
     try {
       return await this.#options.room.enter(heldBytes(reply), signal)
     } catch (error) {
-      leave(reply)
+      abandon(reply)
       throw error
     } finally {
       deadline.resume()
@@ -189,7 +189,7 @@ export class Client {
 
   /** Its body is not read: it could hold anything. The status says all that we act on. */
   async #refusal(ask: Ask, key: string, reply: HttpReply): Promise<ConnectorError> {
-    leave(reply)
+    abandon(reply)
     const { status } = reply
     const code = codeOfStatus(status)
     // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.

@@ -10,13 +10,13 @@ const MATCH_MS = 5_000
 const MATCHES_TO_BELIEVE = 3
 
 /** When a log was asked for a page. */
-export interface Asked {
+export interface SentTimes {
   /** epoch ms by the server's clock, newest last */
   readonly sent: number[]
 }
 
 /** Part of the audit cursor. */
-export interface Fetches extends Asked {
+export interface Fetches extends SentTimes {
   /** findings are told from here on, µs: before it, other tools were the rule */
   sinceUs: number
   /** who our key is to the audit log, once an own fetch was met */
@@ -36,7 +36,7 @@ interface Recogniser {
   /** User-Agents of tools that are known */
   readonly expected: (userAgent: string) => boolean
   /** by all that read this log, a backfill beside the live reader too; in memory alone */
-  readonly asked: Asked
+  readonly asked: SentTimes
 }
 
 /** `other` is everything that is no audit fetch, or somebody else's business. */
@@ -53,16 +53,16 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-export function noteSent({ sent }: Asked, at: number): void {
+export function noteSent({ sent }: SentTimes, at: number): void {
   sent.push(at)
   if (sent.length > SENT_LENGTH) sent.splice(0, sent.length - SENT_LENGTH)
 }
 
-const isAtOne = ({ sent }: Asked, at: number): boolean =>
+const isAtOne = ({ sent }: SentTimes, at: number): boolean =>
   sent.some((one) => Math.abs(one - at / 1000) <= MATCH_MS)
 
 /** From before the oldest request that is remembered: it may have been our own. */
-function isForgotten({ sent }: Asked, at: number): boolean {
+function isForgotten({ sent }: SentTimes, at: number): boolean {
   return sent.length >= SENT_LENGTH && at / 1000 < Math.min(...sent) + MATCH_MS
 }
 

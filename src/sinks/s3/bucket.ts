@@ -35,7 +35,7 @@ export interface Looked {
   readonly sha256: string | undefined
 }
 
-export interface Listed {
+export interface ListedObject {
   readonly key: string
   readonly bytes: number
 }

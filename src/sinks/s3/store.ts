@@ -6,7 +6,7 @@ import { ConnectorError } from '../../model/errors.ts'
 import type { SecretLook } from '../../model/secret.ts'
 import type { SinkDeps } from '../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
-import type { Body, Listed, Looked, PutAnswer, PutOptions } from './bucket.ts'
+import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { credentialsOf, keyLook } from './credentials.ts'
 import { encryptionOf, lockModeOf } from './demands.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
@@ -149,7 +149,7 @@ export class Store {
   }
 
   /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
-  async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<Listed> {
+  async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
     let next: string | undefined
     do {
       const answer = await this.#ask(signal, ({ library, client }) =>

@@ -7,10 +7,10 @@ import { OK } from './relp-replies.ts'
 const TRIES = 3
 
 /**
- * The tally of one delivery. A message is refused for good only when it was refused in each try while the receiver took one
+ * The verdict over one delivery. A message is refused for good only when it was refused in each try while the receiver took one
  * sent after it: a receiver that refuses everything is failing, and judges no message.
  */
-export class Tally {
+export class Verdict {
   readonly #codes: Uint16Array
   /** refused, but one behind it was taken */
   readonly #singled: Uint8Array

@@ -6,7 +6,7 @@ import type { Connection } from '../../model/socket.ts'
 import { LARGEST_TXNR } from './relp-frame.ts'
 import { OK } from './relp-replies.ts'
 import { RelpSession, type SessionSettings } from './relp-session.ts'
-import { Tally } from './relp-verdict.ts'
+import { Verdict } from './relp-verdict.ts'
 
 export interface RelpSettings {
   /** host:port, for what an operator reads */
@@ -55,35 +55,35 @@ export class RelpLink {
    * A crash repeats at most what one call was given: a caller that gives no more than the window repeats no more than the window.
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<Outcome> {
-    const tally = new Tally(messages.length)
-    while (!tally.decided) {
+    const verdict = new Verdict(messages.length)
+    while (!verdict.decided) {
       try {
-        await this.#try(messages, tally, signal)
+        await this.#try(messages, verdict, signal)
       } catch (error) {
         if (!(error instanceof ConnectorError)) throw error
-        this.#told = tally.outcome().settled === 0 ? error : undefined
-        return tally.outcomeOr(error)
+        this.#told = verdict.outcome().settled === 0 ? error : undefined
+        return verdict.outcomeOr(error)
       }
     }
-    if (!tally.settled) return tally.outcomeOr(this.#refusal(tally.firstRefusal))
-    return tally.outcome()
+    if (!verdict.settled) return verdict.outcomeOr(this.#refusal(verdict.firstRefusal))
+    return verdict.outcome()
   }
 
   /** Sends what is pending, once. Throws where not all of it was answered. */
-  async #try(messages: readonly Uint8Array[], tally: Tally, signal: AbortSignal): Promise<void> {
-    const pauseMs = PAUSES_MS[tally.tries - 1]
+  async #try(messages: readonly Uint8Array[], verdict: Verdict, signal: AbortSignal): Promise<void> {
+    const pauseMs = PAUSES_MS[verdict.tries - 1]
     if (pauseMs !== undefined) await this.#settings.clock.sleep(pauseMs, signal)
-    const session = await this.#ready(tally.pending.length + 1, signal)
-    const round = tally.pending.map((index) => messages[index] as Uint8Array)
-    if (tally.lastTryNext && tally.doubted && this.#known) round.push(this.#known)
+    const session = await this.#ready(verdict.pending.length + 1, signal)
+    const round = verdict.pending.map((index) => messages[index] as Uint8Array)
+    if (verdict.lastTryNext && verdict.doubted && this.#known) round.push(this.#known)
     const codes = await session.send(round, signal)
     const taken = round[codes.lastIndexOf(OK)]
     if (taken) this.#known = taken.slice()
-    tally.note(codes)
+    verdict.note(codes)
     const whole = !codes.includes(0)
     if (whole) return
     // Not all answered: what is silent must not count as a try.
-    tally.tries = 0
+    verdict.tries = 0
     throw session.fault ?? this.#stopped()
   }
 
