@@ -1,7 +1,7 @@
 // What a receiver is to the rest: it frames lines, takes a batch of them, and says how far it got; or takes objects.
 import type { Evidence, Memory } from './evidence.ts'
 import type { Run } from './journal.ts'
-import type { ObjectGroup, OpenObject } from './object.ts'
+import type { OpenObject } from './object.ts'
 import type { ByteWriter } from './writer.ts'
 
 /** How sure a sink's word is: on the receiver's disk or index; the receiver said so; handed to a socket. */
@@ -114,8 +114,8 @@ export interface ObjectLimits {
 /** A sink that takes objects of many lines, each whole or not at all, and each only once under a name that follows from its content. */
 export interface ObjectSink extends Receiver {
   readonly objects: ObjectLimits
-  /** Opens object number `slot`; there is one a slot. Before the first one it may ask the receiver whether it keeps what it promises. */
-  open(slot: number, group: ObjectGroup, signal: AbortSignal): Promise<OpenObject>
+  /** Opens object number `slot`; there is one a slot. Asks nobody: room is held meanwhile, and a receiver that hangs would keep it. */
+  open(slot: number): Promise<OpenObject>
   /** Asked once, by whoever delivers; absent: nobody testifies. */
   readonly evidence?: ((memory: Memory) => Evidence) | undefined
 }

@@ -87,8 +87,8 @@ function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
 /** Of an object its lines as they are written: it is stored some time later. */
 function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<ObjectSink> {
   return {
-    async open(...asked: Parameters<ObjectSink['open']>): Promise<OpenObject> {
-      const object = await sink.open(...asked)
+    async open(slot: number): Promise<OpenObject> {
+      const object = await sink.open(slot)
       const write = async (lines: Uint8Array): Promise<void> => {
         for (let at = 0, shown = 0; lookers.size > 0 && at < lines.length && shown < MOST_LINES; shown++) {
           const end = lines.indexOf(LF, at)

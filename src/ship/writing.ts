@@ -37,7 +37,7 @@ export async function writeLot(
 ): Promise<void> {
   const { intent } = sending
   sending.tally = new Tally()
-  const lot = new Lot(options, framing, sending, signal)
+  const lot = new Lot(options, framing, sending)
   try {
     for (let at = intent.first - 1; at < intent.last;) {
       const { batch, leave } = await pieceOf(options, at, intent.last, signal)
@@ -70,14 +70,12 @@ class Lot {
   readonly #options: WritingOptions
   readonly #framing: Framing
   readonly #sending: SendingObjects
-  readonly #signal: AbortSignal
   readonly #open = new Map<ObjectGroup, Writing>()
 
-  constructor(options: WritingOptions, framing: Framing, sending: SendingObjects, signal: AbortSignal) {
+  constructor(options: WritingOptions, framing: Framing, sending: SendingObjects) {
     this.#options = options
     this.#framing = framing
     this.#sending = sending
-    this.#signal = signal
   }
 
   /** Frames what of the piece belongs to its objects, and hands that to the disk. */
@@ -123,7 +121,7 @@ class Lot {
   }
 
   async #begin(group: ObjectGroup): Promise<Writing> {
-    const object = await this.#options.sink.open(this.#open.size, group, this.#signal)
+    const object = await this.#options.sink.open(this.#open.size)
     const writing = { object, contents: new Contents(group), writer: new ByteWriter() }
     this.#open.set(group, writing)
     return writing

@@ -64,7 +64,7 @@ describe.skipIf(missing)('MinIO', () => {
     try {
       expect((await sink.check(never)).filter(({ ok }) => !ok)).toEqual([])
       for (const there of [false, true]) {
-        const object = await sink.open(0, group, never)
+        const object = await sink.open(0)
         await object.write(Buffer.from('{"id":"a"}\n'))
         const ready = await object.end({ group, count: 1, first: 1, last: 1, firstAtUs: 1, lastAtUs: 1 })
         const stored = await ready.put(never)

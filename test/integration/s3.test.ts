@@ -10,7 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listenMock, type Listening } from '../../src/mock/listen.ts'
 import { openMock } from '../../src/mock/mock.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
-import type { ObjectGroup } from '../../src/model/object.ts'
+import type { ObjectGroup, StoredObject } from '../../src/model/object.ts'
+import type { ObjectSink } from '../../src/model/sink.ts'
 import { systemClock } from '../../src/ops/clock.ts'
 import { disk } from '../../src/ops/disk.ts'
 import { openTransport } from '../../src/ops/transport.ts'
@@ -114,6 +115,14 @@ const group: ObjectGroup = {
   replay: undefined,
 }
 
+/** One entry as an object of its own. */
+async function putOne(sink: ObjectSink): Promise<StoredObject> {
+  const object = await sink.open(0)
+  await object.write(Buffer.from('{"id":"a"}\n'))
+  const ready = await object.end({ group, count: 1, first: 1, last: 1, firstAtUs: 1, lastAtUs: 1 })
+  return ready.put(never).finally(() => ready.discard())
+}
+
 describe.skipIf(missing)('a server that runs', () => {
   test('takes a whole backlog in objects, each entry once', async () => {
     const { code, told } = await begin('plain').ended
@@ -158,7 +167,7 @@ describe.skipIf(missing)('a server that runs', () => {
   test('that ignores encryption holds the sink that demands it, and has nothing of it', async () => {
     const { sink, close } = openSink({ bucket: 'cut', sse: { type: 's3' } })
     try {
-      const error: unknown = await sink.open(0, group, never).catch((each: unknown) => each)
+      const error: unknown = await putOne(sink).catch((each: unknown) => each)
       expect(error).toBeInstanceOf(ConnectorError)
       expect((error as ConnectorError).action).toBe('hold')
       expect((error as ConnectorError).message).toMatch(/sse is set and the server ignores it/)
@@ -176,7 +185,7 @@ describe.skipIf(missing)('a server that runs', () => {
   ])('%j holds the sink as %s', async (given, code) => {
     const { sink, close } = openSink(given)
     try {
-      await expect(sink.open(0, group, never)).rejects.toMatchObject({ code, action: 'hold' })
+      await expect(putOne(sink)).rejects.toMatchObject({ code, action: 'hold' })
     } finally {
       await close()
     }

@@ -1,6 +1,6 @@
 // A bucket as a sink: objects of many lines, each stored once under a name that follows from its content.
 import type { Evidence, Memory } from '../../model/evidence.ts'
-import type { ObjectContent, ObjectGroup, OpenObject, ReadyObject } from '../../model/object.ts'
+import type { ObjectContent, OpenObject, ReadyObject } from '../../model/object.ts'
 import type { CheckResult, ObjectLimits, ObjectSink } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
 import { DAY_MS } from '../../model/time.ts'
@@ -73,9 +73,8 @@ class S3Sink implements ObjectSink {
     })
   }
 
-  async open(slot: number, _group: ObjectGroup, signal: AbortSignal): Promise<OpenObject> {
+  async open(slot: number): Promise<OpenObject> {
     this.#certificates.lookDaily()
-    await this.#prove(signal)
     const { disk, spoolFolder } = this.#deps
     const spool = await Spool.open(disk, spoolFolder, slot, this.#options.compression)
     this.#open.add(spool)
@@ -111,6 +110,7 @@ class S3Sink implements ObjectSink {
     }
     return {
       put: async (signal) => {
+        await this.#prove(signal)
         const contentType = contentTypes[compression]
         const lockedUntil = lock && this.#deps.clock.now() + lock.days * DAY_MS
         const { outcome } = await this.#store.put(key, body, { contentType, lockedUntil }, signal)

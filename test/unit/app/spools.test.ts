@@ -33,7 +33,7 @@ test('daemons whose journals lie in one folder, each with a sink of one name, mi
     const [sink] = config.sinks
     if (!sink) throw new Error('no sink')
     const opened = openSink(config, sink, { ...deps, version: '0.0.0', network }, deps.log)
-    const object = await (opened.sink as ObjectSink).open(0, group, never)
+    const object = await (opened.sink as ObjectSink).open(0)
     await object.write(Buffer.from(`{"journal":"${journal}"}\n`))
     return { fake, object, opened }
   }

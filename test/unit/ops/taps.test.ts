@@ -1,6 +1,6 @@
 // Live samples: only what the receiver took, only while somebody looks, and never more than was asked for.
 import { expect, test } from 'vitest'
-import type { ObjectGroup, OpenObject } from '../../../src/model/object.ts'
+import type { OpenObject } from '../../../src/model/object.ts'
 import type { Delivery, ObjectSink, Sink } from '../../../src/model/sink.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { Taps } from '../../../src/ops/taps.ts'
@@ -41,7 +41,6 @@ function openTap() {
   return { clock, taps, sink: taps.sink(sink) }
 }
 
-const group = {} as ObjectGroup
 const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(line).toString())
 
 test('what the receiver did not take is not shown', async () => {
@@ -75,7 +74,7 @@ test('a sink that is not open to it is refused, with what to set', async () => {
 test('an object is sampled line by line while it is written, and is the same object otherwise', async () => {
   const { taps, sink } = openTap()
   const looking = taps.next('archive', 2, 1_000)
-  const object = await sink.open(0, group, never)
+  const object = await sink.open(0)
   await object.write(Buffer.from('one\ntwo\nthree\n'))
   expect(shown(await looking)).toEqual(['one\n', 'two\n'])
   await expect(object.end({} as never)).rejects.toThrow('one\ntwo\nthree\n')
@@ -86,7 +85,7 @@ test('an object is sampled line by line while it is written, and is the same obj
 test('whoever looks gets what came when the time is over by the clock', async () => {
   const { clock, taps, sink } = openTap()
   const looking = taps.next('archive', 2, 1_000)
-  await (await sink.open(0, group, never)).write(Buffer.from('one\n'))
+  await (await sink.open(0)).write(Buffer.from('one\n'))
   await settled()
   clock.advance(1_000)
   expect(shown(await looking)).toEqual(['one\n'])

@@ -713,6 +713,19 @@ describe('failures', () => {
     expect(pier.room.heldBytes).toBe(0)
   })
 
+  it('nothing is asked of a bucket while room is held: one that hangs keeps nobody waiting for it', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    const heldBytes: number[] = []
+    pier.fake.faultOfAll = () => void heldBytes.push(pier.room.heldBytes)
+    await quay.append(3)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 3))
+    expect(heldBytes.length).toBeGreaterThan(0)
+    expect(new Set(heldBytes)).toEqual(new Set([0]))
+  })
+
   it('a stop in the middle leaves nothing held and nothing on the disk', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)

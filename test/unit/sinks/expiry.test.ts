@@ -145,8 +145,7 @@ const sinks = {
     const base = sinkDeps({ connect: peer.connect })
     const deps = { ...base, transport: () => s3Transport(new FakeS3(), base.clock) }
     const sink = s3.open('archive', s3.options.parse({ ...bucket, ...key }), deps)
-    const group = { origin: { workspace: 'acme', source: 'audit' }, day: '2026-01-31', replay: undefined } as const // prettier-ignore
-    const deliver = async () => (await sink.open(0, group, never)).discard()
+    const deliver = async () => (await sink.open(0)).discard()
     return { deps, sink, where: 's3.test:443', deliver }
   },
 }

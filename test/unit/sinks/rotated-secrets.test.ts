@@ -124,7 +124,7 @@ function openS3(fake: FakeS3, more = '', gate = () => Promise.resolve()) {
       replay: undefined,
     } as const
     const own = ++seq
-    const object = await sink.open(own, group, never)
+    const object = await sink.open(own)
     await object.write(Buffer.from(`{"id":${own}}\n`))
     const ready = await object.end({ group, count: 1, first: own, last: own, firstAtUs: 1, lastAtUs: 1 })
     await ready.put(never)

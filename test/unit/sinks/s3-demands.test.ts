@@ -27,7 +27,7 @@ function bench(switches: Partial<S3Switches> = {}) {
       transport: () => s3Transport(fake, deps.clock),
     })
   const put = async (given: object) => {
-    const object = await open(given).open(0, group, never)
+    const object = await open(given).open(0)
     await object.write(Buffer.from('{"id":"a"}\n'))
     const ready = await object.end({ group, count: 1, first: 7, last: 7, firstAtUs: 1, lastAtUs: 1 })
     return ready.put(never)

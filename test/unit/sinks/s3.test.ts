@@ -54,7 +54,7 @@ function bench(
 }
 
 async function putThrough(sink: ObjectSink, lines = LINES, signal = never): Promise<StoredObject> {
-  const object = await sink.open(0, group, signal)
+  const object = await sink.open(0)
   try {
     await object.write(Buffer.from(lines))
     const ready = await object.end({ group, count: 3, first: 7, last: 9, firstAtUs: 1, lastAtUs: 2 })

@@ -52,7 +52,7 @@ describe('an object', () => {
   it('has a span for each try, and its settlement stands below the last', async () => {
     const { tracing, spans } = open()
     const sink = tracing.sink(new Bucket() as unknown as ObjectSink)
-    const ready = await (await sink.open(0, group, signal)).end(content)
+    const ready = await (await sink.open(0)).end(content)
     await expect(ready.put(signal)).rejects.toThrow('planted words')
     expect(await ready.put(signal)).toBe(stored)
     const journal = tracing.journal({ settle: async () => undefined } as unknown as Journal)
