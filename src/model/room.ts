@@ -5,10 +5,13 @@ const MIB = 1024 * 1024
 const READING_BYTES = 16 * MIB
 /** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting, and who waits for room keeps none waiting either. */
 const PAST_BYTES = 8 * MIB
-/** Of these, what single entries may take beyond their sinks' shares: receivers that hang over such keep no reading waiting. */
+/** Of these, what single entries may take beyond their sinks' shares, or one that wants more: receivers that hang over such keep no reading waiting. */
 const LARGE_BYTES = 8 * MIB
 /** What sinks may hold, an equal share each: receivers that hang, however many, keep neither reading nor other sinks waiting. */
 const SINKS_BYTES = 16 * MIB
+
+/** The way out, of all but `keptBytes`, which stay held. No more is ever held by it than before. */
+export type WayOut = (keptBytes?: number) => void
 
 interface Waiter {
   readonly bytes: number
@@ -57,24 +60,19 @@ export class Room {
   }
 
   /**
-   * Resolves with the way out, to be called once. What asks for more than there is gets in alone. Rejects when `signal` aborts.
+   * Resolves with the way out. What asks for more than there is gets in alone. Rejects when `signal` aborts.
    * `elsewhereBytes`: so much of it is held in another part already.
    */
-  async enter(
-    bytes: number,
-    signal: AbortSignal,
-    rank = this.#rank,
-    elsewhereBytes = 0,
-  ): Promise<() => void> {
+  async enter(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<WayOut> {
     signal.throwIfAborted()
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (this.#isFree(wanted, rank)) this.#heldBytes += wanted
     else await this.#turn(wanted, signal, rank)
-    const leave = this.#wayOut(wanted)
-    const [outer, besideBytes] = this.#onwards(bytes, elsewhereBytes)
+    const leave = this.#wayOut(wanted, elsewhereBytes)
+    const [outer, outerBytes, besideBytes] = this.#onwards(bytes, elsewhereBytes)
     if (!outer) return leave
     try {
-      return both(await outer.enter(bytes, signal, rank, besideBytes), leave)
+      return both(await outer.enter(outerBytes, signal, rank, besideBytes), leave)
     } catch (error) {
       leave()
       throw error
@@ -82,14 +80,14 @@ export class Room {
   }
 
   /** The way out, or undefined where there is no room right now: for what can do without. */
-  tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): (() => void) | undefined {
+  tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): WayOut | undefined {
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (!this.#isFree(wanted, rank)) return undefined
-    const [outer, besideBytes] = this.#onwards(bytes, elsewhereBytes)
-    const leaveOuter = outer?.tryEnter(bytes, rank, besideBytes)
+    const [outer, outerBytes, besideBytes] = this.#onwards(bytes, elsewhereBytes)
+    const leaveOuter = outer?.tryEnter(outerBytes, rank, besideBytes)
     if (outer && !leaveOuter) return undefined
     this.#heldBytes += wanted
-    const leave = this.#wayOut(wanted)
+    const leave = this.#wayOut(wanted, elsewhereBytes)
     return leaveOuter ? both(leaveOuter, leave) : leave
   }
 
@@ -106,13 +104,19 @@ export class Room {
 
   /** The room around all parts has all of it. */
   #wanted(bytes: number, elsewhereBytes: number): number {
-    return Math.min(this.#around ? bytes - elsewhereBytes : bytes, this.capacityBytes)
+    const wanted = this.#around ? Math.max(0, bytes - elsewhereBytes) : bytes
+    return Math.min(wanted, this.capacityBytes)
   }
 
-  /** The room that is to be entered too, and how much is held elsewhere then. */
-  #onwards(bytes: number, elsewhereBytes: number): [Room | undefined, number] {
-    if (this.#beyond && bytes > this.capacityBytes) return [this.#beyond, this.capacityBytes]
-    return [this.#around, elsewhereBytes]
+  /**
+   * The room that is to be entered too, for how much, and how much is held elsewhere then. Around all parts no more is held than
+   * in them: however large it is, what it may not have there it does not take from the parts of others.
+   */
+  #onwards(bytes: number, elsewhereBytes: number): [Room | undefined, number, number] {
+    if (this.#beyond && bytes > this.capacityBytes) return [this.#beyond, bytes, this.capacityBytes]
+    const outer = this.#around
+    const outerBytes = outer && !outer.#around ? Math.min(bytes, elsewhereBytes + this.capacityBytes) : bytes
+    return [outer, outerBytes, elsewhereBytes]
   }
 
   /** Right now, past nobody whose turn comes before. */
@@ -122,12 +126,13 @@ export class Room {
     return isTurn && this.#heldBytes + bytes <= this.capacityBytes
   }
 
-  #wayOut(bytes: number): () => void {
-    let inside = true
-    return () => {
-      if (!inside) return
-      inside = false
-      this.#heldBytes -= bytes
+  #wayOut(bytes: number, elsewhereBytes: number): WayOut {
+    let heldBytes = bytes
+    return (keptBytes = 0) => {
+      const left = heldBytes - this.#wanted(keptBytes, elsewhereBytes)
+      if (left <= 0) return
+      heldBytes -= left
+      this.#heldBytes -= left
       this.#admit()
     }
   }
@@ -184,7 +189,7 @@ export function openRooms(sinks: number): Rooms {
   return { all, reading, past, share: () => new Room(shareBytes, all, 'in_turn', large) }
 }
 
-const both = (one: () => void, other: () => void) => () => {
-  one()
-  other()
+const both = (one: WayOut, other: WayOut) => (keptBytes?: number) => {
+  one(keptBytes)
+  other(keptBytes)
 }

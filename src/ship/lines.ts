@@ -1,11 +1,13 @@
 // A batch as lines: each entry through the sink's format and frame into one buffer, in journal order. Pure but for the buffer.
 import type { Batch, Run, Seq } from '../model/journal.ts'
+import type { WayOut } from '../model/room.ts'
 import type { Format, Frame, Lines } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { deliveryBucketsSeconds } from '../model/watch.ts'
 import type { ByteWriter } from '../model/writer.ts'
 import type { Redact } from './redact.ts'
 import { redactedFrame } from './redacted-frame.ts'
+import { type CountedRun, countedRun } from './tally.ts'
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }
@@ -37,27 +39,26 @@ export interface Loaded {
   readonly last: Seq
   readonly lines: Lines
   /** what the lines were made of */
-  readonly batch: Batch
+  readonly runs: readonly CountedRun[]
   /** own time of line i, µs */
   readonly times: Float64Array
   readonly writer: ByteWriter
-  readonly leave: () => void
+  readonly leave: WayOut
 }
 
-/** Frames as many entries of the batch as `maxBytes` holds. */
-export function frameBatch(
-  batch: Batch,
-  framing: BatchFraming,
-  writer: ByteWriter,
-  leave: () => void,
-): Loaded {
+/** Frames as many entries of the batch as `maxBytes` holds. Their own bytes are let go of then: of the room the lines alone are held. */
+export function frameBatch(batch: Batch, framing: BatchFraming, writer: ByteWriter, leave: WayOut): Loaded {
   writer.clear()
   const ends = new Uint32Array(batch.count)
   const seqs = new Float64Array(batch.count)
   const times = new Float64Array(batch.count)
   const { count, last } = frameRuns(batch, framing, writer, { ends, seqs, times })
   const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
-  return { first: batch.first, last, lines, batch, times: times.subarray(0, count), writer, leave }
+  leave(writer.length)
+  return {
+    ...{ first: batch.first, last, lines, times: times.subarray(0, count), writer, leave },
+    runs: batch.runs.map(countedRun),
+  }
 }
 
 interface Columns {

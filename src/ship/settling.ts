@@ -37,10 +37,10 @@ function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcom
 /** The part with its tally: what became of the entries in it that are not parked. */
 function counted(
   sink: string,
-  { lines: { seqs }, batch }: Loaded,
+  { lines: { seqs }, runs }: Loaded,
   part: Pick<Settlement, 'first' | 'through' | 'parked'>,
 ) {
-  return { ...part, tally: tallyOf(sink, batch, { ...part, seqs }) }
+  return { ...part, tally: tallyOf(sink, runs, { ...part, seqs }) }
 }
 
 /** What another sink alone was to have is nobody's here. */

@@ -1,6 +1,6 @@
 // A sink's share of the process's room: whatever it has of the journal is held there. Who waits for room has nothing in hand meanwhile.
 import type { Batch } from '../model/journal.ts'
-import type { Room } from '../model/room.ts'
+import type { Room, WayOut } from '../model/room.ts'
 import type { SinkWatch } from '../model/watch.ts'
 
 /** A batch stands in memory as its raw bytes and as its framed lines. */
@@ -14,8 +14,8 @@ export interface ShareOptions {
 
 export interface Held {
   readonly batch: Batch
-  /** to be called when it is done with */
-  readonly leave: () => void
+  /** to be called when it is done with, and before for what of it is let go of */
+  readonly leave: WayOut
 }
 
 /** Up to so many raw bytes, or why there is nothing. One larger entry than `loneBytes` is told of only (`TakeLimits`). */

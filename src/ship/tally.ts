@@ -1,6 +1,6 @@
 // What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
 import type { DayTally } from '../model/balance.ts'
-import type { Batch, Parked, Run, Seq } from '../model/journal.ts'
+import type { Parked, Run, Seq } from '../model/journal.ts'
 import { epochDay } from '../model/time.ts'
 
 type Fate = 'accepted' | 'filtered' | 'replayed'
@@ -26,11 +26,22 @@ export class Tally {
   }
 }
 
+/** A run without its entries' bytes: what counting needs. */
+export interface CountedRun extends Omit<Run, 'entries'> {
+  readonly entries: Pick<Run['entries'], 'count' | 'times'>
+}
+
+export const countedRun = ({ entries: { count, times }, ...run }: Run): CountedRun => ({
+  ...run,
+  entries: { count, times },
+})
+
 /** Days since 1970, of the entry's own time. */
-export const dayOf = (run: Run, index: number): number => epochDay(run.entries.times[index] as number)
+export const dayOf = (run: CountedRun, index: number): number => epochDay(run.entries.times[index] as number)
 
 /** True for what counts at this sink: what is another sink's alone was never this one's. */
-export const isOwn = ({ onlySink }: Run, sink: string): boolean => onlySink === undefined || onlySink === sink
+export const isOwn = ({ onlySink }: CountedRun, sink: string): boolean =>
+  onlySink === undefined || onlySink === sink
 
 interface Counted {
   /** ascending, of the lines that were made of the batch */
@@ -41,16 +52,16 @@ interface Counted {
   readonly parked: readonly Parked[]
 }
 
-/** What became of the entries from `first` through `through`: those with a line were accepted, the others filtered. */
+/** What became of the entries of these runs from `first` through `through`: those with a line were accepted, the others filtered. */
 export function tallyOf(
   sink: string,
-  batch: Batch,
+  runs: readonly CountedRun[],
   { seqs, first, through, parked }: Counted,
 ): readonly DayTally[] {
   const tally = new Tally()
   const letters = new Set(parked.map(({ seq }) => seq))
   let line = 0
-  for (const run of batch.runs) {
+  for (const run of runs) {
     if (!isOwn(run, sink)) continue
     const end = Math.min(run.entries.count, through - run.firstSeq + 1)
     for (let i = Math.max(0, first - run.firstSeq); i < end; i++) {

@@ -79,11 +79,11 @@ it('who fills a part of a room leaves the rest to the others, and both count in 
   expect(room.heldBytes).toBe(10)
   leave()
   expect([readers.heldBytes, room.heldBytes]).toEqual([0, 4])
-  // All of what is more than the part holds counts in the room.
-  expect(readers.tryEnter(7)).toBeUndefined()
-  other()
+  // What is more than the part holds takes nothing from the others.
   expect(readers.tryEnter(7)).toBeDefined()
-  expect([readers.heldBytes, room.heldBytes]).toEqual([6, 7])
+  expect([readers.heldBytes, room.heldBytes]).toEqual([6, 10])
+  other()
+  expect(room.heldBytes).toBe(6)
 })
 
 it('a part of a room waits where the room itself is full, and one who gives up there holds neither', async () => {
@@ -147,21 +147,44 @@ it('what is larger than its share counts in full, fills it, and the rest of it s
   await expect(Promise.race([third, settled()])).resolves.toBeUndefined()
 })
 
-it('what is larger than a share and the readers’ part is held in all of the room, when everybody else has left', async () => {
+it('what is larger than a share and the readers’ part together waits for readers alone, and takes nothing from another sink’s share', async () => {
   const { all, reading, share } = openRooms(4)
   const [one, other] = [share(), share()]
-  const leaving = [await reading.enter(MIB, never), await other.enter(MIB, never)]
+  const leaveReading = await reading.enter(MIB, never)
+  const leaveOther = await other.enter(4 * MIB, never)
   let inside = false
   const large = one.enter(40 * MIB, never).then((leave) => ((inside = true), leave))
-  for (const leave of leaving) {
-    await settled()
-    expect(inside).toBe(false)
-    leave()
-  }
+  await settled()
+  expect(inside).toBe(false)
+  leaveReading()
   const leave = await large
-  expect([all.heldBytes, other.tryEnter(1), reading.tryEnter(1)]).toEqual([32 * MIB, undefined, undefined])
+  expect([all.heldBytes, reading.tryEnter(1)]).toEqual([24 * MIB, undefined])
+  leaveOther()
+  expect(other.tryEnter(4 * MIB)).toBeDefined()
   leave()
-  expect([all.heldBytes, reading.heldBytes, one.heldBytes]).toEqual([0, 0, 0])
+  expect([all.heldBytes, reading.heldBytes, one.heldBytes]).toEqual([4 * MIB, 0, 0])
+})
+
+it('who lets go of a part keeps what is left of it, in its share before all: what is over goes to who waits', async () => {
+  const { all, reading, share } = openRooms(4)
+  const one = share()
+  const leave = await one.enter(32 * MIB, never)
+  let inside = false
+  const reader = reading.enter(4 * MIB, never).then((way) => ((inside = true), way))
+  await settled()
+  expect([inside, all.heldBytes]).toEqual([false, 20 * MIB])
+  leave(16 * MIB)
+  const leaveReader = await reader
+  expect([one.heldBytes, reading.heldBytes, all.heldBytes]).toEqual([4 * MIB, 16 * MIB, 20 * MIB])
+  // No more than before, whoever says so.
+  leave(30 * MIB)
+  leaveReader()
+  expect([one.heldBytes, reading.heldBytes, all.heldBytes]).toEqual([4 * MIB, 12 * MIB, 16 * MIB])
+  leave(3 * MIB)
+  expect([one.heldBytes, reading.heldBytes, all.heldBytes]).toEqual([3 * MIB, 0, 3 * MIB])
+  leave()
+  leave()
+  expect([one.heldBytes, reading.heldBytes, all.heldBytes]).toEqual([0, 0, 0])
 })
 
 it('what reads the past holds half of the readers’ room at most, and waits within it for no live reader', async () => {
@@ -245,6 +268,7 @@ it('whatever comes and goes, no more is held than there is, and in the end nothi
 const visit = fc.record({
   bytes: fc.oneof(fc.nat(4 * MIB), fc.nat(40 * MIB), fc.nat(3)),
   aheadBytes: fc.nat(8 * MIB),
+  keptBytes: fc.nat(20 * MIB),
   turns: fc.nat(3),
   gone: fc.boolean(),
 })
@@ -252,7 +276,7 @@ type Visit = typeof visit extends fc.Arbitrary<infer T> ? T : never
 
 /** As a sink does: one batch after the other, each with what is looked ahead beside it where that fits. */
 async function visits(room: Room, all: Room, list: readonly Visit[]): Promise<void> {
-  for (const { bytes, aheadBytes, turns, gone } of list) {
+  for (const { bytes, aheadBytes, keptBytes, turns, gone } of list) {
     const leaving = new AbortController()
     const entering = room.enter(bytes, leaving.signal)
     if (gone) leaving.abort()
@@ -260,7 +284,10 @@ async function visits(room: Room, all: Room, list: readonly Visit[]): Promise<vo
     if (!leave) continue
     const leaveAhead = room.tryEnter(aheadBytes)
     expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
-    for (let i = 0; i < turns; i++) await settled()
+    for (let i = 0; i < turns; i++) {
+      await settled()
+      leave(keptBytes)
+    }
     leaveAhead?.()
     leave()
   }
@@ -300,14 +327,13 @@ it('whoever waits gets in when those before have left, whatever comes, goes and 
   )
 })
 
-it('while nothing is larger than its share and the readers’ part together, no sink ever waits for what fits its share', async () => {
+it('no sink ever waits for what fits its share, however large the others’ entries are', async () => {
   await fc.assert(
     fc.asyncProperty(lists, lists, fc.integer({ min: 1, max: 12 }), async (sinks, readers, more) => {
       const { all, reading, past, share } = openRooms(sinks.length + more)
       const own = share()
-      const mostBytes = own.capacityBytes + 16 * MIB
       const work = [
-        ...sinks.map((list) => visits(share(), all, bounded(list, mostBytes))),
+        ...sinks.map((list) => visits(share(), all, list)),
         ...readers.map((list, i) => visits(i % 2 ? past : reading, all, bounded(list, 4 * MIB))),
       ]
       const ownTurn = async () => {

@@ -213,6 +213,28 @@ it('receivers that hang over an entry larger than their share hold up neither re
   stop()
 })
 
+it('an entry of the largest size waits for no other sink’s receiver, and over its own, where that hangs, all others are read on and delivered', async () => {
+  const { quay, rooms, hung, archive } = await openPort(3, MIB)
+  const [one, other, third] = hung as [Berth, Berth, Berth]
+  for (const { sink } of hung) sink.answer = hanging(quay)
+  await appendBatches(quay, 1)
+  const stop = castOff([one, other])
+  await pass(quay, START + SECOND)
+  await quay.append(1, { body: 'x'.repeat(15.9 * MIB) })
+  const stopArchive = castOff([archive])
+  await pass(quay, START + 2 * SECOND)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 101))
+  const stopThird = castOff([third])
+  expect(await readFor(600, quay, rooms)).toBe(0)
+  await appendBatches(quay, 1)
+  await pass(quay, quay.clock.now() + SECOND)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 201))
+  for (const { sink } of hung) sink.answer = taken
+  await pass(quay, quay.clock.now() + 5 * MINUTE)
+  expect([quay.journal.stats().entries, rooms.all.heldBytes]).toEqual([0, 0])
+  for (const cast of [stop, stopArchive, stopThird]) cast()
+})
+
 it('after a reload with more sinks, and one with fewer again, what was on its way goes out as it was, and the sum is kept', async () => {
   const names = Array.from({ length: 10 }, (_, i) => `sink-${i}`)
   const quay = await openQuay(names)

@@ -53,7 +53,7 @@ test('each entry of the stretch counts once, as what became of it, on its own da
         const lines = all.filter((entry) => entry.sent).map(({ seq }) => seq)
         const inside = lines.filter((seq) => seq >= first && seq <= through)
         const parked = inside.slice(0, letter % 2).map((seq) => ({ seq, code: 'refused', reason: '' }))
-        const told = tallyOf('siem', batch, { seqs: Float64Array.from(lines), first, through, parked })
+        const told = tallyOf('siem', batch.runs, { seqs: Float64Array.from(lines), first, through, parked })
         const slow = new Map<string, number>()
         for (const { each, seq, day, sent: was } of all) {
           if (seq < first || seq > through || each.onlySink === 'archive') continue
