@@ -1,8 +1,8 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../model/time.ts'
-import { anchorAt, isBroken } from './audit-anchor.ts'
-import type { Found } from './audit-anchor.ts'
+import { anchorAt, isBroken } from './audit-by-time.ts'
+import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
