@@ -5,6 +5,7 @@ import { ConnectorError } from './model/errors.ts'
 import type { Append, Appended, Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
+import { Seldom } from './model/seldom.ts'
 import { Streak } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
 import { giveWay } from './giving-way.ts'
@@ -34,6 +35,8 @@ export interface Collector {
   readonly once: boolean
   /** where it is kept when a read last succeeded; absent: nowhere */
   readonly reads?: KeptReads
+  /** when foreign fetches were last told of; absent: each time */
+  readonly strangers?: Seldom
 }
 
 /**
@@ -112,7 +115,7 @@ class FaultyPage extends Error {
 }
 
 async function append(
-  { source, journal, watch, log, wanted }: Collector,
+  { source, journal, watch, log, wanted, strangers }: Collector,
   part: Part,
   notes: Append['notes'],
 ) {
@@ -136,10 +139,11 @@ async function append(
     log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', {
       elements: appended.quarantined,
     })
-  if (appended.findings > 0)
+  const fetches = strangers ? strangers.next(appended.findings) : appended.findings
+  if (fetches > 0)
     log.warn(
       'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents',
-      { fetches: appended.findings },
+      { fetches },
     )
   return appended
 }
@@ -148,6 +152,7 @@ async function append(
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once } = collector
   await collector.reads?.recall()
+  const reader = { ...collector, strangers: new Seldom(() => clock.elapsed()) }
   let cursor = await journal.cursor(source.origin)
   const streak = new Streak(() => clock.elapsed())
   const stopped = () => signal.aborted
@@ -166,7 +171,7 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
       continue
     }
     try {
-      cursor = await collectOnce(collector, cursor, signal)
+      cursor = await collectOnce(reader, cursor, signal)
       if (streak.over()) collector.log.info('Reading goes on again')
     } catch (error) {
       if (stopped()) return

@@ -89,6 +89,7 @@ export async function mock(world: World, options: MockCommandOptions): Promise<n
   }
   const api = openMock(wanted)
   // Its past is made when it is looked at first: before it is said that it serves.
+  world.stderr('mock API: making its past\n')
   api.projects()
   const listening = await listen(api, options)
   const key = whatKeys(options)

@@ -70,6 +70,8 @@ async function watchOnce(
   }
 }
 
+const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
+
 /**
  * What was read, and what the sinks took of it; what a setting kept from them is named, or nobody would know why nothing came. @internal
  */
@@ -82,9 +84,9 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
   const read = sources.reduce((sum, source) => sum + source.new_entries, 0)
   const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
   return [
-    `${read} new entries`,
+    amount(read, 'new entry', 'new entries'),
     ...filteredOf(sources, 'audit.types'),
-    `${delivered} deliveries`,
+    amount(delivered, 'delivery', 'deliveries'),
     ...filteredOf(sinks, 'what the sinks take'),
   ].join(', ')
 }
@@ -95,7 +97,7 @@ function onceOf(app: App, ended: Ending): Once {
   const { sinks, journal, sentence } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
   const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
-  const told = `${letters} dead letters, ${journal.quarantined} quarantined, ${journal.gaps} possible gaps`
+  const told = `${amount(letters, 'dead letter', 'dead letters')}, ${journal.quarantined} quarantined, ${amount(journal.gaps, 'possible gap', 'possible gaps')}`
   if (ended === 'done' && owed === 0) {
     const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${told}\n`
     return { code: exitCodes.done, line }
@@ -106,7 +108,7 @@ function onceOf(app: App, ended: Ending): Once {
     timeout: 'the timeout came first',
     signal: 'stopped',
   }
-  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${owed} entries owed, ${told}; nothing is lost, the next run goes on\n`
+  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${told}; nothing is lost, the next run goes on\n`
   // Whoever sends a signal knows that it is not done.
   return { code: ended === 'signal' ? exitCodes.done : exitCodes.failed, line }
 }

@@ -14,8 +14,9 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { isOfKernel, networkFileSystem } from '../model/file-systems.ts'
-import { isForeign, isSqlite, MOST_PAGE_BYTES } from '../model/journal-mark.ts'
+import { isForeign, isSqlite, MOST_PAGE_BYTES, newerFault, schemaOf } from '../model/journal-mark.ts'
 import { type LinkCalls, placeOf } from '../model/place.ts'
+import { firstPageIn } from '../model/write-ahead-log.ts'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
 const MOST_BYTES = 2 ** 20
@@ -175,7 +176,19 @@ export function networkUnder(path: string, files: Files): string | undefined {
   return files.look(folder)?.kind === 'folder' ? networkFileSystem(files.fileSystemType(folder)) : undefined
 }
 
-/** What stands at `path` and is no journal, nor can become one; undefined where it may be. */
+/** Within so much of a log stands what made a database of its file. */
+const LOG_BYTES = 4 * 2 ** 20
+
+/** The first page as SQLite would see it: what the log beside the file has of it is newer. */
+function firstPage(path: string, files: Files, head: Buffer): Buffer {
+  try {
+    return firstPageIn(files.head(`${files.place(path)}-wal`, LOG_BYTES)) ?? head
+  } catch {
+    return head
+  }
+}
+
+/** What stands at `path` and is no journal, or one that is not ours to open, nor can become one; undefined where it may be. */
 export function journalFault(path: string, files: Files): string | undefined {
   if (files.look(path)?.kind !== 'file') return undefined
   let head: Buffer
@@ -186,7 +199,9 @@ export function journalFault(path: string, files: Files): string | undefined {
     return undefined
   }
   // An empty one becomes a journal.
-  if (head.length === 0 || (isSqlite(head) && !isForeign(head))) return undefined
+  if (head.length === 0) return undefined
+  const page = isSqlite(head) ? firstPage(path, files, head) : head
+  if (isSqlite(page) && !isForeign(page)) return page.length < 100 ? undefined : newerFault(schemaOf(page))
   const what = isSqlite(head)
     ? 'a SQLite database of another program and no journal'
     : 'a file that is no journal'

@@ -1,7 +1,7 @@
 // The journal's tables and how an older file becomes one of today: numbered steps, the file's `user_version` says how many it has seen.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
-import { APPLICATION_ID } from '../model/journal-mark.ts'
+import { APPLICATION_ID, newerFault } from '../model/journal-mark.ts'
 
 const migrations: readonly string[] = [
   `
@@ -73,12 +73,8 @@ const migrations: readonly string[] = [
 /** Brings the file to today's schema; each step lands with its number or not at all. */
 export function migrate(db: Database, path: string): void {
   const version = db.pragma('user_version', { simple: true }) as number
-  if (version > migrations.length) {
-    throw new ConnectorError(
-      'config_invalid',
-      `The journal ${path} was written by a newer version of this program (its schema is ${version}, this one knows ${migrations.length}): run that version, or set journal.path to another file`,
-    )
-  }
+  const fault = newerFault(version)
+  if (fault !== undefined) throw new ConnectorError('config_invalid', `The journal ${path} ${fault}`)
   for (let step = version; step < migrations.length; step++) {
     db.transaction(() => {
       db.exec(migrations[step] ?? '')

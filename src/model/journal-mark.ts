@@ -2,6 +2,11 @@
 
 /** SQLite's mark of whose a file is: "afJr", in a place that each of its files has. */
 export const APPLICATION_ID = 0x61664a72
+/**
+ * The schema of today's journals: so many steps has `journal/schema.ts`.
+ * @internal for tests
+ */
+export const SCHEMA = 5
 /** Journals up to this schema bear no mark. */
 const LAST_UNMARKED = 4
 /** They have had these tables from the first on. */
@@ -21,6 +26,15 @@ export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean 
   return version <= LAST_UNMARKED && TELLING.every(hasTable)
 }
 
+/** What is wrong with a journal of this schema; undefined: nothing. */
+export function newerFault(version: number): string | undefined {
+  if (version <= SCHEMA) return undefined
+  return `was written by a newer version of this program (its schema is ${version}, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
+}
+
+/** The same of a file's first page. */
+export const schemaOf = (page: Buffer): number => page.readInt32BE(60)
+
 /** How every SQLite file begins. */
 const MAGIC = Buffer.from('SQLite format 3\0')
 const HEADER_BYTES = 100
@@ -32,8 +46,8 @@ export const MOST_PAGE_BYTES = 65_536
 export const isSqlite = (head: Buffer): boolean => head.subarray(0, MAGIC.length).equals(MAGIC)
 
 /**
- * By the first page alone, for who may neither open nor lock the file: true where it is somebody else's for sure. What stands in the
- * log beside it may be newer; of ours each older state is one of a journal too.
+ * By the first page alone, for who may neither open nor lock the file: true where it is somebody else's for sure. Of ours each older
+ * state is one of a journal too.
  */
 export function isForeign(head: Buffer): boolean {
   if (!isSqlite(head) || head.length < HEADER_BYTES) return false
@@ -41,7 +55,7 @@ export function isForeign(head: Buffer): boolean {
   const page = head.subarray(0, pageBytes === 1 ? MOST_PAGE_BYTES : pageBytes)
   return !isJournal({
     mark: page.readInt32BE(68),
-    version: page.readInt32BE(60),
+    version: schemaOf(page),
     // A table has a page of its own.
     isEmpty: page.readUInt32BE(28) <= 1,
     hasTable: (name) => page[HEADER_BYTES] !== LEAF || page.includes(name),

@@ -1,5 +1,5 @@
 // The head reader: drains what is new behind the last id, page by page, until one of law 7's stop rules says that this was all.
-import { ConnectorError } from '../model/errors.ts'
+import type { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
@@ -10,7 +10,7 @@ import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recov
 import { giveUp, rest } from './audit-rest.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { CLOCKS_APART_MS, currentPace, isGone, lastPart, nextSecondUs } from './audit-step.ts'
-import { isStuck, readPage } from './audit-walk.ts'
+import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 /** Of the largest page seen, so much is left with each smaller one: a server may change its mind. */
@@ -19,8 +19,6 @@ const FADING = 0.98
 const LOOK_AHEAD_PAGES = 3
 /** Fewer entries dated in the future may be somebody's mistake, however small a page is that holds nothing else. */
 const MOST_AHEAD = 10
-/** A page that does not advance is asked for so often before the drain gives up until the next poll. */
-const STUCK_PAGES = 3
 
 /*
  * A drain's states (`doubt`), and what one step does in each:
@@ -210,10 +208,10 @@ function emptyPage(step: Step, drain: Drain): void {
 }
 
 function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
-  const message = 'A page does not advance: it ends where an earlier one did'
+  const fault = stuckPage()
   if (drain.stuckPages >= STUCK_PAGES) {
-    step.options.log.error(`${message}; trying again at the next poll`)
+    step.options.log.error(`${fault.message}; trying again at the next poll`)
     giveUp(step, drain)
   }
-  return { fault: new ConnectorError('bad_reply', message) }
+  return { fault }
 }

@@ -2,8 +2,8 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
-import { readEntry } from './audit-anchor.ts'
-import type { Found } from './audit-anchor.ts'
+import { readEntry } from './audit-by-time.ts'
+import type { Found } from './audit-by-time.ts'
 import type { Step } from './audit-step.ts'
 import { isAhead } from './audit-step.ts'
 
@@ -39,7 +39,7 @@ const ofAll: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Told once, and once more when it answers again: pages may lead to the end without it for ever. */
-function tellFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
+export function tellFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
   if (failure && cursor.latestFails === undefined) {
     log.warn(
       'The newest entry cannot be asked for: reading goes on, and the end of the log is proven by `search` instead',

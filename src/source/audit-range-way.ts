@@ -1,8 +1,8 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
-import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US } from './audit-anchor.ts'
-import type { Found } from './audit-anchor.ts'
+import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US } from './audit-by-time.ts'
+import type { Found } from './audit-by-time.ts'
 import { walkFrom } from './audit-cursor.ts'
 import { askLatestAlone } from './audit-latest.ts'
 import type { Position, Walk } from './audit-cursor.ts'

@@ -1,5 +1,4 @@
 // A span of the audit log's past, page by page: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is not touched.
-import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
@@ -12,11 +11,10 @@ import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './au
 import type { RangeStep } from './audit-range-way.ts'
 import type { AuditOptions, Steps } from './audit-step.ts'
 import { CLOCKS_APART_MS, isGone, lastPart } from './audit-step.ts'
-import { isStuck, readPage } from './audit-walk.ts'
+import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { noteSent } from './own-fetches.ts'
 import { MAX_TAKE } from './tiers.ts'
 
-const STUCK_PAGES = 3
 /** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
 const OWN_ALONE = 3
 
@@ -139,9 +137,8 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
   }
   place.overshot = overshoots
   if (isStuck(walk, view)) {
-    const fault = new ConnectorError('bad_reply', 'A page does not advance: it ends where an earlier one did')
     if (walk.stuckPages >= STUCK_PAGES) passFrom(place, walk)
-    return { fault }
+    return { fault: stuckPage() }
   }
   if (last) {
     place.newestUs = Math.max(place.newestUs, last.at)

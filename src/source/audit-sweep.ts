@@ -1,14 +1,14 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../model/time.ts'
-import { anchorAt, isBroken } from './audit-anchor.ts'
-import type { Found } from './audit-anchor.ts'
+import { anchorAt, isBroken } from './audit-by-time.ts'
+import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
 import { isGone, isUnreadable, lastPart } from './audit-step.ts'
-import { isStuck, readPage } from './audit-walk.ts'
+import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
@@ -134,8 +134,11 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
       whole: (view) => {
         const { last } = view
         const isAtEnd = last === null || view.newestUs >= sweep.untilUs
-        if (isAtEnd || isStuck(walk, view)) end(sweep, isAtEnd && view.count > 0)
-        else walk.from = last
+        if (isAtEnd) end(sweep, view.count > 0)
+        else if (isStuck(walk, view)) {
+          if (walk.stuckPages >= STUCK_PAGES) end(sweep, false)
+          return { fault: stuckPage() }
+        } else walk.from = last
         return {}
       },
       // The head has quarantined it, or will: here it is only passed.

@@ -1,4 +1,5 @@
 // Paging forward from an entry, as the drain and the sweep both do it: the request, the narrowing around a bad page, and the alarm when a page does not advance.
+import { ConnectorError } from '../model/errors.ts'
 import type { Finding, Lane, Part } from '../model/source.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { Looker, PageView } from './audit-page.ts'
@@ -126,6 +127,13 @@ function isHopeless({ walk, take }: PageRequest): boolean {
   walk.narrowTake = take > 100 ? 100 : take > 10 ? 10 : take > ALONE_TAKE ? 1 : null
   return take <= ALONE_TAKE
 }
+
+/** A page that does not advance is asked for so often before the reader gives up. */
+export const STUCK_PAGES = 3
+
+/** The alarm. */
+export const stuckPage = () =>
+  new ConnectorError('bad_reply', 'A page does not advance: it ends where an earlier one did')
 
 /** True when the feed goes in circles: the page ends where one of the last ones did. The caller raises the alarm. */
 export function isStuck(walk: Walk, view: PageView): boolean {

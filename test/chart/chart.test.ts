@@ -138,6 +138,11 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
       'prometheusRule is enabled without any rule',
     ],
     [{ privateCA: { configMap: 'a', secret: 'b' } }, 'privateCA has several sources'],
+    [
+      { server: { address: '127.0.0.1' } },
+      'server.address is 127.0.0.1: neither the probes nor Prometheus reach the pod there',
+    ],
+    [{ server: { address: '[0:0::1]' } }, 'server.address is [0:0::1]: neither the probes'],
     [{ persistence: { enabled: false, existingClaim: 'a' } }, 'the claim would not be used; set it to true'],
   ])('%j is refused in words that say what to do', (values, words) => {
     const { code, told } = run(helm, ['template', 'release', chart, ...given(values)])

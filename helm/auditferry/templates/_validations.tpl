@@ -26,6 +26,9 @@
 {{- if and $v.persistence.existingClaim (not $v.persistence.enabled) }}
 {{- $faults = append $faults "persistence.existingClaim is set, but persistence.enabled is false: the claim would not be used; set it to true" }}
 {{- end }}
+{{- if regexMatch "^(127\\.|\\[(0*:)+0*1\\]$)" $v.server.address }}
+{{- $faults = append $faults (printf "server.address is %s: neither the probes nor Prometheus reach the pod there; leave it out, or want 0.0.0.0 or [::]" $v.server.address) }}
+{{- end }}
 {{- if $faults }}
 {{- fail (printf "\n\nThese values do not fit:\n  - %s\n" (join "\n  - " $faults)) }}
 {{- end }}

@@ -63,7 +63,10 @@ function telling(exporter: SpanExporter, log: Log): SpanExporter {
         const code: number = result.code
         const failed = code !== EXPORTED
         if (failed && !told)
-          log.warn('Spans are not taken by the collector and are lost', { spans: spans.length })
+          log.warn(
+            'Spans are not taken by the collector and are lost: it is the one that the environment names (OTEL_EXPORTER_OTLP_…)',
+            { spans: spans.length },
+          )
         told = failed
         done(result)
       }),

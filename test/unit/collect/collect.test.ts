@@ -370,3 +370,22 @@ it('a full journal is not read into: the loop waits, says paused, and goes on wh
   stopping.abort()
   await loop
 })
+
+it('foreign fetches are told when they begin, and then as a sum an hour apart, while each is counted', async () => {
+  const quay = await openQuay()
+  let seq = 0
+  const source = new FakeSource(() => [
+    page((seq += 1), 1, { cursor: String(seq), findings: [{ kind: 'foreign_fetch', index: 0 }] }),
+  ])
+  const { collector, watch } = collectorOf(quay, source)
+  const stop = new AbortController()
+  const reading = collect(collector, stop.signal)
+  await pass(quay, START + 150 * MINUTE)
+  stop.abort()
+  await pass(quay, START + 151 * MINUTE)
+  await reading
+  const told = quay.log.lines.filter((line) => line.includes('fetched under our user'))
+  expect(told).toHaveLength(3)
+  expect(told[1]).toContain('60')
+  expect(watch.sum('findings')).toBeGreaterThan(140)
+})

@@ -223,7 +223,7 @@ describe('mock', () => {
     expect(run(['mock', '--port', taken])).toEqual({
       code: 1,
       stdout: '',
-      stderr: `auditferry: mock API: cannot listen on 127.0.0.1, port ${taken} (EADDRINUSE): choose others with --host and --port\n`,
+      stderr: `mock API: making its past\nauditferry: mock API: cannot listen on 127.0.0.1, port ${taken} (EADDRINUSE): choose others with --host and --port\n`,
     })
     child.kill('SIGTERM')
     await once(child, 'exit')

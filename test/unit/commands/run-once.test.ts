@@ -78,5 +78,8 @@ test('its last line names what was filtered, and by what, where anything was', (
   expect(deliveredText(withSource({ new_entries: 0, filtered_entries: 593 }))).toBe(
     '0 new entries, 593 filtered by audit.types, 4663 deliveries',
   )
+  expect(deliveredText({ workspaces: [], sinks: withSink({ accepted_entries: 1 }).sinks })).toBe(
+    '0 new entries, 1 delivery',
+  )
   expect(deliveredText({ workspaces, sinks: withSink({}).sinks })).toBe('593 new entries, 4663 deliveries')
 })

@@ -19,6 +19,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
+import { SCHEMA } from '../../../src/model/journal-mark.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { certificate } from '../../fakes/certificates.ts'
@@ -277,6 +278,36 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, copy).faults).toEqual([])
   await journal.close()
   expect(around(console, path).faults).toEqual([])
+})
+
+test('a journal of a newer version is a fault in the words of `run`, and so it is where only its log says so', async () => {
+  const path = join(folder, 'a.db')
+  const open = () =>
+    openJournal({
+      ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+      ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+    })
+  await (await open()).close()
+  const newer = new Sqlite(path)
+  expect(newer.pragma('user_version', { simple: true })).toBe(SCHEMA)
+  newer.pragma('wal_autocheckpoint = 0')
+  newer.pragma('user_version = 99')
+  const words = `was written by a newer version of this program (its schema is 99, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
+  expect(around(console, path).faults).toEqual([`1 journal.path: ${words}`])
+  newer.close()
+  expect(around(console, path).faults).toEqual([`1 journal.path: ${words}`])
+  await expect(open()).rejects.toThrow(`The journal ${path} ${words}`)
+})
+
+test('the database of another program that lies in its log alone is a fault', () => {
+  const path = join(folder, 'a.db')
+  const other = new Sqlite(path)
+  other.pragma('journal_mode = WAL')
+  other.exec(otherTables)
+  expect(around(console, path).faults).toEqual([
+    expect.stringContaining('is a SQLite database of another program and no journal'),
+  ])
+  other.close()
 })
 
 const otherTables = 'CREATE TABLE t (x)'

@@ -1,6 +1,7 @@
-// `start: latest` to the microsecond: what comes after the instant at which reading began is shipped, however soon.
+// Beginning at the newest entry, or without it: what comes after the instant at which reading began is shipped, however soon, and a `latest` that fails by itself keeps nothing from flowing.
 import { expect, test } from 'vitest'
-import { MINUTE, SECOND, START, openDesk } from './desk.ts'
+import type { HttpReply, Transport } from '../../../src/model/http.ts'
+import { HOUR, MINUTE, SECOND, START, openDesk } from './desk.ts'
 
 const latest = { start: { kind: 'latest' } } as const
 
@@ -24,3 +25,96 @@ test.each(['on', 'off'] as const)(
     expect(await desk.ids()).toEqual([soon])
   },
 )
+
+const answer = (status: number, text: string): HttpReply => ({
+  ...{ status, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from(text)
+  })(),
+})
+
+/** These endpoints answer so; all others as they are. */
+const failing =
+  (answers: Readonly<Record<string, () => HttpReply>>) =>
+  (send: Transport): Transport =>
+  (request, signal) => {
+    const name = /audit\/(\w+)/.exec(request.url)?.[1] ?? ''
+    return answers[name] ? Promise.resolve(answers[name]()) : send(request, signal)
+  }
+const refusing = (status: number) => failing({ latest: () => answer(status, '{"error":"no"}') })
+
+test.each([500, 403])(
+  'an empty log whose `latest` answers %d is caught up, that is told once, and what comes is read',
+  async (status) => {
+    const desk = await openDesk({ wrap: refusing(status) })
+    await desk.live(START + 30 * MINUTE)
+    expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+    expect(desk.log.lines.filter((line) => line.includes('newest entry cannot'))).toHaveLength(1)
+    const ids = desk.add(3)
+    await desk.live(START + 40 * MINUTE)
+    expect(await desk.ids()).toEqual(ids)
+  },
+)
+
+test('`run --once` of an empty log whose `latest` fails ends', async () => {
+  const desk = await openDesk({ source: { once: true }, wrap: refusing(500) })
+  for (let step = 0; step < 5 && !desk.source.plan(desk.cursor).caughtUp; step++) await desk.step()
+  expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+})
+
+test('an `earliest` that shows nothing does not make a log empty where `latest` fails and `search` shows one', async () => {
+  const nothing = () => answer(200, '{}')
+  const wrap = failing({ earliest: nothing, latest: () => answer(500, '{"error":"no"}') })
+  const desk = await openDesk({ source: { once: true }, wrap })
+  desk.add(3)
+  expect(await desk.try()).toMatchObject({ fault: { code: 'bad_reply' } })
+  expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
+})
+
+test.each([
+  [500, 'on'],
+  [500, 'off'],
+  [403, 'on'],
+] as const)(
+  '`start: latest` of a log whose `latest` alone answers %d ships what comes from then on (`Date` %s)',
+  async (status, date_header) => {
+    const desk = await openDesk({ source: latest, wrap: refusing(status), switches: { date_header } })
+    desk.add(5, START - SECOND)
+    await desk.live(START + 10 * MINUTE)
+    expect(await desk.ids()).toEqual([])
+    const fresh = desk.add(3)
+    await desk.live(START + 20 * MINUTE)
+    expect(await desk.ids()).toEqual(fresh)
+    expect(desk.log.lines.filter((line) => line.includes('newest entry cannot'))).toHaveLength(1)
+  },
+)
+
+test('`start: latest` by a clock of ours that is ahead leaves nothing out where `latest` fails: the server’s clock says from when on', async () => {
+  const desk = await openDesk({
+    source: latest,
+    wrap: refusing(500),
+    switches: { clock_skew_ms: -20 * MINUTE },
+  })
+  desk.add(1, START - HOUR)
+  await desk.live(START + MINUTE)
+  const fresh = desk.add(3, START - 15 * MINUTE)
+  await desk.live(START + 30 * MINUTE)
+  expect(await desk.ids()).toEqual(fresh)
+})
+
+test('an outage at the first start tells nothing of `latest`, and `start: latest` then begins at the newest entry as ever', async () => {
+  let isOut = true
+  const wrap =
+    (send: Transport): Transport =>
+    (request, signal) =>
+      isOut ? Promise.resolve(answer(500, '{"error":"no"}')) : send(request, signal)
+  const desk = await openDesk({ source: latest, wrap })
+  desk.add(2, START - SECOND)
+  expect(await desk.try()).toMatchObject({ code: 'server_error' })
+  expect(desk.log.lines).toEqual([])
+  isOut = false
+  await desk.live(START + 10 * MINUTE)
+  const fresh = desk.add(1)
+  await desk.live(START + 20 * MINUTE)
+  expect((await desk.ids()).slice(-1)).toEqual(fresh)
+})

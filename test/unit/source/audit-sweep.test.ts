@@ -323,7 +323,8 @@ it('a sweep whose pages do not advance is over, and was no whole one', async () 
   ])
   const { fullSweptAt } = desk.state().sweep
   await desk.step()
-  await desk.step()
+  for (let again = 0; again < 3; again++)
+    expect(await desk.try()).toMatchObject({ message: expect.stringContaining('does not advance') as string })
   expect(desk.state().sweep).toMatchObject({ walk: null, fullSweptAt })
 })
 
@@ -402,4 +403,25 @@ it('a sweep on its way past what cannot be read is over where a login page answe
   desk.asked()
   await desk.live(START + 4 * MINUTE)
   expect(desk.state().sweep.walk).toBeNull()
+})
+
+it('a sweep that goes in circles is an alarm, asked three times more and no oftener, and live reading goes on', async () => {
+  const ring = { from: 'nobody', to: 'nobody' }
+  const desk = await openDesk({
+    source: { sweepMs: DAY },
+    switches: { page_cap: 10 },
+    wrap: (send) => (request, signal) =>
+      send({ ...request, url: request.url.replace(`from=${ring.from}&`, `from=${ring.to}&`) }, signal),
+  })
+  const known = desk.add(50, START - MINUTE)
+  await desk.drain()
+  Object.assign(ring, { from: known[20], to: known[0] })
+  const alarms: (Error | undefined)[] = []
+  for (let i = 0; i < 30 && (i === 0 || desk.state().sweep.walk); i++) alarms.push(await desk.try())
+  const told = alarms.filter(Boolean)
+  expect(told).toHaveLength(3)
+  for (const alarm of told) expect(alarm?.message).toContain('does not advance')
+  const fresh = desk.add(1)
+  await desk.live(desk.clock.now() + 10 * MINUTE)
+  expect(await desk.ids()).toEqual([...known, ...fresh])
 })
