@@ -192,8 +192,8 @@ function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Wind
   // A row without a time is dated with its day, which may begin before the start does.
   const least = window.isDay ? startAt * 1000 : startUs
   const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
-  const entries = group.entries.between(from, window.version === 'v1' ? boundaryAt * 1000 : Infinity)
-  return entries === group.entries ? group : { ...group, entries }
+  const until = window.version === 'v1' ? boundaryAt * 1000 : Infinity
+  return { ...group, entries: group.entries.between(from, until) }
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {

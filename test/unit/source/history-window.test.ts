@@ -1,11 +1,19 @@
 // Which window comes next, by the cursor alone, and what its answer may say of the cursor before all of it is kept.
+import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Part } from '../../../src/model/source.ts'
+import type { BodyLimits } from '../../../src/source/body.ts'
 import { freshCursor, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
-import type { Task } from '../../../src/source/history-step.ts'
-import { isAboutWindow, nextWindow } from '../../../src/source/history-window.ts'
+import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
+import {
+  headAtOf,
+  isAboutWindow,
+  nextWindow,
+  readWindow,
+  windowOver,
+} from '../../../src/source/history-window.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from './desk.ts'
 import { eventsFrom, openHistoryDesk } from './history-desk.ts'
@@ -99,6 +107,33 @@ test('what is malformed alone is an answer that showed something: it is not aske
   expect(desk.state().unitSure).toBe(true)
 })
 
+test('an answer without content is one that shows nothing', async () => {
+  const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
+  desk.through(() => Promise.resolve({ status: 204, headers: {}, body: Readable.from([]) }))
+  await desk.once()
+  expect(desk.watch.codes.every((code) => code === '204')).toBe(true)
+  expect([desk.watch.caughtUps, desk.watch.gaps]).toEqual([1, 0])
+})
+
+test('a window that can be halved is given up for its size or its time; one that cannot may be as large and as slow as it is', async () => {
+  const limitsOver = async (ms: number) => {
+    let limits: BodyLimits | undefined
+    const send = async function* (request: { limits: BodyLimits }) {
+      limits = request.limits
+    }
+    const options = { client: { send }, clock: { elapsed: () => 0 } } as unknown as HistoryOptions
+    const cursor = freshCursor(START, START, 0)
+    const window = windowOver(cursor, TODAY, TODAY + ms)
+    const signal = new AbortController().signal
+    await readWindow({ options, cursor, signal }, window, 'live', undefined).next()
+    return limits
+  }
+  const [minute, more] = [await limitsOver(MINUTE), await limitsOver(MINUTE + SECOND)]
+  expect([more?.capBytes, more?.longestMs]).toEqual([2 * 2 ** 30, 10 * MINUTE])
+  expect(minute).toEqual({ ...more, capBytes: 64 * 2 ** 30, longestMs: undefined })
+  expect(minute?.minBytesPerSecond).toBeGreaterThan(0)
+})
+
 test('a cursor that moves before all of an answer is kept does not say that the read went well', async () => {
   const text = 'x'.repeat(1_500_000)
   const start = { kind: 'time', atUs: TODAY * 1000 } as const
@@ -164,5 +199,59 @@ test.each([
       .filter(({ to }) => to <= TODAY + SECOND)
       .map(({ from, to }) => (to - from - 2 * SECOND) / DAY)
     expect(days).toEqual([1, 1, 1, 1, 1, 1, 1, 1, 2, 4])
+  },
+)
+
+test.each(['v1', 'v2'] as const)('the limits of an entry hold for the history too (%s)', async (version) => {
+  const limits = { maxDepth: 3, maxEntryBytes: 500 }
+  const desk = await openHistoryDesk({
+    source: { version, start: { kind: 'latest' }, rereadMs: 0, ...limits },
+  })
+  desk.server.events = [
+    historyEvent(START),
+    historyEvent(START, { fields: { deep: [[[1]]] } }),
+    historyEvent(START, { fields: { large: 'x'.repeat(500) } }),
+  ]
+  await desk.step()
+  expect(await desk.raws()).toEqual([desk.server.events[0]?.[version]])
+  expect(desk.watch.sum('quarantined')).toBe(2)
+})
+
+test('what is malformed is kept beside events of before the start, which are not', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  desk.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
+  await desk.step()
+  expect([(await desk.ids()).length, desk.watch.sum('quarantined')]).toEqual([0, 1])
+})
+
+test('the newest of a window leads, in whatever order it comes', async () => {
+  const desk = await openHistoryDesk()
+  desk.server.events = eventsFrom(historyEvent, START - 3 * HOUR, 3, HOUR).toReversed()
+  await desk.step()
+  expect(desk.watch.headUs).toBe((START - HOUR) * 1000)
+})
+
+test('late is what is new before the second up to which live reading had been, and nothing of the past', () => {
+  const read = { ...freshCursor(START, START, 0), polledTo: START + 1_999 }
+  expect([headAtOf('live', read), headAtOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
+  expect([headAtOf('backfill', read), headAtOf('trouble', read)]).toEqual([undefined, undefined])
+  expect(headAtOf('live', freshCursor(START, START, 0))).toBeUndefined()
+})
+
+test.each([
+  ['v2', 404, 'application/json', true],
+  ['v2', 404, 'text/html', true],
+  ['v2', 403, 'application/json', true],
+  ['v2', 401, 'application/json', false],
+  ['v1', 404, 'application/json', false],
+  ['v1', 403, 'application/json', false],
+] as const)(
+  '%s that answers %i in %s names the way back to version 1: %s',
+  async (version, status, type, told) => {
+    const desk = await openHistoryDesk({ source: { version } })
+    desk.through(() =>
+      Promise.resolve({ status, headers: { 'content-type': type }, body: Readable.from([]) }),
+    )
+    expect((await desk.try())?.message.includes('set history.version: v1')).toBe(told)
   },
 )
