@@ -81,7 +81,6 @@ export class Budgets {
   /** What counts this workspace's requests to one area, whatever key it has by then; of the limits of all that have a key the least holds. */
   of(workspace: Asking, area: Area): Budgeting {
     this.#asked.push([workspace, area])
-    this.#budgetsOf(workspace, area)
     return new JointBudget(() => this.#budgetsOf(workspace, area), this.#options.clock)
   }
 

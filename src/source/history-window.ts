@@ -45,8 +45,9 @@ export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): 
   if (timeless && versionAt(cursor, at) === 'v1')
     return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
   const day = dayStart(at)
-  const days = kind === 'backfill' ? Math.floor(width.ms / DAY_MS) * DAY_MS : DAY_MS
-  const to = at === day && width.ms >= DAY_MS ? at + days : Math.min(at + width.ms, day + DAY_MS)
+  // Of the past whole days, where one begins.
+  const daysMs = kind === 'backfill' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
+  const to = Math.max(at + daysMs, Math.min(at + width.ms, day + DAY_MS))
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
   return windowOver(cursor, at, Math.min(to, walk.to, ...ahead))
 }
@@ -78,12 +79,7 @@ export interface Reading {
 }
 
 /** About the window: another one may be read. What else goes wrong says nothing about this one. */
-const aboutWindow: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'too_large',
-  'timeout',
-  'bad_reply',
-  'server_error',
-])
+const aboutWindow: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['too_large', 'timeout', 'server_error'])
 
 export function isAboutWindow(error: unknown, answered: boolean): error is ConnectorError {
   if (!(error instanceof ConnectorError)) return false
@@ -196,8 +192,8 @@ function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Wind
   // A row without a time is dated with its day, which may begin before the start does.
   const least = window.isDay ? startAt * 1000 : startUs
   const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
-  const entries = group.entries.between(from, window.version === 'v1' ? boundaryAt * 1000 : Infinity)
-  return entries === group.entries ? group : { ...group, entries }
+  const until = window.version === 'v1' ? boundaryAt * 1000 : Infinity
+  return { ...group, entries: group.entries.between(from, until) }
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {

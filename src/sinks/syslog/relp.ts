@@ -78,7 +78,8 @@ export class RelpLink {
     if (verdict.lastTryNext && verdict.doubted && this.#known) round.push(this.#known)
     const codes = await session.send(round, signal)
     const taken = round[codes.lastIndexOf(OK)]
-    if (taken) this.#known = taken.slice()
+    // A Buffer's own slice is a view of bytes that the next batches are written over.
+    if (taken) this.#known = new Uint8Array(taken)
     verdict.note(codes)
     const whole = !codes.includes(0)
     if (whole) return

@@ -1,6 +1,7 @@
 // Whose requests count together: the limit is the key's, whatever the workspaces are called (law 5).
 import { afterEach, expect, test } from 'vitest'
 import { Budgets } from '../../../src/budgets.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import type { NoteChange } from '../../../src/model/journal.ts'
 import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -31,7 +32,7 @@ function place(kept: Readonly<Record<string, string>> = {}) {
   }
   const clock = new VirtualClock(0)
   const open = (...workspaces: Workspaces) => new Budgets(workspaces, { journal, clock, random: () => 0.5 })
-  return { notes, clock, open }
+  return { notes, clock, open, journal }
 }
 
 const budgetsOf = (...workspaces: Workspaces) => ({ budgets: place().open(...workspaces) })
@@ -161,6 +162,101 @@ test('however soon one start or key follows another, each key counts with the ne
   const budget = await started(open, workspace('one', 'third'))
   await ask(budget, 60)
   expect(budget.used.places).toBe(60)
+})
+
+test.each([
+  ['half a minute', 30_000, 30_000],
+  ['nothing', -1, 0],
+  ['ten hours, as by a clock that was set back', 36_000_000, 120_000],
+  ['all, as it was in use', null, 120_000],
+])(
+  'a key that was given up counts at the next start for what is left of its two minutes: of %s',
+  async (_, until, ms) => {
+    const { notes, clock, open } = place()
+    const before = await started(open, workspace('one', 'k'))
+    await ask(before)
+    await before.limited(3_600_000)
+    const [[key]] = JSON.parse(notes.get('asked-with:one') ?? '[[]]') as [[string]]
+    notes.set('asked-with:one', JSON.stringify([[key, until]]))
+    const next = await started(open, workspace('one', 'fresh'))
+    if (ms > 0) await pass(clock, ms - 1)
+    expect(next.freeAt('live') > clock.now()).toBe(ms > 0)
+    await pass(clock, 1)
+    expect(next.freeAt('live')).toBeLessThanOrEqual(clock.now())
+  },
+)
+
+test.each([
+  ['a full disk', new ConnectorError('disk_full', 'no'), true],
+  ['a disk that fails', new ConnectorError('disk_failed', 'no'), false],
+  ['a mistake of ours', new TypeError('no'), false],
+])('a start goes on over a full disk alone: %s', async (_, error, goesOn) => {
+  const { open, journal } = place()
+  journal.changeNotes = () => Promise.reject(error)
+  const loading = open(workspace('one', 'k')).load()
+  await (goesOn ? loading : expect(loading).rejects.toBe(error))
+})
+
+test('a rotation that cannot be written down is no reason to fail', async () => {
+  const one = workspace('one', 'k')
+  const { open, journal } = place()
+  const budget = await started(open, one)
+  journal.changeNotes = () => Promise.reject(new ConnectorError('disk_full', 'no'))
+  rotate(one, 'fresh')
+  expect(budget.freeAt('live')).toBe(0)
+  await settled()
+})
+
+test('a start that finds all as it was writes nothing', async () => {
+  const { open, journal } = place()
+  const both = [workspace('one', 'k'), workspace('two', 'l')] as const
+  await open(...both).load()
+  const { changeNotes } = journal
+  let writes = 0
+  journal.changeNotes = (change) => {
+    writes++
+    return changeNotes(change)
+  }
+  await open(...both).load()
+  expect(writes).toBe(0)
+  await open(both[0], workspace('two', 'other')).load()
+  expect(writes).toBe(1)
+})
+
+test('a key that was rotated counts two minutes in all, over a start in between', async () => {
+  const one = workspace('one', 'k')
+  const { clock, open } = place()
+  const before = await started(open, one)
+  await ask(before)
+  await before.limited(3_600_000)
+  rotate(one, 'fresh')
+  before.freeAt('live')
+  await pass(clock, 100_000)
+  const next = await started(open, workspace('one', 'fresh'))
+  await pass(clock, 19_999)
+  expect(next.freeAt('live')).toBeGreaterThan(clock.now())
+  await pass(clock, 1)
+  expect(next.freeAt('live')).toBeLessThanOrEqual(clock.now())
+})
+
+test('who still waits under a key that all have left has the limit of the last to have it', async () => {
+  const one = workspace('one', 'k', { audit: 4 })
+  const { clock, open } = place()
+  const budget = open(one).of(one, 'audit')
+  let entered = 0
+  await budget.limited(600_000)
+  for (let i = 0; i < 12; i++)
+    void budget.enter('live', new AbortController().signal).then((leave) => {
+      entered++
+      leave()
+    })
+  rotate(one, 'fresh')
+  budget.freeAt('live')
+  await pass(clock, 180_000)
+  budget.freeAt('live')
+  await pass(clock, 421_000)
+  expect(entered).toBeGreaterThan(0)
+  expect(entered).toBeLessThanOrEqual(4)
 })
 
 test('a key that was rotated while the daemon ran is the one before to the next start', async () => {

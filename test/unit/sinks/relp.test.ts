@@ -426,6 +426,15 @@ describe('refusals', () => {
     expect(fake.stored).toEqual([...textsOf(1), ...textsOf(1)])
   })
 
+  test('the known one is a copy: the bytes of its own batch may be written over', async () => {
+    const { fake, link, clock } = bench(refusing('7'))
+    const [known = Buffer.alloc(0)] = someMessages(1)
+    await passing(clock, link.send([known], never))
+    known.fill(0)
+    await passing(clock, link.send(someMessages(1, 7), never))
+    expect(fake.stored).toEqual([...textsOf(1), ...textsOf(1)])
+  })
+
   test('the last of a batch, too, is refused only once the receiver takes something behind it', async () => {
     const { fake, link, clock } = bench(refusing('3', '4'))
     const outcome = await passing(clock, link.send(someMessages(5), never))

@@ -69,6 +69,21 @@ describe('RFC 5424', () => {
     expect(parse5424(frame ?? Buffer.alloc(0)).data).toMatchObject({ workspace: 'a___b', source: 'c__', id })
   })
 
+  test.each([
+    ['i'.repeat(128), 'i'.repeat(128)],
+    ['i'.repeat(129), 'i'.repeat(128)],
+    [`i${'é'.repeat(64)}`, `i${'é'.repeat(63)}`],
+    [`i${'😀'.repeat(32)}`, `i${'😀'.repeat(31)}`],
+    ['a\u0000b\u001fc\u007fd e', 'a_b_c_d e'],
+  ])(
+    'of an id no more than 128 bytes stand in the header, no half character and no control character',
+    (own, told) => {
+      const { data, text } = whole({}, { id: own, raw: JSON.stringify({ id: own }) })
+      expect(data['id']).toBe(told)
+      expect(JSON.parse(text.toString())).toEqual({ id: own })
+    },
+  )
+
   test('header fields are cut to what the RFC allows', () => {
     const long = 'n'.repeat(1000)
     const { hostname, appName } = whole({ hostname: long, appName: long }, { id })

@@ -489,6 +489,29 @@ describe('over UDP', () => {
     expect(peer.received).toHaveLength(2)
   })
 
+  test('what is refused is told in the order of the entries, whoever refuses it', async () => {
+    const { sink, peer } = datagramStand({ oversize: 'dead_letter', max_message_bytes: 600 })
+    peer.mostBytes = 400
+    const made = [300, 1000, 300].map((bytes, i) => ({
+      ...{ id: `${i}`, raw: JSON.stringify({ id: `${i}`, fill: 'x'.repeat(bytes) }) },
+    }))
+    const { refused } = await deliver(sink, linesOf(runOf(made), sink.frame))
+    expect(refused.map(({ index, reason }) => [index, reason.includes('max_message_bytes')])).toEqual([
+      ...[[0, false], [1, true], [2, false]], // prettier-ignore
+    ])
+  })
+
+  test('a stop in the midst of a batch sends no further datagram of it, and settles nothing', async () => {
+    const { sink, peer } = datagramStand()
+    const stop = new AbortController()
+    peer.fits = () => {
+      stop.abort()
+      return true
+    }
+    expect((await caught(deliver(sink, batch(sink, 3, 1), stop.signal))).code).toBe('aborted')
+    expect([peer.received.length, peer.open]).toEqual([1, 0])
+  })
+
   test('the name is asked for again after a minute, and after a fault', async () => {
     const { sink, peer, deps } = datagramStand()
     for (let i = 0; i < 3; i++) await deliver(sink, batch(sink, 2, 1))

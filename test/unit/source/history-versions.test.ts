@@ -97,17 +97,22 @@ test('some rows with a time and some without are each shipped once', async () =>
   expect(await desk.ids()).toHaveLength(130)
 })
 
-test('a day of rows without a time that stays unreadable is passed as a day', async () => {
+test('a day of rows without a time that stays unreadable is passed as a day, and read after all as one', async () => {
   const bad = TODAY - 3 * DAY
+  let broken = true
   const desk = await openHistoryDesk({
     source: { version: 'v1', rereadMs: 0 },
-    fault: ({ from, to }) => (from <= bad && to >= bad + DAY ? { status: 500 } : undefined),
+    fault: ({ from, to }) => (broken && from <= bad && to >= bad + DAY ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(timeless, START - 7 * DAY, 7 * 24, HOUR)
   await desk.once()
   expect(await desk.ids()).toHaveLength(6 * 24)
   expect(desk.state().troubles).toMatchObject([{ from: bad, to: bad + DAY }])
   expect(desk.watch.gaps).toBe(1)
+  broken = false
+  await desk.live(desk.clock.now() + DAY)
+  expect(await desk.ids()).toHaveLength(7 * 24)
+  expect(desk.state().troubles).toEqual([])
 })
 
 test('ordinals count each row by itself, whatever the order and the table’s growth', () => {
@@ -183,7 +188,8 @@ test.each([true, false])(
       endInclusive: inclusive,
     })
     desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 12 * 48, HOUR / 2)
-    // One late event on either side of the change.
+    // One in the last second before the change, and a late one on either side of it.
+    desk.server.events.push(historyEvent(change - SECOND))
     for (const at of [change - 5 * HOUR, change + 5 * HOUR])
       desk.server.events.push({ ...historyEvent(at + SECOND), visibleAt: change + 30 * HOUR })
     await desk.live(START + DAY)

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { Budget } from '../../../src/source/budget.ts'
 import { JointBudget } from '../../../src/source/joint-budget.ts'
-import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { driven, MINUTE, START } from './desk.ts'
 
 const never = new AbortController().signal
@@ -22,4 +22,29 @@ it('where one of several budgets cannot write its places down, those in the othe
   await expect(driven(clock, joint.enter('live', never))).rejects.toBe(full)
   clock.advance(START + 2 * MINUTE)
   expect([good, bad, late].map(({ used }) => used.places)).toEqual([0, 0, 0])
+})
+
+/** As a restart finds it. */
+const kept = (clock: VirtualClock, blockedMs: number) => {
+  const state = JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs })
+  const store = { load: async () => state, save: async () => undefined }
+  return new Budget({ limit: 10, clock, random: () => 0.5, store })
+}
+
+it('while one of several has no place none is held in another, right after a start too', async () => {
+  const clock = new VirtualClock(START)
+  const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
+  const entering = new JointBudget(() => [free, blocked], clock).enter('live', never)
+  await settled()
+  expect(free.used.places).toBe(0)
+  await driven(clock, entering)
+  expect([clock.now() - START, free.used.places, blocked.used.places]).toEqual([MINUTE, 1, 1])
+})
+
+it('a limit that one of several has met is told of all', async () => {
+  const clock = new VirtualClock(START)
+  const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
+  await Promise.all([blocked.load(), free.load()])
+  expect(new JointBudget(() => [free, blocked], clock).isLimited).toBe(true)
+  expect(new JointBudget(() => [free], clock).isLimited).toBe(false)
 })
