@@ -7,6 +7,8 @@ const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: 
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
 const LARGE_BYTES = 4 * 1024 * 1024
+/** More than the lines of any batch of several, whatever its sink's share. */
+const HUGE_BYTES = 12 * 1024 * 1024
 const USUAL_BYTES = 64 * 1024
 
 export class ByteWriter {
@@ -23,9 +25,10 @@ export class ByteWriter {
     if (needed <= this.bytes.length) return
     // Doubling spares copies while it is small; what is large would take twice what it needs.
     const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
-    // A batch may grow large line by line, and often: only one huge line is worth a collection.
-    makeWay(more)
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, usual))
+    const capacityBytes = Math.max(needed, usual)
+    // A batch may grow large line by line, and often: what only one huge line can be, in however small pieces it came, is worth a collection.
+    makeWay(this.bytes.length < HUGE_BYTES ? more : capacityBytes)
+    const grown = Buffer.allocUnsafeSlow(capacityBytes)
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
   }

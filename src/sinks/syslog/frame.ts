@@ -15,6 +15,8 @@ export interface FrameOptions extends HeaderOptions {
 
 /** A piece of text smaller than this is no use to anybody: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
+/** All messages of one entry: more is held by nobody (law 4), and is headers for the most part. */
+const MOST_SPLIT_BYTES = 64 * 1024 * 1024
 /** The octet count before a message and its space, at most. */
 const COUNT_BYTES = 10
 /** What a writer reserves for a text beyond what it takes. */
@@ -53,8 +55,10 @@ export function syslogFrame(options: FrameOptions): Frame {
       if (room < LEAST_PIECE_BYTES) return
       const ends = pieceEnds(text.view(), room)
       if (ends.length > most) continue
+      const bytes = text.length + ends.length * (head.length + COUNT_BYTES)
+      if (bytes > MOST_SPLIT_BYTES) return
       // At once, and no more: with small messages the headers are several times the entry.
-      out.reserve(text.length + ends.length * (head.length + COUNT_BYTES) + SLACK_BYTES)
+      out.reserve(bytes + SLACK_BYTES)
       ends.forEach((end, i) => {
         head.clear()
         header(run, index, severity, { number: i + 1, of: ends.length }, head)

@@ -199,6 +199,13 @@ describe('an entry that is too large', () => {
     expect(text.toString()).toContain('auditferry_dropped')
   })
 
+  test('of which the headers would be the most, 64 MiB and more of messages, is parked: nobody holds as much', () => {
+    const options = { maxMessageBytes: 480, hostname: 'h'.repeat(200) }
+    const sizeOf = (bytes: number) => linesWith(options, [{ id }], textFormat('x'.repeat(bytes))).bytes.length
+    expect(sizeOf(100_000)).toBeGreaterThan(400_000)
+    expect(sizeOf(16 * 2 ** 20)).toBe(0)
+  })
+
   test('is split where leaving out fields is not enough', () => {
     const raw = JSON.stringify({ id: 'i'.repeat(5000) })
     const parts = messagesWith({ oversize: 'compact', maxMessageBytes: 1024 }, { id, raw })
