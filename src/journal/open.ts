@@ -10,7 +10,7 @@ import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
-import { type Core, Transactions } from './core.ts'
+import type { Core } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, LOG_BYTES, openDatabase } from './database.ts'
 import { atStart, translate } from './faults.ts'
 import { Deliveries } from './deliveries.ts'
@@ -23,6 +23,7 @@ import { Quarantine } from './quarantine.ts'
 import { Shelf } from './shelf.ts'
 import { Space, type VolumeBytes } from './space.ts'
 import { SqliteJournal } from './journal.ts'
+import { Transactions } from './transactions.ts'
 
 export interface JournalOptions {
   readonly path: string

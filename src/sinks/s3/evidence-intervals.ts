@@ -1,6 +1,6 @@
 // Which interval a manifest is for, and which settlements it lists. Pure.
 import type { Seq } from '../../model/journal.ts'
-import type { Chain, Record } from './evidence-notes.ts'
+import type { Chain, SettledNote } from './evidence-notes.ts'
 import type { Manifest, ManifestStretch } from './manifest.ts'
 
 /** A manifest lists about so many objects of so many settlements; what is more goes into the next one of the same interval. */
@@ -23,7 +23,7 @@ export function intervalOver(chain: Chain, nowAt: number, intervalMs: number): {
 }
 
 export interface Listed {
-  readonly records: readonly Record[]
+  readonly records: readonly SettledNote[]
   readonly stretches: readonly ManifestStretch[]
   readonly gaps: Manifest['gaps']
   readonly through: Seq
@@ -35,8 +35,8 @@ export interface Listed {
  * The settlements behind `after`, as far as they leave no hole. `position`: all up to there is settled; what of it no record
  * tells of is a gap (evidence was off). `records` are one more than MOST_RECORDS where there are more. What was settled ahead of a hole waits until the hole is settled.
  */
-export function listSettled(records: readonly Record[], after: Seq, position: Seq): Listed {
-  const taken: Record[] = []
+export function listSettled(records: readonly SettledNote[], after: Seq, position: Seq): Listed {
+  const taken: SettledNote[] = []
   const stretches: ManifestStretch[] = []
   const gaps: Manifest['gaps'] = []
   let through = after
@@ -57,7 +57,7 @@ export function listSettled(records: readonly Record[], after: Seq, position: Se
 }
 
 /** Settlements that follow each other are told as one stretch. */
-function join(stretches: ManifestStretch[], { settled }: Record): void {
+function join(stretches: ManifestStretch[], { settled }: SettledNote): void {
   const { first, last, delivered, filtered, parked } = settled
   const before = stretches.at(-1)
   if (before?.last !== first - 1) {

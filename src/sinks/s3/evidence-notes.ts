@@ -26,18 +26,18 @@ export type Chain = z.output<typeof chain>
 const pending = z.object({ key: z.string(), body: z.string(), then: chain })
 export type Pending = z.output<typeof pending>
 
-export interface Record {
+export interface SettledNote {
   readonly name: string
   readonly settled: Settled
 }
 
 export const chainName = (sink: string) => `evidence:${sink}:chain`
 export const pendingName = (sink: string) => `evidence:${sink}:pending`
-export const recordsPrefix = (sink: string) => `evidence:${sink}:settled:`
+export const settledPrefix = (sink: string) => `evidence:${sink}:settled:`
 
-export function recordNote(sink: string, record: Settled): Note {
+export function settledNote(sink: string, record: Settled): Note {
   return {
-    name: `${recordsPrefix(sink)}${String(record.first).padStart(16, '0')}`,
+    name: `${settledPrefix(sink)}${String(record.first).padStart(16, '0')}`,
     value: JSON.stringify(record),
   }
 }
@@ -50,7 +50,7 @@ function read<T>(schema: z.ZodType<T>, name: string, value: string): T {
   return found.data
 }
 
-export const readRecord = ({ name, value }: Note): Record => ({
+export const readSettledNote = ({ name, value }: Note): SettledNote => ({
   name,
   settled: read(settled, name, value),
 })

@@ -6,15 +6,15 @@ import type { Log } from '../../model/log.ts'
 import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../model/evidence.ts'
 import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './evidence-intervals.ts'
 import { manifestOf, objectOf } from './evidence-manifest.ts'
-import type { Chain, Pending, Record } from './evidence-notes.ts'
+import type { Chain, Pending, SettledNote } from './evidence-notes.ts'
 import {
   chainName,
   pendingName,
   readChain,
   readPending,
-  readRecord,
-  recordNote,
-  recordsPrefix,
+  readSettledNote,
+  settledNote,
+  settledPrefix,
 } from './evidence-notes.ts'
 import { keyId, signedManifest } from './manifest-signature.ts'
 import { manifestKey, manifestLine, sha256 } from './manifest.ts'
@@ -63,7 +63,7 @@ class ManifestChain implements Evidence {
     const delivered = objects.reduce((sum, { count }) => sum + count, 0)
     const filtered = last - first + 1 - delivered - parked
     const listed = objects.map((object) => objectOf(object, prefix))
-    return [recordNote(sink, { first, last, delivered, filtered, parked, objects: listed })]
+    return [settledNote(sink, { first, last, delivered, filtered, parked, objects: listed })]
   }
 
   async step(state: EvidenceState, signal: AbortSignal): Promise<number> {
@@ -96,13 +96,13 @@ class ManifestChain implements Evidence {
 
   /** What is settled ahead of a hole cannot be listed yet. */
   async #listable({ through }: Chain): Promise<boolean> {
-    const [oldest] = await this.#records(1)
+    const [oldest] = await this.#unlisted(1)
     return oldest !== undefined && oldest.settled.first <= Math.max(through, this.#position()) + 1
   }
 
   /** The oldest settlements that no manifest lists yet. */
-  async #records(limit: number): Promise<Record[]> {
-    return (await this.#memory.notes(recordsPrefix(this.#options.sink), limit)).map(readRecord)
+  async #unlisted(limit: number): Promise<SettledNote[]> {
+    return (await this.#memory.notes(settledPrefix(this.#options.sink), limit)).map(readSettledNote)
   }
 
   /** All up to here is settled. */
@@ -119,7 +119,7 @@ class ManifestChain implements Evidence {
     const name = chainName(sink)
     const known = await this.#memory.note(name)
     if (known !== undefined) return readChain(sink, known)
-    const [record] = await this.#records(1)
+    const [record] = await this.#unlisted(1)
     const position = this.#position()
     const through = record ? Math.min(position, record.settled.first - 1) : position
     const chain: Chain = { number: 0, sha256: '', fromAt: clock.now(), through }
@@ -132,7 +132,7 @@ class ManifestChain implements Evidence {
     const { sink } = this.#options
     // The position first: what is settled after it has its record in the list that is read next.
     const position = this.#position()
-    const records = await this.#records(MOST_RECORDS + 1)
+    const records = await this.#unlisted(MOST_RECORDS + 1)
     const listed = listSettled(records, chain.through, position)
     const pending = await this.#sign(chain, listed, untilAt)
     const note = { name: pendingName(sink), value: JSON.stringify(pending) }
