@@ -3,6 +3,7 @@ import { orAborted, Tether } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
+import { readUpTo } from './read-up-to.ts'
 
 const REPLY_BYTES = 64 * 1024
 const DEADLINE_MS = 60_000
@@ -12,17 +13,6 @@ export interface WholeReply {
   readonly headers: HttpReply['headers']
   /** cut at the bound; a cut body is not JSON any more */
   readonly body: Uint8Array
-}
-
-async function readBounded(body: HttpReply['body']): Promise<Uint8Array> {
-  const parts: Uint8Array[] = []
-  let bytes = 0
-  for await (const part of body) {
-    parts.push(part.subarray(0, REPLY_BYTES - bytes))
-    bytes += part.length
-    if (bytes >= REPLY_BYTES) break // leaves the iterator, which closes the connection
-  }
-  return Buffer.concat(parts)
 }
 
 /** Throws as the transport does, and `timeout` when the reply is not whole within a minute, `aborted` when `signal` says so. */
@@ -41,7 +31,7 @@ export async function ask(
   })
   const work = async (): Promise<WholeReply> => {
     const { status, headers, body } = await transport(request, stop.signal)
-    return { status, headers, body: await readBounded(body) }
+    return { status, headers, body: await readUpTo(body, REPLY_BYTES) }
   }
   try {
     signal.throwIfAborted()

@@ -1,4 +1,5 @@
 // What sse and object_lock demand of an object, held against what the server says that it keeps. Pure.
+import { DAY_MS } from '../../model/time.ts'
 import type { Looked } from './bucket.ts'
 import type { S3Options } from './options.ts'
 
@@ -23,6 +24,10 @@ export function compareKeys(wanted: string, told: string | undefined): 'same' | 
   if (idOf(wanted) === idOf(told)) return 'same'
   return isPlain(wanted) && isPlain(told) ? 'other' : 'unknown'
 }
+
+/** Until when an object that is put now stays locked, epoch ms; undefined: it is not. Manifests are locked as the objects are. */
+export const lockedUntil = ({ object_lock: lock }: Demands, now: number): number | undefined =>
+  lock && now + lock.days * DAY_MS
 
 /** The settings that an object which was stored by somebody else, or before they were set, does not have. */
 export function lacking({ sse, object_lock: lock }: Demands, looked: Looked): readonly string[] {

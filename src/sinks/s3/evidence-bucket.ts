@@ -1,7 +1,8 @@
 // A bucket as the evidence sees it: where manifests are put, and where a verifier finds them again with all that they list.
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
-import { DAY_MS } from '../../model/time.ts'
+import { readUpTo } from '../read-up-to.ts'
+import { lockedUntil } from './demands.ts'
 import type { ManifestStore } from './evidence.ts'
 import type { EvidenceStore } from './evidence-objects.ts'
 import { under } from './key.ts'
@@ -22,23 +23,21 @@ function bodyOf(bytes: Uint8Array): Body {
   }
 }
 
-/** Manifests are locked as the objects are. */
 export function manifestStore(
   store: Pick<Store, 'put' | 'fetch' | 'where'>,
   options: S3Options,
   clock: Clock,
 ): ManifestStore {
-  const { prefix, object_lock: lock } = options
+  const { prefix } = options
   return {
     async put(key, bytes, signal) {
-      const lockedUntil = lock && clock.now() + lock.days * DAY_MS
-      const put = { contentType, lockedUntil }
+      const put = { contentType, lockedUntil: lockedUntil(options, clock.now()) }
       return (await store.put(under(prefix, key), bodyOf(bytes), put, signal)).outcome
     },
     async get(key, mostBytes, signal) {
       try {
         const body = await store.fetch(under(prefix, key), signal)
-        if (body) return await beginningOf(body, mostBytes)
+        if (body) return await readUpTo(body, mostBytes)
       } catch (error) {
         if (error instanceof ConnectorError && error.code === 'forbidden') return undefined
         throw error
@@ -46,18 +45,6 @@ export function manifestStore(
       throw new ConnectorError('bad_reply', `${store.where}: ${key} was taken a moment ago, and is not there`)
     },
   }
-}
-
-/** Whoever may write to the bucket says how long a body is: what is beyond is not read. */
-async function beginningOf(body: AsyncIterable<Uint8Array>, mostBytes: number): Promise<Uint8Array> {
-  const parts: Uint8Array[] = []
-  let bytes = 0
-  for await (const part of body) {
-    parts.push(part.subarray(0, mostBytes - bytes))
-    bytes += part.length
-    if (bytes >= mostBytes) break
-  }
-  return Buffer.concat(parts)
 }
 
 export function bucketEvidence(store: Store, prefix: string, signal: AbortSignal): EvidenceStore {

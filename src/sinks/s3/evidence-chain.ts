@@ -1,5 +1,6 @@
 // One chain of manifests, link by link: numbers, signatures, hashes, intervals and sequence numbers must follow each other. Reads no entry.
 import type { KeyObject } from 'node:crypto'
+import { readUpTo } from '../read-up-to.ts'
 import type { EvidenceStore } from './evidence-objects.ts'
 import type { Tell } from './evidence-findings.ts'
 import { linkFaults, objectFaults, sequenceFaults } from './evidence-faults.ts'
@@ -65,14 +66,8 @@ export interface WalkedChain extends ChainName {
 async function readWhole(store: EvidenceStore, key: string): Promise<Uint8Array | string> {
   const body = await store.get(key)
   if (!body) return 'is missing'
-  const parts: Uint8Array[] = []
-  let bytes = 0
-  for await (const part of body) {
-    bytes += part.length
-    if (bytes > MANIFEST_BYTES) return 'is larger than any manifest'
-    parts.push(part)
-  }
-  return Buffer.concat(parts)
+  const bytes = await readUpTo(body, MANIFEST_BYTES + 1)
+  return bytes.length > MANIFEST_BYTES ? 'is larger than any manifest' : bytes
 }
 
 /** Walks along the chain's manifests; `visit` gets each one whose signature and form hold. */

@@ -3,9 +3,9 @@ import type { Evidence, Memory } from '../../model/evidence.ts'
 import type { ObjectContent, OpenObject, ReadyObject } from '../../model/object.ts'
 import type { CheckResult, ObjectLimits, ObjectSink } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
-import { DAY_MS } from '../../model/time.ts'
 import { Certificates } from '../expiry.ts'
 import { lineFrame } from '../line-frame.ts'
+import { lockedUntil } from './demands.ts'
 import { openEvidence } from './evidence.ts'
 import { checkSigningKey } from './signing-key.ts'
 import { manifestStore } from './evidence-bucket.ts'
@@ -98,7 +98,7 @@ class S3Sink implements ObjectSink {
     { linesBytes, linesSha256, body, spoiled }: Spooled,
     discard: () => Promise<void>,
   ): ReadyObject {
-    const { prefix, compression, object_lock: lock } = this.#options
+    const { prefix, compression } = this.#options
     const key = objectKey(prefix, content, linesSha256, compression)
     const stored = {
       ...content,
@@ -112,8 +112,8 @@ class S3Sink implements ObjectSink {
       put: async (signal) => {
         await this.#prove(signal)
         const contentType = contentTypes[compression]
-        const lockedUntil = lock && this.#deps.clock.now() + lock.days * DAY_MS
-        const { outcome } = await this.#store.put(key, body, { contentType, lockedUntil }, signal)
+        const put = { contentType, lockedUntil: lockedUntil(this.#options, this.#deps.clock.now()) }
+        const { outcome } = await this.#store.put(key, body, put, signal)
         if (outcome === 'there') await lookAtFormer(this.#store, this.#options, key, this.#deps.log, signal)
         return { ...stored, there: outcome === 'there' }
       },

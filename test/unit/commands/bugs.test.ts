@@ -40,7 +40,7 @@ test.each([
   const env = { ...process.env, PLANTED: 'planted' }
   const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 20_000 })
   expect(child.status).toBe(1)
-  expect(child.stderr).toMatch(/^auditferry: a bug, please report it: TypeError at .+\n$/)
+  expect(child.stderr).toMatch(/^.+\nauditferry: a bug, please report it: TypeError at .+\n$/)
   expect(child.stderr).not.toContain('planted')
 })
 
