@@ -22,7 +22,7 @@ export class ObjectShipper implements Stepper {
   readonly #evidence: Evidence | undefined
   #open = new OpenStretch()
   #resumed = false
-  /** its last try to testify failed: that objects are stored meanwhile mends nothing of it */
+  /** The last manifest could not be written; objects that are stored meanwhile do not clear that. */
   #unproven = false
   /** all that was stored is testified, as far as nothing more comes */
   #testified = false

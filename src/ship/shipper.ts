@@ -102,7 +102,7 @@ export class Shipper implements Stepper {
   /** With batches unconfirmed there is more to wait for than the loop knows of. */
   async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.size === 0) {
-      // Who refused all there was takes no more than before for having nothing left to refuse.
+      // With nothing left to send, a receiver that refused everything is no better than before.
       if (!this.#options.over()) this.#corner.check()
       return waitMs
     }

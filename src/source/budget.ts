@@ -37,7 +37,7 @@ interface Waiter {
 /**
  * A place is taken before a request is sent and given back 60 s after its answer came: whenever between the two the
  * server counted it, it still counts here. Places are written to the store in blocks before they are used, so that a
- * crash forgets none; a restart counts a whole block as used. All times in here are of the clock that only runs.
+ * crash forgets none; a restart counts a whole block as used. All times in here are monotonic.
  */
 export class Budget {
   readonly #options: BudgetOptions
