@@ -52,19 +52,21 @@ export async function collectOnce(
   const parts = collector.source.read(cursor, signal)
   let fault: ConnectorError | undefined
   let kept = false
+  // In a call of its own, so that nothing holds a part that is kept while the next one comes.
+  const keepNext = async (...given: [] | [Appended]): Promise<Appended | undefined> => {
+    const next = await parts.next(...given)
+    if (next.done) return undefined
+    const part = next.value
+    fault ??= part.fault
+    const notes = collector.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
+    const now = await (kept ? appendInRoom(collector, part, notes, signal) : append(collector, part, notes))
+    kept = true
+    cursor = part.cursor ?? cursor
+    return now
+  }
   try {
-    for (let next = await parts.next(); !next.done;) {
-      const part = next.value
-      fault ??= part.fault
-      const notes = collector.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
-      const appended = await (kept
-        ? appendInRoom(collector, part, notes, signal)
-        : append(collector, part, notes))
-      kept = true
-      cursor = part.cursor ?? cursor
+    for (let appended = await keepNext(); appended; appended = await keepNext(appended))
       await giveWay(collector, signal)
-      next = await parts.next(appended)
-    }
   } finally {
     // Leaves the request of a page that we could not keep; its place in the budget comes back.
     await parts.return(undefined)

@@ -61,8 +61,6 @@ export class Shelf {
   readonly #read: Statement<[number], ChunkRow>
   readonly #size: Statement<[number], SizeRow>
   readonly #atHand = new Map<Seq, Chunk>()
-  /** of the chunk that was read last */
-  #lastBytes = 0
   #atHandBytes = 0
 
   constructor(db: Database, path: string, origins: Origins) {
@@ -126,7 +124,7 @@ export class Shelf {
       if (next === from && lone > loneBytes)
         return { first: from, last: from - 1, count: 0, runs, leftBytes: lone }
       if (next > from && lone > limits.maxBytes - bytes) break
-      const chunk = this.#chunkAt(next)
+      const chunk = this.#chunkAt(next, lone)
       if (chunk === undefined) break
       const { entries } = chunk.run
       const start = next - chunk.first
@@ -172,14 +170,13 @@ export class Shelf {
     return size?.first === seq && size.last === seq ? size.payload : 0
   }
 
-  #chunkAt(seq: Seq): Chunk | undefined {
+  #chunkAt(seq: Seq, loneBytes = this.#loneBytes(seq)): Chunk | undefined {
     const atHand = this.#chunkAtHand(seq)
     if (atHand) return this.#touch(atHand)
-    // The driver's own memory: of huge entries that several sinks asked for, one stays.
-    makeWay(this.#lastBytes)
+    // The driver takes memory of its own for it: of huge entries that came in, or that several sinks asked for, one stays.
+    makeWay(loneBytes)
     const row = this.#read.get(seq)
     if (row === undefined || row.last < seq) return undefined
-    this.#lastBytes = row.slab.length
     return this.#touch(this.#open(row))
   }
 

@@ -113,9 +113,10 @@ export async function* readWindow(
         // Says before anything is kept of this window as which version it was read.
         if (seen.untold) yield lastPart(step, undefined, { underWay: true })
         seen.untold = false
-        yield midPart(pending, headAt)
-      }
-      pending = group
+        const before: Group = pending
+        pending = group
+        yield midPart(before, headAt)
+      } else pending = group
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
