@@ -11,10 +11,10 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/history-window.ts',
-        find: 'yield midPart(pending, headAt)',
+        find: 'yield midPart(ready, headAt)',
         replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
           if (walk?.at === window.from) walk.at = window.to
-        yield lastPart(step, pending, { headAt })`,
+        yield lastPart(step, ready, { headAt })`,
       },
     ],
     tests: [

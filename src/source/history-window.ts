@@ -109,14 +109,14 @@ export async function* readWindow(
       seen.bytes += whole.entries.bytes.length
       noteHead(step, group)
       if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
-      if (pending) {
-        // Says before anything is kept of this window as which version it was read.
-        if (seen.untold) yield lastPart(step, undefined, { underWay: true })
-        seen.untold = false
-        const before: Group = pending
-        pending = group
-        yield midPart(before, headAt)
-      } else pending = group
+      // Nothing here holds what is being kept while the next group comes.
+      const ready = pending
+      pending = group
+      if (!ready) continue
+      // Says before anything is kept of this window as which version it was read.
+      if (seen.untold) yield lastPart(step, undefined, { underWay: true })
+      seen.untold = false
+      yield midPart(ready, headAt)
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
