@@ -9,6 +9,13 @@ export function wholeNumber(text: string): number {
   return value
 }
 
+/** From 1: of none there is nothing to say. */
+export function someNumber(text: string): number {
+  const value = wholeNumber(text)
+  if (value < 1) throw new InvalidArgumentError('Want a whole number from 1 on.')
+  return value
+}
+
 export function tapLimit(text: string): number {
   const value = wholeNumber(text)
   if (value < 1 || value > MOST_LINES)

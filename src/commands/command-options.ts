@@ -2,7 +2,7 @@
 import { Option } from 'commander'
 import type { Command } from 'commander'
 import { sourceNames } from '../model/source.ts'
-import { each, eachNumber, port, wholeNumber } from './arguments.ts'
+import { each, eachNumber, port, someNumber, wholeNumber } from './arguments.ts'
 
 export const withConfig = (command: Command) =>
   command.option(
@@ -44,7 +44,7 @@ export const mockOptions = (command: Command) =>
 export const chosen = (command: Command) =>
   withConfig(command)
     .option('--id <number>', 'only this one; may stand several times', eachNumber, [])
-    .option('--limit <number>', 'at most so many', wholeNumber)
+    .option('--limit <number>', 'at most so many (list: 100 where it is not given)', someNumber)
 
 export const chosenLetters = (command: Command) =>
   chosen(command).option('--sink <name>', 'only those of one sink')

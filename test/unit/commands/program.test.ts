@@ -117,6 +117,8 @@ test.each([
   [['mock', '--port', '70000'], 'Want a port from 0 to 65535.'],
   [['mock', '--seed', '-1'], 'Want a whole number.'],
   [['tap', '--sink', 'a', '--limit', '0'], 'Want a number from 1 to 1000.'],
+  [['dead-letters', 'list', '--limit', '0'], 'Want a whole number from 1 on.'],
+  [['quarantine', 'drop', '--limit', '0'], 'Want a whole number from 1 on.'],
   [['tap', '--sink', 'a', '--limit', '1001'], 'Want a number from 1 to 1000.'],
   [['mock', '--switch', 'from=sideways'], 'error: switch from: want one of exclusive, inclusive'],
   [['mock', '--fault', 'late=2'], 'error: fault late: want a rate from 0 to 1'],
