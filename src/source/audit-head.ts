@@ -133,8 +133,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     else emptyPage(step, drain)
     return { gaps }
   }
-  // A page that was narrowed is full with what it was asked for.
-  const full = view.count >= Math.min(take, cursor.largestPage)
+  const full = isFull(step, view, take)
   if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
     if (view.count - view.malformed < MOST_AHEAD || !full) {
@@ -171,6 +170,13 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
 function passMalformed(step: Step, drain: Drain, full: boolean): void {
   if (full || drain.doubt === 'read_again') passByTime(step, drain)
   else drain.doubt = 'ask_latest'
+}
+
+/** What a server that caps its pages calls a full one is learned. A page that was narrowed is full with what it was asked for. */
+function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): boolean {
+  // A single entry, and `from` itself where that is included: as much as the fetch of the page before makes.
+  const isLone = count <= 2 && beyond <= 1
+  return count >= (isLone ? take : Math.min(take, cursor.largestPage))
 }
 
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */

@@ -177,6 +177,28 @@ test('a server’s clock half an hour behind ours is believed: by ours a feed th
   expect(steps).toBeLessThan(5)
 })
 
+test.each(['exclusive', 'inclusive'] as const)(
+  'a drain of what reading itself writes ends, poll after poll, where nothing tells it from others’ (`from` %s)',
+  async (from) => {
+    const switches = {
+      from,
+      page_cap: 7,
+      date_header: 'off',
+      user_agent: 'generic',
+      self_audit: 'pages',
+    } as const
+    const desk = await openDesk({ switches: { ...switches, clock_skew_ms: 45 * SECOND } })
+    desk.add(50, START - MINUTE)
+    await desk.drain()
+    desk.asked()
+    for (let poll = 1; poll <= 12; poll++) {
+      await wait(desk, HOUR)
+      await desk.drain(40)
+      expect(desk.asked().length, `poll ${poll}`).toBeLessThan(10)
+    }
+  },
+)
+
 /** A server without a `Date`, with entries dated ahead of our clock: what a full page is must be guessed. */
 async function guessing(page_cap: number) {
   const desk = await openDesk({ switches: { date_header: 'off', page_cap } })
