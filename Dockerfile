@@ -55,7 +55,9 @@ LABEL org.opencontainers.image.title="auditferry" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}"
+# The C library else keeps the memory of a huge entry for the next one.
 ENV NODE_ENV=production \
+    MALLOC_MMAP_THRESHOLD_=8388608 \
     AUDITFERRY_LISTEN=0.0.0.0:9464
 USER 65532:65532
 WORKDIR /var/lib/auditferry

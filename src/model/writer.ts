@@ -26,7 +26,7 @@ export class ByteWriter {
     // Doubling spares copies while it is small; what is large would take twice what it needs.
     const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
     // What ends a huge line comes behind it: a byte that found no place there would copy all of it.
-    const capacityBytes = Math.max(needed + (needed >> 6), usual)
+    const capacityBytes = Math.max(needed + (needed >> 8), usual)
     // A batch may grow large line by line, and often: what only one huge line can be, in however small pieces it came, is worth a collection.
     makeWay(this.bytes.length < HUGE_BYTES ? more : capacityBytes)
     const grown = Buffer.allocUnsafeSlow(capacityBytes)
