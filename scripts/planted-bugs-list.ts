@@ -274,7 +274,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
       {
         file: 'test/unit/ship/isolation.test.ts',
-        title: 'hung receivers, however many (12, batches of 1048576 bytes)',
+        title: 'hung receivers, however many (12, batches of 16777216 bytes)',
       },
     ],
     says: /AssertionError/,
