@@ -53,9 +53,6 @@ const LONGEST = 7
 const STRIDE = 4096
 /** A character of one byte becomes seven: of an entry made of nothing else, only so many are spared. */
 const MOST_ESCAPES = 1 << 20
-/** From here on it is looked through for how long it becomes: what a writer grew out of step by step would stand in memory beside it. */
-const HUGE_BYTES = 4 * 1024 * 1024
-
 /**
  * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,
  * what may not stand in a line is written as JSON escapes (past the first million of them as a question mark, since memory is
@@ -68,8 +65,7 @@ export function writeJson(
   end: number,
   escapes: boolean,
 ): void {
-  const isHuge = end - start >= HUGE_BYTES
-  out.reserve((isHuge ? mostBytesOf(raw, start, end, escapes) : end - start) + STRIDE * LONGEST)
+  out.reserve(end - start + STRIDE * LONGEST)
   let left = MOST_ESCAPES
   let until = start
   let { bytes: into, length: to } = out
@@ -99,19 +95,6 @@ export function writeJson(
     }
   }
   out.length = to
-}
-
-/** What `writeJson` writes at most. */
-function mostBytesOf(raw: Uint8Array, start: number, end: number, escapes: boolean): number {
-  let more = 0
-  let left = MOST_ESCAPES
-  for (let i = start; i < end; i++) {
-    const byte = raw[i] as number
-    if (byte === BACKSLASH || byte === EQUALS) {
-      if (escapes) more++
-    } else if (byte >= DEL && unfitAt(raw, i) !== 0 && left-- > 0) more += LONGEST - 1
-  }
-  return end - start + more
 }
 
 /** DEL, a control character of C1 or a line end of Unicode that begins at `at`; 0 where none does. */

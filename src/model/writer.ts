@@ -1,18 +1,19 @@
 // A growing run of bytes that formats and frames write lines into.
-import { makeWay } from './large.ts'
+import { allocate, makeWay, release } from './large.ts'
 
 /** Buffer's own copy, for any bytes: it makes no view of the source, of which there would be one an entry. */
 const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
   // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
-const LARGE_BYTES = 4 * 1024 * 1024
-/** More than the lines of any batch of several, whatever its sink's share. */
+/** More than the lines of any batch of several, whatever its sink's share: from here on it is one huge line. */
 const HUGE_BYTES = 12 * 1024 * 1024
+/** What a huge line may grow by where it stands: what of it is not written takes no memory. */
+const ROOM_BEHIND_BYTES = 64 * 1024 * 1024
 const USUAL_BYTES = 64 * 1024
 
 export class ByteWriter {
-  bytes: Buffer
+  bytes: Buffer<ArrayBuffer>
   length = 0
 
   constructor(capacityBytes = USUAL_BYTES) {
@@ -23,15 +24,15 @@ export class ByteWriter {
   reserve(more: number): void {
     const needed = this.length + more
     if (needed <= this.bytes.length) return
-    // Doubling spares copies while it is small; what is large would take twice what it needs.
-    const usual = this.bytes.length < LARGE_BYTES ? this.bytes.length * 2 : this.bytes.length + LARGE_BYTES
-    // What ends a huge line comes behind it: a byte that found no place there would copy all of it.
-    const capacityBytes = Math.max(needed + (needed >> 8), usual)
-    // A batch may grow large line by line, and often: what only one huge line can be, in however small pieces it came, is worth a collection.
-    makeWay(this.bytes.length < HUGE_BYTES ? more : capacityBytes)
-    const grown = Buffer.allocUnsafeSlow(capacityBytes)
+    const grown = needed < HUGE_BYTES ? this.#roomyBlock(needed, more) : allocate(needed + ROOM_BEHIND_BYTES)
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
+  }
+
+  /** A batch may grow large line by line, and often: only what comes at once is worth a collection. */
+  #roomyBlock(needed: number, more: number): Buffer<ArrayBuffer> {
+    makeWay(more)
+    return Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.bytes.length * 2, HUGE_BYTES)))
   }
 
   byte(value: number): void {
@@ -63,9 +64,14 @@ export class ByteWriter {
     return this.bytes.subarray(0, this.length)
   }
 
-  /** Begins anew. A buffer of more than `spareBytes`, which a single huge entry made grow, is not kept. */
+  /**
+   * Begins anew. A buffer of more than `spareBytes`, which a single huge entry made grow, is not kept: then nobody may be reading
+   * what was written.
+   */
   clear(spareBytes = Infinity): void {
     this.length = 0
-    if (this.bytes.length > spareBytes) this.bytes = Buffer.allocUnsafeSlow(USUAL_BYTES)
+    if (this.bytes.length <= spareBytes) return
+    release(this.bytes)
+    this.bytes = Buffer.allocUnsafeSlow(USUAL_BYTES)
   }
 }

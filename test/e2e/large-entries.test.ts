@@ -2,11 +2,12 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer as createTcpServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { FakeRelp } from '../fakes/relp-server.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { startChild } from './child.ts'
@@ -46,42 +47,91 @@ async function openApi(text: string): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Of `=` an entry becomes twice as long in CEF. */
-test.runIf(process.platform === 'linux').each([
-  { of: 'x', format: 'raw', times: 1 },
-  { of: '=', format: 'cef', times: 2 },
-])(
-  'six entries of 16.7 MB of $of in one answer, as $format into five sinks, take less than 256 MB of memory',
-  async ({ of, format, times }) => {
-    const folder = mkdtempSync(join(tmpdir(), 'large-'))
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-    const config = join(folder, 'auditferry.yaml')
-    const sinks = SINKS.map(
-      (name) => `{ name: ${name}, type: file, format: ${format}, path: ${join(folder, name)} }`,
-    )
-    writeFileSync(
-      config,
-      `journal: { path: ${join(folder, 'auditferry.db')} }
+interface Syslog {
+  readonly addresses: readonly string[]
+  /** bytes of its messages, over all connections */
+  readonly received: () => number
+}
+
+/** A receiver over TCP and one over RELP, which take whatever comes. */
+async function openSyslog(): Promise<Syslog> {
+  let tcpBytes = 0
+  const relp = new FakeRelp()
+  const tcp = createTcpServer((socket) => {
+    socket.on('data', (chunk) => (tcpBytes += chunk.length)).on('error', () => undefined)
+  })
+  await new Promise<void>((resolve) => void tcp.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void tcp.close())
+  const listener = await relp.listen()
+  onTestFinished(() => listener.close())
+  const relpBytes = () => relp.stored.reduce((sum, message) => sum + message.length, 0)
+  return {
+    addresses: [`tcp://127.0.0.1:${(tcp.address() as AddressInfo).port}`, `relp://127.0.0.1:${listener.port}`],
+    received: () => tcpBytes + relpBytes(),
+  }
+}
+
+/** Runs the program until all is delivered; answers with its peak memory. */
+async function peakBytesOf(folder: string, of: string, sinks: readonly string[]): Promise<number> {
+  const config = join(folder, 'auditferry.yaml')
+  writeFileSync(
+    config,
+    `journal: { path: ${join(folder, 'auditferry.db')} }
 workspaces: [{ name: acme, base_url: "${await openApi(of.repeat(BYTES))}", api_key: k, history: { start: 1d } }]
 sinks: [${sinks.join(', ')}]
 `,
-    )
-    const child = startChild([built.main, 'run', '--once', '--config', config])
-    onTestFinished(() => child.kill('SIGKILL'))
-    let peakBytes = 0
-    const look = setInterval(() => {
-      const peak = /^VmHWM:\s+(\d+) kB$/m.exec(statusOf(child.pid))?.[1]
-      if (peak) peakBytes = Number(peak) * 1024
-    }, LOOK_MS)
-    expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
-    clearInterval(look)
-    process.stdout.write(
-      `peak memory of six entries of 16.7 MB of ${of}: ${(peakBytes / 1e6).toFixed(0)} MB\n`,
-    )
-    for (const name of SINKS)
-      expect(statSync(join(folder, name)).size).toBeGreaterThan(ENTRIES * BYTES * times)
-    expect(peakBytes).toBeGreaterThan(0)
-    expect(peakBytes).toBeLessThan(256e6)
+  )
+  const child = startChild([built.main, 'run', '--once', '--config', config])
+  onTestFinished(() => child.kill('SIGKILL'))
+  let peakBytes = 0
+  const look = setInterval(() => {
+    const peak = /^VmHWM:\s+(\d+) kB$/m.exec(statusOf(child.pid))?.[1]
+    if (peak) peakBytes = Number(peak) * 1024
+  }, LOOK_MS)
+  expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
+  clearInterval(look)
+  return peakBytes
+}
+
+function openFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'large-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+function expectBounded(peakBytes: number, what: string): void {
+  process.stdout.write(
+    `peak memory of six entries of 16.7 MB of ${what}: ${(peakBytes / 1e6).toFixed(0)} MB\n`,
+  )
+  expect(peakBytes).toBeGreaterThan(0)
+  expect(peakBytes).toBeLessThan(256e6)
+}
+
+/** Of `=` an entry becomes twice as long in CEF. */
+describe.runIf(process.platform === 'linux')(
+  'six entries of 16.7 MB in one answer take less than 256 MB of memory',
+  () => {
+    test.each([
+      { of: 'x', format: 'raw', times: 1 },
+      { of: '=', format: 'cef', times: 2 },
+    ])('of $of as $format into five files', async ({ of, format, times }) => {
+      const folder = openFolder()
+      const sinks = SINKS.map(
+        (name) => `{ name: ${name}, type: file, format: ${format}, path: ${join(folder, name)} }`,
+      )
+      expectBounded(await peakBytesOf(folder, of, sinks), `${of} into five files`)
+      for (const name of SINKS)
+        expect(statSync(join(folder, name)).size).toBeGreaterThan(ENTRIES * BYTES * times)
+    })
+
+    test('of = as CEF over TCP and RELP, where the text stands beside the messages that it is split into', async () => {
+      const { addresses, received } = await openSyslog()
+      const sinks = addresses.map(
+        (address, i) => `{ name: s${i}, type: syslog, format: cef, address: "${address}" }`,
+      )
+      expectBounded(await peakBytesOf(openFolder(), '=', sinks), '= over TCP and RELP')
+      expect(received()).toBeGreaterThan(2 * ENTRIES * BYTES * 2)
+    })
   },
 )
 

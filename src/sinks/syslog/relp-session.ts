@@ -168,15 +168,20 @@ export class RelpSession {
         const chunk = await this.#connection.read(this.#ended.signal)
         if (!chunk) throw this.#error('unreachable', 'closed the connection')
         this.#parser.push(chunk, this.#take)
-        const round = this.#round
-        if (!round || round.answered === round.heard) continue
-        round.heard = round.answered
-        this.#heardAt = this.#settings.clock.elapsed()
-        round.wake()
+        this.#hear()
       }
     } catch (error) {
       this.#fail(this.#lost ?? error)
     }
+  }
+
+  /** Apart: what the listener itself had in hand it would hold while it waits for more, and with it all of a batch that is done with. */
+  #hear(): void {
+    const round = this.#round
+    if (!round || round.answered === round.heard) return
+    round.heard = round.answered
+    this.#heardAt = this.#settings.clock.elapsed()
+    round.wake()
   }
 
   readonly #take = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number): void => {

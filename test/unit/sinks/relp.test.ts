@@ -1,6 +1,7 @@
 import { assert, asyncProperty, boolean, constantFrom, nat, option, record } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import { makeWay } from '../../../src/model/large.ts'
 import type { Connection } from '../../../src/model/socket.ts'
 import { connectSocket } from '../../../src/ops/sockets.ts'
 import { RELP_WINDOW, RelpLink, type RelpSettings } from '../../../src/sinks/syslog/relp.ts'
@@ -621,6 +622,20 @@ describe('opening and closing', () => {
     const { link } = bench({}, { connect: broken })
     await expect(link.send(someMessages(1), never)).rejects.toThrow(TypeError)
   })
+})
+
+test('a session that waits for more keeps nothing of what it has sent', async () => {
+  const { fake, link } = bench()
+  const batch = async () => {
+    const messages = someMessages(3)
+    expect(await link.send(messages, never)).toEqual(all(3))
+    return new WeakRef(messages[0] as Buffer)
+  }
+  const sent = await batch()
+  await calm()
+  makeWay(Infinity)
+  expect(sent.deref()).toBeUndefined()
+  expect(fake.lines.size).toBe(1)
 })
 
 describe('over real sockets', () => {
