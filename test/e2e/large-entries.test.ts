@@ -66,7 +66,10 @@ async function openSyslog(): Promise<Syslog> {
   onTestFinished(() => listener.close())
   const relpBytes = () => relp.stored.reduce((sum, message) => sum + message.length, 0)
   return {
-    addresses: [`tcp://127.0.0.1:${(tcp.address() as AddressInfo).port}`, `relp://127.0.0.1:${listener.port}`],
+    addresses: [
+      `tcp://127.0.0.1:${(tcp.address() as AddressInfo).port}`,
+      `relp://127.0.0.1:${listener.port}`,
+    ],
     received: () => tcpBytes + relpBytes(),
   }
 }
