@@ -27,23 +27,29 @@ const UNREADABLE_TRIES = 10
 /** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
-  if (settleStart(step)) yield lastPart(step, undefined, { underWay: true })
+  const isFirstTry = settleStart(step)
+  if (isFirstTry) yield lastPart(step, undefined, { underWay: true })
   const latest = options.start.kind === 'latest' && cursor.startUs === null
+  // The API could not be reached at first: what came meanwhile came after the start.
+  const triedUs = isFirstTry ? Infinity : (cursor.triedUs ?? Infinity)
   const found = await firstEntry(step, latest)
   if (latest && found.failure) {
-    yield await awaitFromNow(step, found.failure)
+    yield await awaitFromNow(step, triedUs, found.failure)
     return
   }
   if (found.serverAt !== undefined && isAhead(step, found)) {
     // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
-    yield awaitFirst(step, latest, found)
+    yield awaitFirst(step, latest ? triedUs : undefined, found)
   } else if (found.unreadable) {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
-    yield latest ? awaitFirst(step, latest, found) : await beginNowhere(step, found)
+    yield latest ? awaitFirst(step, triedUs, found) : await beginNowhere(step, found)
   } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
     // Readable, but perhaps not the first that is.
+    yield lastPart(step, undefined)
+  } else if (latest && found.position.at >= triedUs) {
+    cursor.startUs = triedUs
     yield lastPart(step, undefined)
   } else {
     if (latest) cursor.startUs = found.position.at + 1
@@ -80,28 +86,29 @@ async function beginNowhere(step: Step, found: Found): Promise<Part> {
     cursor.probe = readableAt(probe) ?? null
     return cursor.probe ? lastPart(step, undefined) : beginAt(step, position, newest)
   }
-  if (!(await isContradicted(step, newest))) return awaitFirst(step, false, found)
+  if (!(await isContradicted(step, newest))) return awaitFirst(step, undefined, found)
   const message = 'The API shows no entry to begin at, and then tells of one all the same'
   return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** The newest of all cannot be told: what comes from now on is shipped, by the server's clock where another answer tells it. */
-async function awaitFromNow(step: Step, failure: ConnectorError): Promise<Part> {
+async function awaitFromNow(step: Step, triedUs: number, failure: ConnectorError): Promise<Part> {
   const { serverAt } = await earliest(step, 'live')
   // Not before: in an outage of all this one throws, and nothing is known of `latest`.
   tellFailing(step, failure)
-  return awaitFirst(step, true, { group: undefined, serverAt })
+  return awaitFirst(step, triedUs, { group: undefined, serverAt })
 }
 
-/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new. */
+/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new, or from `triedUs` on. */
 function awaitFirst(
   step: Step,
-  latest: boolean,
+  triedUs: number | undefined,
   { group, serverAt }: Pick<Found, 'group' | 'serverAt'>,
 ): Part {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (latest) cursor.startUs = Math.floor((serverAt ?? now) / 1000) * SECOND_US
+  if (triedUs !== undefined)
+    cursor.startUs = Math.min(triedUs, Math.floor((serverAt ?? now) / 1000) * SECOND_US)
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
   options.watch.caughtUp()

@@ -67,6 +67,8 @@ export interface AuditCursor {
   readonly v: 1
   /** Nothing before this instant (µs) is shipped. */
   startUs: number | null
+  /** when `start: latest` was tried for the first time, µs by our clock; absent: not yet, or another start */
+  triedUs?: number
   /** the last entry read in order; null: none yet */
   head: Position | null
   /** the newest own time read so far, µs */

@@ -1,4 +1,4 @@
-// The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead.
+// The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead; of `latest` it is told apart.
 import { HOUR_MS, secondText } from '../model/time.ts'
 import type { OptionsAndCursor } from './audit-step.ts'
 
@@ -11,6 +11,10 @@ export function settleStart({ cursor, options }: OptionsAndCursor): boolean {
   if (start.kind === 'time') cursor.startUs ??= start.atUs
   if (start.kind === 'time' || start.kind === 'earliest') return false
   const now = clock.now()
+  if (start.kind === 'latest' && cursor.triedUs === undefined) {
+    cursor.triedUs = now * 1000
+    return true
+  }
   const wantedUs = (start.kind === 'span' ? now - start.ms : now) * 1000
   const { startUs } = cursor
   if (startUs === null) {

@@ -102,19 +102,52 @@ test('`start: latest` by a clock of ours that is ahead leaves nothing out where 
   expect(await desk.ids()).toEqual(fresh)
 })
 
-test('an outage at the first start tells nothing of `latest`, and `start: latest` then begins at the newest entry as ever', async () => {
+/** All answers are a 500 until `end` is called. */
+function outage() {
   let isOut = true
   const wrap =
     (send: Transport): Transport =>
     (request, signal) =>
       isOut ? Promise.resolve(answer(500, '{"error":"no"}')) : send(request, signal)
+  return { wrap, end: () => void (isOut = false) }
+}
+
+test('an outage at the first start tells nothing of `latest`, and `start: latest` then begins at the newest entry as ever', async () => {
+  const { wrap, end } = outage()
   const desk = await openDesk({ source: latest, wrap })
   desk.add(2, START - SECOND)
   expect(await desk.try()).toMatchObject({ code: 'server_error' })
   expect(desk.log.lines).toEqual([])
-  isOut = false
+  end()
   await desk.live(START + 10 * MINUTE)
   const fresh = desk.add(1)
   await desk.live(START + 20 * MINUTE)
   expect((await desk.ids()).slice(-1)).toEqual(fresh)
+})
+
+test('`start: latest` ships what came while the API could not be reached from the first start on, and nothing before', async () => {
+  const { wrap, end } = outage()
+  const desk = await openDesk({ source: latest, wrap })
+  desk.add(5, START - MINUTE)
+  await desk.try()
+  const missed = desk.add(3, START + HOUR)
+  desk.clock.advance(START + 2 * HOUR)
+  await desk.try()
+  end()
+  await desk.live(START + 3 * HOUR)
+  const fresh = desk.add(2)
+  await desk.live(START + 4 * HOUR)
+  expect(await desk.ids()).toEqual([...missed, ...fresh])
+})
+
+test('of an outage at the first start under a clock of ours that is ahead `start: latest` leaves out nothing that comes behind it', async () => {
+  const { wrap, end } = outage()
+  const desk = await openDesk({ source: latest, wrap, switches: { clock_skew_ms: -20 * MINUTE } })
+  desk.add(1, START - HOUR)
+  await desk.try()
+  end()
+  await desk.live(START + MINUTE)
+  const fresh = desk.add(3, START - 15 * MINUTE)
+  await desk.live(START + 30 * MINUTE)
+  expect(await desk.ids()).toEqual(fresh)
 })
