@@ -56,11 +56,11 @@ export class Unconfirmed {
   ): Promise<void> {
     const { journal, sink } = this.#options
     const { later } = outcome
-    const { rest, ...taken } = takenOf(sink.name, intent, loaded, outcome, later)
+    const { refusedBehind, ...taken } = takenOf(sink.name, intent, loaded, outcome, later)
     await journal.intend(sink.name, taken.intent)
-    if (rest) {
-      await journal.settle(sink.name, rest)
-      tellParked(this.#options, rest.parked)
+    if (refusedBehind) {
+      await journal.settle(sink.name, refusedBehind)
+      tellParked(this.#options, refusedBehind.parked)
     }
     this.#add(taken, later, signal)
   }

@@ -154,7 +154,7 @@ export class Client {
 
   /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
   async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
-    deadline.rest()
+    deadline.pause()
     try {
       return await this.#options.room.enter(heldBytes(reply), signal)
     } catch (error) {

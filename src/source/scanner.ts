@@ -148,7 +148,7 @@ export class Scanner {
 
   #resume(bytes: Uint8Array, words: DataView, at: number, to: number): number {
     if (this.#state === STRING) return this.#string(bytes, words, at, to)
-    return this.#state === NUMBER ? this.#number(bytes, at, to) : this.#rest(bytes, at, to)
+    return this.#state === NUMBER ? this.#number(bytes, at, to) : this.#literalRest(bytes, at, to)
   }
 
   #space(byte: number, at: number, state: number): void {
@@ -177,7 +177,7 @@ export class Scanner {
       this.#literal = literal
       this.#pending = 1
       this.#state = LITERAL
-      return this.#rest(bytes, at + 1, to)
+      return this.#literalRest(bytes, at + 1, to)
     }
     this.#pending = numberStart(byte)
     if (this.#pending === NUMBER_DONE) this.#fail(at, this.#state)
@@ -286,7 +286,7 @@ export class Scanner {
     return at
   }
 
-  #rest(bytes: Uint8Array, at: number, to: number): number {
+  #literalRest(bytes: Uint8Array, at: number, to: number): number {
     const literal = this.#literal
     for (; at < to; at++) {
       if (bytes[at] !== literal[this.#pending]) this.#fail(at, LITERAL)
