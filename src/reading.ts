@@ -34,10 +34,10 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   const readers: Reader[] = []
   const ranges: RangeReader[] = []
   if (workspace.audit) {
-    const asked = { sent: [] }
-    const reader = auditReader(access, workspace.audit, asked)
+    const sentTimes = { sent: [] }
+    const reader = auditReader(access, workspace.audit, sentTimes)
     readers.push(reader)
-    ranges.push(auditRange(access, reader, asked))
+    ranges.push(auditRange(access, reader, sentTimes))
   }
   for (const kind of ['usage', 'query'] as const) {
     const { history } = workspace
@@ -58,7 +58,11 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   }
 }
 
-function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>, asked: SentTimes): Reader {
+function auditReader(
+  access: Access,
+  audit: NonNullable<WorkspaceConfig['audit']>,
+  sentTimes: SentTimes,
+): Reader {
   const expected = access.workspace.expected_user_agents
   const keepKeysMs = access.shared.config.journal.keep_keys
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
@@ -72,13 +76,13 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
-      asked,
+      sentTimes,
     })
   })
 }
 
-function auditRange(access: Access, reader: Reader, asked: SentTimes): RangeReader {
-  const common = { ...rangeCommon(access, reader), instance: access.shared.instance, asked }
+function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): RangeReader {
+  const common = { ...rangeCommon(access, reader), instance: access.shared.instance, sentTimes }
   const { origin, log } = common
   return {
     origin,

@@ -26,7 +26,7 @@ export interface AuditOptions extends SourceOptions {
   readonly instance: string
   readonly expectedUserAgent: (userAgent: string) => boolean
   /** when this log was asked for pages, by all that read it */
-  readonly asked: SentTimes
+  readonly sentTimes: SentTimes
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */

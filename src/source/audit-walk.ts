@@ -55,20 +55,20 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const sample = new BodySample()
   const view = freshView(request.passedHead)
   const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
-  const asked = { answered: false, horizonUs: horizonUs(step) }
+  const exchange = { answered: false, horizonUs: horizonUs(step) }
   const looker: Looker = {
     cursor,
     get stopUs() {
       return request.stopUs()
     },
     get horizonUs() {
-      return asked.horizonUs
+      return exchange.horizonUs
     },
     classify: (entries, index) =>
       classify(cursor.fetches, entries, index, {
         instance: options.instance,
         expected: options.expectedUserAgent,
-        asked: options.asked,
+        sentTimes: options.sentTimes,
       }),
     ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
@@ -77,10 +77,10 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     const groups = options.client.get(path, request.lane, signal, (answer) => {
       const at = answer.serverAt ?? answer.sentAt
       noteSent(cursor.fetches, at)
-      noteSent(options.asked, at)
+      noteSent(options.sentTimes, at)
       request.answered?.(answer.serverAt, answer.sentAt)
-      asked.answered = true
-      asked.horizonUs = horizonUs(step, answer.serverAt)
+      exchange.answered = true
+      exchange.horizonUs = horizonUs(step, answer.serverAt)
       // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
       return readGroups(answer, splitterOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
     })
@@ -91,8 +91,8 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   } catch (error) {
     // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
     // much may be one too, so it counts against a large page alone.
-    const isBad = isUnreadable(error) && asked.answered
-    if (!isBad && !(isTooMuch(error, asked.answered) && request.take > LIGHT_TAKE)) throw error
+    const isBad = isUnreadable(error) && exchange.answered
+    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, undefined, { fault: error, ...outcome })
     return

@@ -52,7 +52,7 @@ interface Work {
 
 /** One request: whether its answer was taken, and what calls it off. */
 interface Asking {
-  readonly asked: { answered: boolean }
+  readonly exchange: { answered: boolean }
   readonly signal: AbortSignal
 }
 
@@ -94,14 +94,16 @@ export class VaultSource implements Source {
     const work = this.#open(text)
     const { cursor } = work
     const pass = this.#size.underWay(passUnderWay(cursor, clock.now())) ?? beginPass(cursor, clock.now())
-    const asked = { answered: false }
+    const exchange = { answered: false }
     try {
       const ask = { method: 'GET', path: pathOf(pass) } as const
-      yield* client.send(ask, 'live', signal, (answer) => this.#page(work, pass, answer, { asked, signal }))
+      yield* client.send(ask, 'live', signal, (answer) =>
+        this.#page(work, pass, answer, { exchange, signal }),
+      )
     } catch (error) {
-      if (asked.answered || !isEnd(error, pass)) {
+      if (exchange.answered || !isEnd(error, pass)) {
         // Nothing of this page was taken: the pass goes on with it.
-        if (!asked.answered) this.#work = work
+        if (!exchange.answered) this.#work = work
         else this.#isStuck = true
         this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
         throw named(error)
@@ -126,7 +128,7 @@ export class VaultSource implements Source {
     return { text, cursor, comparison: new Comparison(cursor), records: new Records(), pagesAhead: 0 }
   }
 
-  async *#page(work: Work, pass: Pass, answer: Answer, { asked, signal }: Asking): AsyncGenerator<Part> {
+  async *#page(work: Work, pass: Pass, answer: Answer, { exchange, signal }: Asking): AsyncGenerator<Part> {
     const { clock } = this.#options
     const narrower = smallerThan(pass.perPage)
     // Of what cannot be asked for in smaller pages all is read, for its length and hash.
@@ -140,7 +142,7 @@ export class VaultSource implements Source {
     const page: VaultPage = body
       ? cutPage(body, this.#options)
       : { projects: [], malformed: [oversized(sample)], total: undefined, totalPages: undefined }
-    asked.answered = true
+    exchange.answered = true
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
     const isOver = notePage(pass, page, fresh, clock.now())

@@ -56,7 +56,7 @@ export function openBench({
       log: new LogLines(),
       instance: INSTANCE,
     },
-    ...{ expectedUserAgent: () => false, asked: { sent: [] }, maxEntryBytes: 2 ** 24, maxDepth: 512 },
+    ...{ expectedUserAgent: () => false, sentTimes: { sent: [] }, maxEntryBytes: 2 ** 24, maxDepth: 512 },
     ...{ fromUs: from * 1000, toUs: to * 1000 },
   })
   const read = { ids: [] as string[], gaps: 0, malformed: 0, steps: 0 }

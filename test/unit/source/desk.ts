@@ -133,7 +133,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     once: false,
     instance: INSTANCE,
     expectedUserAgent: () => false,
-    asked: { sent: [] },
+    sentTimes: { sent: [] },
     maxEntryBytes: 16 * 2 ** 20,
     maxDepth: 512,
     ...more,
