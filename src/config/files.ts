@@ -15,7 +15,7 @@ import {
 import { dirname } from 'node:path'
 import { isOfKernel, networkFileSystem } from '../model/file-systems.ts'
 import { isForeign, isSqlite, MOST_PAGE_BYTES, newerFault, schemaOf } from '../model/journal-mark.ts'
-import { type LinkCalls, placeOf } from '../model/place.ts'
+import { type LinkCalls, resolvedPath } from '../model/resolved-path.ts'
 import { firstPageIn } from '../model/write-ahead-log.ts'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
@@ -56,7 +56,7 @@ function identityOf(path: string): string {
     return `${dev}:${ino}`
   } catch {
     // Not there yet: the folders that are there decide, and where a link leads.
-    return placeOf(path, linkCalls)
+    return resolvedPath(path, linkCalls)
   }
 }
 
@@ -104,12 +104,12 @@ function volumeBytesOf(path: string): number | undefined {
 }
 
 export const realFiles: Files = {
-  volumeBytes: (path) => volumeBytesOf(placeOf(path, linkCalls)),
+  volumeBytes: (path) => volumeBytesOf(resolvedPath(path, linkCalls)),
   fileSystemType: (folder) => (process.platform === 'linux' ? statfsSync(folder).type : 0),
   read: readTextFile,
   head: headOf,
   identity: identityOf,
-  place: (path) => placeOf(path, linkCalls),
+  place: (path) => resolvedPath(path, linkCalls),
   look(path) {
     try {
       const stats = statSync(path)

@@ -8,7 +8,7 @@ import { TRANSACTION_BYTES } from '../model/entries.ts'
 import { type FolderCalls, makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
+import { type LinkCalls, linkTarget, resolvedPath } from '../model/resolved-path.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import type { Core } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, LOG_BYTES, openDatabase } from './database.ts'
@@ -72,7 +72,7 @@ const linkCalls: LinkCalls = {
 
 /** Where a link leads, SQLite writes, and has its log beside that: there the room is wanted. */
 const endOfLinks = (path: string): string =>
-  linkTarget(path, linkCalls) === undefined ? path : placeOf(path, linkCalls)
+  linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 
 /**
  * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file

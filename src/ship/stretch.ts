@@ -28,18 +28,18 @@ const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
 /** The same object for the same group, as long as this lives. */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
-  readonly #placeOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
-  #place: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
+  readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
+  #undated: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
   #day = NaN
   #last: ObjectGroup | undefined
 
   of(run: Run, index: number): ObjectGroup {
     const day = dayOf(run, index)
-    const place = this.#placeOf(run)
-    if (this.#last && this.#place === place && this.#day === day) return this.#last
-    this.#place = place
+    const undated = this.#undatedOf(run)
+    if (this.#last && this.#undated === undated && this.#day === day) return this.#last
+    this.#undated = undated
     this.#day = day
-    return (this.#last = this.#find({ ...place, day: groupDay(day) }))
+    return (this.#last = this.#find({ ...undated, day: groupDay(day) }))
   }
 
   #find(group: ObjectGroup): ObjectGroup {

@@ -13,7 +13,7 @@ import type { BodyLimits } from './body.ts'
 import { abandon, Deadline, readBody, SILENT_MS } from './body.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
-import { placeOf } from './place.ts'
+import { takePlace } from './budget-place.ts'
 
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
@@ -141,10 +141,10 @@ export class Client {
     }
   }
 
-  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof placeOf> {
+  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof takePlace> {
     const { budget, clock, watch, apiKey } = this.#options
     const keyNow = () => this.#lookAtKey()
-    return placeOf({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
+    return takePlace({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
   }
 
   #lookAtKey(): string {
