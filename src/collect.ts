@@ -59,7 +59,7 @@ export async function collectOnce(
     const part = next.value
     fault ??= part.fault
     const notes = collector.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
-    const now = await (kept ? appendInRoom(collector, part, notes, signal) : append(collector, part, notes))
+    const now = await (kept ? appendOrWait(collector, part, notes, signal) : append(collector, part, notes))
     kept = true
     cursor = part.cursor ?? cursor
     return now
@@ -82,7 +82,7 @@ const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined 
  * A later part of an answer of which some is kept already: where there is no room it waits a while with the socket open,
  * since giving up means asking for all of it again.
  */
-async function appendInRoom(
+async function appendOrWait(
   collector: Collector,
   part: Part,
   notes: Append['notes'],

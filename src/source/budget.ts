@@ -86,7 +86,7 @@ export class Budget {
     this.#expire()
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
-    const excess = this.#inFlight + this.#recent.count - this.#roomFor(lane) + 1
+    const excess = this.#inFlight + this.#recent.count - this.#placesFor(lane) + 1
     return excess <= 0 ? 0 : this.#recent.backInMs(excess, now)
   }
 
@@ -144,7 +144,7 @@ export class Budget {
     return this.#allowance.at(this.#options.clock.elapsed())
   }
 
-  #roomFor(lane: Lane): number {
+  #placesFor(lane: Lane): number {
     const allowed = this.#allowed
     return Math.max(1, allowed - Math.floor(allowed * reserved[lane]))
   }
