@@ -5,7 +5,8 @@ import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
 import { Intents } from './intents.ts'
-import { type Loaded, tellDelays } from './lines.ts'
+import { tellAccepted } from './delays.ts'
+import type { Loaded } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
@@ -212,7 +213,7 @@ export class Shipper implements Stepper {
     if (next) this.#sending = { loaded: this.#ahead.take(), intent: next, doubtful: false }
     tellParked(this.#options, settlement.parked)
     watch.settled({ accepted, deadLettered: 0, filtered })
-    if (accepted > 0) tellDelays(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
+    if (accepted > 0) tellAccepted(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
   }
 
   /** Throws why a batch was never confirmed; it goes out again before anything new. */

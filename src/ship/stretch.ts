@@ -3,9 +3,8 @@ import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { ObjectContent, ObjectGroup } from '../model/object.ts'
 import { perOrigin, type Shared } from '../model/per-origin.ts'
 import { DAY_MS, dayText } from '../model/time.ts'
-import type { SinkWatch } from '../model/watch.ts'
-import { deliveryBucketsSeconds } from '../model/watch.ts'
-import { bucketOf, type Framing } from './lines.ts'
+import { Delays } from './delays.ts'
+import type { Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
@@ -89,26 +88,6 @@ export class OpenStretch {
     if (!this.#met.has(group) && this.#met.size === MOST_GROUPS) return false
     this.#met.add(group)
     return true
-  }
-}
-
-/** Entries' own time to acceptance, a mean and a count for each of the histogram's buckets. */
-class Delays {
-  readonly #counts = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
-  readonly #sumsMs = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
-
-  add(atUs: number, nowMs: number): void {
-    const atMs = atUs / 1000
-    const bucket = bucketOf(nowMs - atMs)
-    this.#counts[bucket] = (this.#counts[bucket] as number) + 1
-    this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + atMs
-  }
-
-  /** What was counted when it was written has come to `nowMs` since. */
-  tell(watch: SinkWatch, nowMs: number): void {
-    this.#counts.forEach((count, bucket) => {
-      if (count > 0) watch.delivered(Math.max(0, nowMs - (this.#sumsMs[bucket] as number) / count), count)
-    })
   }
 }
 
