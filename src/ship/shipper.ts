@@ -4,8 +4,8 @@ import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
-import { Intents } from './intents.ts'
 import { tellAccepted } from './delays.ts'
+import { intentOf, writeIntent } from './intent.ts'
 import type { Loaded } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
@@ -44,7 +44,6 @@ const NOTHING: Outcome = { settled: 0, refused: [] }
  */
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
-  readonly #intents: Intents
   readonly #loader: Loader
   readonly #ahead: Ahead
   readonly #unconfirmed: Unconfirmed
@@ -58,7 +57,6 @@ export class Shipper implements Stepper {
   constructor(given: ShipperOptions) {
     const options = { ...given, limits: limitsIn(given.room, given.limits) }
     this.#options = options
-    this.#intents = new Intents(options)
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
     this.#unconfirmed = new Unconfirmed(options)
@@ -122,7 +120,7 @@ export class Shipper implements Stepper {
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
     try {
-      return { loaded, intent: await this.#intents.write(loaded, signal), doubtful: false }
+      return { loaded, intent: await writeIntent(this.#options, loaded, signal), doubtful: false }
     } catch (error) {
       this.#loader.free(loaded)
       throw error
@@ -206,7 +204,8 @@ export class Shipper implements Stepper {
     const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && !this.#corner.open ? this.#ahead.wanted : undefined
-    const next = ahead && (await this.#intents.ahead(ahead, signal))
+    // Written with this settlement. One that cannot be prepared tells that when its own turn comes.
+    const next = ahead && (await intentOf(this.#options, ahead, signal).catch(() => undefined))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined
     this.#sending = undefined
