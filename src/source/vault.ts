@@ -23,7 +23,7 @@ import {
   notePage,
   noteAgain,
   noteSeen,
-  pagesAhead,
+  mostPagesAhead,
   passUnderWay,
 } from './vault-pass.ts'
 import type { Verdict } from './vault-pass.ts'
@@ -50,6 +50,9 @@ interface Work {
   pagesAhead: number
 }
 
+/** What a plan needs to know of a cursor. */
+type Planned = Pick<VaultCursor, 'pass' | 'last' | 'dueAt'>
+
 /** One request: whether its answer was taken, and what calls it off. */
 interface Asking {
   readonly exchange: { answered: boolean }
@@ -66,7 +69,8 @@ export class VaultSource implements Source {
   /** a page could not be taken: those before it are kept one by one, so that only it is asked for again */
   #isStuck = false
   readonly #size = new PageSize()
-  #planned: { readonly text: Cursor | undefined; readonly plan: Plan } | undefined
+  /** of a cursor that was opened for a plan alone: it may have megabytes, and is not opened anew for each look at the time */
+  #planned: ({ readonly text: Cursor | undefined } & Planned) | undefined
 
   constructor(options: VaultOptions) {
     this.#options = options
@@ -77,14 +81,12 @@ export class VaultSource implements Source {
     const now = this.#options.clock.now()
     if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
     if (this.#work?.text === text && this.#work) return this.#planOf(this.#work.cursor, now)
-    // A cursor may have megabytes: it is not opened anew for each look at the time.
     if (this.#planned?.text !== text || !this.#planned)
-      this.#planned = { text, plan: this.#planOf(openVaultCursor(text, now, this.origin.workspace), now) }
-    const { plan } = this.#planned
-    return { ...plan, dueAt: believed(plan.dueAt, this.#options.intervalMs, now) }
+      this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.origin.workspace)) }
+    return this.#planOf(this.#planned, now)
   }
 
-  #planOf({ pass, last, dueAt }: VaultCursor, now: number): Plan {
+  #planOf({ pass, last, dueAt }: Planned, now: number): Plan {
     const nextAt = pass ? now : believed(dueAt, this.#options.intervalMs, now)
     return { dueAt: nextAt, lane: 'live', caughtUp: pass === null && last !== null }
   }
@@ -115,7 +117,7 @@ export class VaultSource implements Source {
     this.#work = cursor.pass ? work : undefined
     if (cursor.pass) return
     this.#isStuck = false
-    this.#planned = { text: work.text, plan: this.#planOf(cursor, clock.now()) }
+    this.#planned = { text: work.text, ...plannedOf(cursor) }
   }
 
   /** `work` is taken out: it comes back only when all of this read went well. */
@@ -185,12 +187,12 @@ export class VaultSource implements Source {
     return fresh
   }
 
-  #isDue({ pagesAhead: ahead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
+  #isDue({ pagesAhead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
     return (
       this.#isStuck ||
       quarantined.length > 0 ||
       records.bytes >= WAITING_BYTES ||
-      ahead + 1 >= pagesAhead(text?.length ?? 0)
+      pagesAhead + 1 >= mostPagesAhead(text?.length ?? 0)
     )
   }
 
@@ -241,6 +243,8 @@ export class VaultSource implements Source {
       )
   }
 }
+
+const plannedOf = ({ pass, last, dueAt }: VaultCursor): Planned => ({ pass, last, dueAt })
 
 /** A part with all that is waiting, and the cursor as it stands: they land together. */
 function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
