@@ -22,8 +22,8 @@ export interface BudgetStore {
 }
 
 interface BudgetOptions {
-  /** requests in any rolling minute; asked for each time, since who shares them may change */
-  readonly limit: number
+  /** requests in any rolling minute; changes with who shares them */
+  readonly limit: () => number
   readonly clock: Clock
   readonly random: Random
   readonly store: BudgetStore
@@ -57,7 +57,7 @@ export class Budget {
 
   constructor(options: BudgetOptions) {
     this.#options = options
-    this.#allowance = new Allowance(() => options.limit)
+    this.#allowance = new Allowance(options.limit)
   }
 
   /** Takes over what the store knows of the last minute, once; `enter` waits for it too. Throws what the store throws. */
@@ -209,7 +209,7 @@ export class Budget {
   }
 
   #reserve(): Promise<void> {
-    const block = Math.max(1, Math.ceil(this.#options.limit / 6))
+    const block = Math.max(1, Math.ceil(this.#options.limit() / 6))
     return (this.#saving ??= this.#save(block).finally(() => (this.#saving = undefined)))
   }
 

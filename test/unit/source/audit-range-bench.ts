@@ -41,7 +41,7 @@ export function openBench({
   })
   const watch = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: 10_000, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => 10_000, clock, random: () => 0.5, store })
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: wrap(mock.transport) },
     ...{ clock, budget, room: new Room(32 * 2 ** 20), watch, userAgent: AGENT },

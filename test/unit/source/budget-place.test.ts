@@ -10,10 +10,9 @@ import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 async function stand() {
   const clock = new VirtualClock(0)
   const store = { load: async () => undefined, save: async () => undefined }
-  const [first, second] = [1, 2].map(() => new Budget({ limit: 1, clock, random: () => 0.5, store })) as [
-    Budget,
-    Budget,
-  ]
+  const [first, second] = [1, 2].map(
+    () => new Budget({ limit: () => 1, clock, random: () => 0.5, store }),
+  ) as [Budget, Budget]
   const file = { text: 'old' }
   const secret = new Secret('old', () => file.text)
   const look = new SecretLook([secret], clock)
