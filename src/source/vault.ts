@@ -11,10 +11,9 @@ import type { SourceOptions } from './source-options.ts'
 import { isEnd, named, PageSize, pathOf, smallerThan } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
-import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
-import type { Pass, VaultCursor } from './vault-cursor.ts'
-import { cutPage, oversized } from './vault-page.ts'
-import type { VaultPage } from './vault-page.ts'
+import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './vault-cursor.ts'
+import type { Pass, Planned, VaultCursor } from './vault-cursor.ts'
+import { cutPage, oversized, type VaultPage } from './vault-page.ts'
 import {
   beginPass,
   endPass,
@@ -25,11 +24,10 @@ import {
   noteSeen,
   mostPagesAhead,
   passUnderWay,
+  type Verdict,
 } from './vault-pass.ts'
-import type { Verdict } from './vault-pass.ts'
 import { Records } from './vault-records.ts'
-import { isNew, sightingOf } from './vault-sighting.ts'
-import type { Sighting } from './vault-sighting.ts'
+import { isNew, type Sighting, sightingOf } from './vault-sighting.ts'
 
 /** Records that wait for the cursor to be written. */
 const WAITING_BYTES = 1024 * 1024
@@ -49,9 +47,6 @@ interface Work {
   readonly records: Records
   pagesAhead: number
 }
-
-/** What a plan needs to know of a cursor. */
-type Planned = Pick<VaultCursor, 'pass' | 'last' | 'dueAt'>
 
 /** One request: whether its answer was taken, and what calls it off. */
 interface Asking {
@@ -243,8 +238,6 @@ export class VaultSource implements Source {
       )
   }
 }
-
-const plannedOf = ({ pass, last, dueAt }: VaultCursor): Planned => ({ pass, last, dueAt })
 
 /** A part with all that is waiting, and the cursor as it stands: they land together. */
 function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
