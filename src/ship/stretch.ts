@@ -6,12 +6,11 @@ import { DAY_MS, dayText } from '../model/time.ts'
 import { Delays } from './delays.ts'
 import type { Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
+import { ENTRY_SPARE_BYTES } from './spare.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
-/** What one huge entry needed is not kept. */
-const SPARE_BYTES = 1024 * 1024
 
 /** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
 const LAST_DAY = 2_932_896
@@ -73,7 +72,7 @@ export class OpenStretch {
         if (wanted(run, i)) {
           sink.frame(run, i, this.#scratch, format)
           const { length } = this.#scratch
-          this.#scratch.clear(SPARE_BYTES)
+          this.#scratch.clear(ENTRY_SPARE_BYTES)
           if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
           if (this.count++ === 0) this.oldestAt = run.appendedAt
           this.#bytes += length
