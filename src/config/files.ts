@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { isOfKernel, networkFileSystem } from '../model/file-systems.ts'
-import { isForeign, isSqlite, MOST_PAGE_BYTES, newerFault, schemaOf } from '../model/journal-mark.ts'
+import { isForeign, isSqlite, MOST_PAGE_BYTES, newerPageFault } from '../model/journal-mark.ts'
 import { type LinkCalls, resolvedPath } from '../model/resolved-path.ts'
 import { firstPageIn } from '../model/write-ahead-log.ts'
 
@@ -201,7 +201,7 @@ export function journalFault(path: string, files: Files): string | undefined {
   // An empty one becomes a journal.
   if (head.length === 0) return undefined
   const page = isSqlite(head) ? firstPage(path, files, head) : head
-  if (isSqlite(page) && !isForeign(page)) return page.length < 100 ? undefined : newerFault(schemaOf(page))
+  if (isSqlite(page) && !isForeign(page)) return newerPageFault(page)
   const what = isSqlite(head)
     ? 'a SQLite database of another program and no journal'
     : 'a file that is no journal'

@@ -54,7 +54,7 @@ const STRIDE = 4096
 /** A character of one byte becomes seven: of an entry made of nothing else, only so many are spared. */
 const MOST_ESCAPES = 1 << 20
 /** From here on it is looked through for how long it becomes: what a writer grew out of step by step would stand in memory beside it. */
-const HUGE_BYTES = 4 * 1024 * 1024
+const MEASURED_BYTES = 4 * 1024 * 1024
 
 /**
  * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,
@@ -68,8 +68,8 @@ export function writeJson(
   end: number,
   escapes: boolean,
 ): void {
-  const isHuge = end - start >= HUGE_BYTES
-  out.reserve((isHuge ? mostBytesOf(raw, start, end, escapes) : end - start) + STRIDE * LONGEST)
+  const isMeasured = end - start >= MEASURED_BYTES
+  out.reserve((isMeasured ? mostBytesOf(raw, start, end, escapes) : end - start) + STRIDE * LONGEST)
   let left = MOST_ESCAPES
   let until = start
   let { bytes: into, length: to } = out
