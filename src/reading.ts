@@ -83,13 +83,8 @@ function auditReader(
 
 function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): RangeReader {
   const common = { ...rangeCommon(access, reader), instance: access.shared.instance, sentTimes }
-  const { origin, log } = common
   return {
-    origin,
-    log,
-    watch: reader.watch,
-    wanted: reader.wanted,
-    reads: reader.reads,
+    ...liveOf(reader),
     open: ({ fromUs, toUs }, watch) => {
       const client = access.client('audit', watch, access.shared.pastRoom)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
@@ -97,6 +92,11 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
     isLimited: () => access.isLimited('audit'),
     unread: () => undefined,
   }
+}
+
+/** What the past of a source shares with its live reading. */
+function liveOf({ source: { origin }, log, watch, wanted, reads }: Reader) {
+  return { origin, log, watch, wanted, reads }
 }
 
 function rangeCommon({ shared: { config, outside } }: Access, { source: { origin }, log }: Reader) {
@@ -136,15 +136,11 @@ function historyRange(
 ): RangeReader {
   const { journal, outside } = access.shared
   const common = { ...rangeCommon(access, reader), kind, version, v1Until }
-  const { origin, log } = common
+  const { origin } = common
   const note = `versions:${origin.workspace}:${origin.source}`
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
   return {
-    origin,
-    log,
-    watch: reader.watch,
-    wanted: reader.wanted,
-    reads: reader.reads,
+    ...liveOf(reader),
     open: ({ fromUs, toUs: endUs }, watch, use) => {
       const client = access.client(origin.source, watch, access.shared.pastRoom)
       const toUs = Math.min(endUs, outside.clock.now() * 1000)
