@@ -6,7 +6,7 @@ import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
-import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
+import { lookAhead, followProbe, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { CLOCKS_APART_MS, currentPace, isGone, lastPart, nextSecondUs } from './audit-step.ts'
@@ -39,7 +39,7 @@ export function drainStep(step: Step): Steps {
   const { cursor } = step
   const drain = (cursor.drain ??= beginDrain(step, cursor.head as Position))
   cursor.caughtUp = false
-  if (drain.probe) return pass(step, drain, drain.probe)
+  if (drain.probe) return followProbe(step, drain, drain.probe)
   if (drain.doubt === 'ask_latest') return askLatest(step, drain)
   if (drain.doubt === 'cursor_gone') return reanchor(step, drain)
   if (drain.pages === LOOK_AHEAD_PAGES) return lookAhead(step, drain)

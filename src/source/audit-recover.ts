@@ -100,7 +100,7 @@ export function settleLost(step: Step, view: PageView): number {
  * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
  * the server is out of order: only an entry that it can tell is a witness for the first.
  */
-export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
+export async function* followProbe(step: Step, drain: Drain, probe: Probe): Steps {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
   if (isNothing || isAhead(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {

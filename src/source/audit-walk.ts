@@ -8,9 +8,9 @@ import type { Step, Steps } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
-import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
+import { entryOptions, fromStart, horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
-import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
+import type { Group } from './splitter.ts'
 import { isTooMuch } from './too-much.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
@@ -21,16 +21,6 @@ const LIGHT_TAKE = 100
 const GOOD_PAGES = 20
 /** Page ends that are remembered, to see a feed that goes in circles. */
 const ENDS_LENGTH = 8
-
-export function splitterOptions({ options }: { readonly options: SplitterLimits }): SplitterOptions {
-  return {
-    idKey: 'id',
-    timeKey: 'timestamp',
-    typeKey: 'type',
-    maxDepth: options.maxDepth,
-    maxEntryBytes: options.maxEntryBytes,
-  }
-}
 
 interface PageRequest {
   readonly walk: Walk
@@ -82,7 +72,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       exchange.answered = true
       exchange.horizonUs = horizonUs(step, answer.serverAt)
       // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-      return readGroups(answer, splitterOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
+      return readGroups(answer, entryOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
     })
     for await (const group of groups) {
       if (pending) yield midPart(step, ...shippable(step, pending, lookOver(view, pending, looker)))
@@ -105,9 +95,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
-function shippable({ cursor }: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
-  const entries = group.entries.between(cursor.startUs ?? -Infinity, Infinity)
-  return entries === group.entries ? [group, { findings }] : [{ ...group, entries }, {}]
+function shippable(step: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
+  const shipped = fromStart(step, group)
+  return shipped.entries === group.entries ? [group, { findings }] : [shipped, {}]
 }
 
 function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {
