@@ -69,7 +69,7 @@ export class Shipper implements Stepper {
    * settled; the same batch goes out at the next call.
    */
   async step(signal: AbortSignal): Promise<StepResult> {
-    if (this.#answered) return this.#note(this.#answered, signal)
+    if (this.#answered) return this.#noteAnswer(this.#answered, signal)
     for (const intent of await this.#left.resume(signal)) this.#sendAgain(intent)
     const { judged } = this.#unconfirmed
     if (judged) return this.#conclude(judged)
@@ -182,10 +182,10 @@ export class Shipper implements Stepper {
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
     this.#corner.count(answered.outcome)
-    return this.#note(answered, signal)
+    return this.#noteAnswer(answered, signal)
   }
 
-  async #note({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
+  async #noteAnswer({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { later } = outcome
     if (later && intent) {
       await this.#unconfirmed.keep(intent, loaded, { ...outcome, later }, signal)

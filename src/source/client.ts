@@ -67,11 +67,11 @@ export interface Ask {
 
 export class Client {
   readonly #options: ClientOptions
-  readonly #key: SecretLook
+  readonly #keyLook: SecretLook
 
   constructor(options: ClientOptions) {
     this.#options = options
-    this.#key = new SecretLook([options.apiKey], options.clock)
+    this.#keyLook = new SecretLook([options.apiKey], options.clock)
   }
 
   /** When a request of this lane could leave, epoch ms. */
@@ -148,7 +148,7 @@ export class Client {
   }
 
   #lookAtKey(): string {
-    this.#key.look()
+    this.#keyLook.look()
     return this.#options.apiKey.reveal()
   }
 
@@ -200,7 +200,7 @@ export class Client {
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.
-    if (code === 'unauthorized' && this.#key.refresh([key]))
+    if (code === 'unauthorized' && this.#keyLook.refresh([key]))
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
