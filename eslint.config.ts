@@ -35,6 +35,7 @@ const everything = [
   'replaying.ts',
   'progress.ts',
   'connections.ts',
+  'unread-secrets.ts',
   'running.ts',
   'app.ts',
   'commands',
@@ -121,6 +122,7 @@ export default defineConfig(
             ...floor('retrying.ts', ['shipping.ts', 'config', 'ship']),
             ...floor('progress.ts', ['access.ts', 'shipping.ts', 'ops']),
             ...floor('connections.ts', ['outside.ts', 'shipping.ts', ...rooms, 'config']),
+            ...floor('unread-secrets.ts', ['ops', 'config']),
             ...floor('running.ts', [
               'outside.ts',
               'access.ts',
@@ -128,6 +130,7 @@ export default defineConfig(
               'shipping.ts',
               'backfilling.ts',
               'replaying.ts',
+              'unread-secrets.ts',
               'config',
               'collect.ts',
               'ship',

@@ -82,8 +82,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: each intent is written before it is sent',
     edits: [
       {
-        file: 'src/ship/intents.ts',
-        find: '    await this.#options.journal.intend(this.#options.sink.name, intent)\n',
+        file: 'src/ship/intent.ts',
+        find: '  await options.journal.intend(options.sink.name, intent)\n',
         replace: '',
       },
       {

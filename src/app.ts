@@ -1,5 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
-import { statusOf as backfillStatusOf } from './backfill-order.ts'
+import { backfillStatusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
 import { Budgets } from './budgets.ts'
 import { journalSettings } from './config/journal.ts'
@@ -26,7 +26,7 @@ import { comingOnce, progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { openReading } from './reading.ts'
 import type { Reading } from './reading.ts'
-import { statusOf as replayStatusOf } from './replay-order.ts'
+import { replayStatusOf } from './replay-order.ts'
 import { ApiReplays } from './replaying.ts'
 import { Running } from './running.ts'
 import { clearLeftovers, openShipping } from './shipping.ts'
@@ -63,7 +63,7 @@ export async function openApp(
   mode: Mode,
   open: (options: JournalOptions) => Promise<Journal> = openJournal,
 ): Promise<App> {
-  const { clock, version } = outside
+  const { clock, random, version } = outside
   const opened = await open({ ...journalSettings(config), clock, log: outside.log })
   const journal = outside.tracing?.journal(opened) ?? opened
   // Behind the journal's lock: no process that ships from it is alive.
@@ -73,33 +73,30 @@ export async function openApp(
     readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []
   // Found once: what is read again later changes within them.
   const secrets = secretsIn(config)
-  const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
-  const rereads = {
+  const board = openBoard({
+    clock,
+    metrics,
+    version,
+    startedAt: mode.startedAt,
+    journalStats: () => journal.stats(),
+    secrets: () => secrets,
+    budget,
     backfills: () => backfills.list().map(backfillStatusOf),
     replays: () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? []),
-  }
-  const board = openBoard({ clock, metrics, version, startedAt: mode.startedAt, budget, ...rereads, ...kept })
+  })
   const rooms = openRooms(config.sinks.length)
-  const parts = {
-    config,
-    outside,
-    mode,
-    journal,
-    board,
-    instance: await instanceOf(journal, outside),
-    taps: new Taps(clock),
-  }
-  const budgets = new Budgets(config.workspaces, { journal, clock, random: outside.random })
+  const instance = await instanceOf(journal, outside)
+  const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
+  const budgets = new Budgets(config.workspaces, { journal, clock, random })
   const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
-  const toReread = { ranges, journal, clock, random: outside.random }
-  const backfills = new Backfills(toReread)
+  const backfills = new Backfills({ ranges, journal, clock, random })
   const sinks = config.sinks.map(({ name }) => name)
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
-  const replays = new ApiReplays({ ...toReread, sinks, readTo })
+  const replays = new ApiReplays({ ranges, journal, clock, random, sinks, readTo })
   const coming = mode.once ? comingOnce(readers, board) : { over: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })

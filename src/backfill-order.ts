@@ -11,7 +11,7 @@ import type { BackfillStatus } from './ops/status.ts'
 
 const count = z.number()
 /** As it stands in the journal's notes. */
-const order = z.object({
+const stored = z.object({
   v: z.literal(1),
   origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
   /** µs */
@@ -38,17 +38,17 @@ const order = z.object({
   /** of the walk, opaque */
   place: z.string().exactOptional(),
 })
-export type Order = z.output<typeof order>
+export type StoredBackfill = z.output<typeof stored>
 
 export const NOTE = 'backfill:'
-export const nameOf = ({ origin: { workspace, source } }: Order) => `${NOTE}${workspace}:${source}`
+export const nameOf = ({ origin: { workspace, source } }: StoredBackfill) => `${NOTE}${workspace}:${source}`
 
 export const none: Backfill['counts'] = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
 
 /** What a note holds; one that is not ours, or of another version, is as good as none. */
-export function readOrder(note: string): Order | undefined {
+export function readOrder(note: string): StoredBackfill | undefined {
   try {
-    return order.safeParse(JSON.parse(note)).data
+    return stored.safeParse(JSON.parse(note)).data
   } catch {
     return undefined
   }
@@ -74,7 +74,7 @@ export function otherSpan({
   origin,
   fromUs,
   toUs,
-}: Pick<Order, 'origin' | 'fromUs' | 'toUs'>): ConnectorError {
+}: Pick<StoredBackfill, 'origin' | 'fromUs' | 'toUs'>): ConnectorError {
   return new ConnectorError(
     'misconfigured',
     `A backfill of ${origin.workspace} ${origin.source} over another span is under way (from ${isoFromUs(fromUs)} to ${isoFromUs(toUs)}): wait for it (backfill --status) or end it (backfill --cancel)`,
@@ -82,7 +82,7 @@ export function otherSpan({
 }
 
 export function toldOf(
-  { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] }: Order,
+  { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] }: StoredBackfill,
   { error, waitsFor }: Pick<Backfill, 'error' | 'waitsFor'>,
 ): Backfill {
   const why = error && { code: error.code, message: error.message }
@@ -90,7 +90,7 @@ export function toldOf(
 }
 
 /** As the status page has it. */
-export function statusOf(backfill: Backfill): BackfillStatus {
+export function backfillStatusOf(backfill: Backfill): BackfillStatus {
   const { origin, fromUs, toUs, atUs, counts, endedAt } = backfill
   const part = atUs === undefined ? null : (atUs - fromUs) / (toUs - fromUs)
   return {

@@ -1,6 +1,6 @@
 // Reading spans of the past again beside the readers: backfills that go on after a restart, and walks that keep nothing.
 import { added, nameOf, none, NOTE, otherSpan, readOrder, toldOf } from './backfill-order.ts'
-import type { Order } from './backfill-order.ts'
+import type { StoredBackfill } from './backfill-order.ts'
 import { collect } from './collect.ts'
 import type { Collector } from './collect.ts'
 import type { Clock, Random } from './model/clock.ts'
@@ -22,7 +22,7 @@ interface BackfillOptions {
   readonly random: Random
 }
 
-type BackfillWalk = PastWalk<Order>
+type BackfillWalk = PastWalk<StoredBackfill>
 
 const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
@@ -31,7 +31,7 @@ const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
 export class Backfills implements Past {
   readonly #options: BackfillOptions
   readonly #surveys: Surveys
-  readonly #orders: PastOrders<Order, BackfillWalk>
+  readonly #orders: PastOrders<StoredBackfill, BackfillWalk>
 
   constructor(options: BackfillOptions) {
     const { journal, clock, ranges } = options
@@ -41,7 +41,7 @@ export class Backfills implements Past {
       const order = readOrder(note)
       return order && walkOf(order)
     }
-    const lacks = (order: Order) => lackingSource(ranges, order)
+    const lacks = (order: StoredBackfill) => lackingSource(ranges, order)
     this.#orders = new PastOrders({ what: 'backfill', prefix: NOTE, nameOf, read, lacks, journal, clock })
   }
 
@@ -61,7 +61,9 @@ export class Backfills implements Past {
     const until = { fromUs: span.fromUs, toUs: Math.min(span.toUs, now * 1000) }
     for (const { origin } of meant) this.#refuseOther(origin, until)
     const walks = meant.map(({ origin }) => {
-      return this.#active(origin) ?? walkOf<Order>({ v: 1, origin, ...until, begunAt: now, counts: none })
+      return (
+        this.#active(origin) ?? walkOf<StoredBackfill>({ v: 1, origin, ...until, begunAt: now, counts: none })
+      )
     })
     // All at once: no other command comes in between.
     const open = this.#orders.open()

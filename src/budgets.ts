@@ -136,12 +136,8 @@ export class Budgets {
       load: async () => lastSaved(await Promise.all([note, ...old].map((name) => journal.note(name)))),
       save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
     }
-    const budget = new Budget({
-      ...{ clock, random, store },
-      get limit() {
-        return Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
-      },
-    })
+    const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
+    const budget = new Budget({ limit, clock, random, store })
     this.#opened.set(note, budget)
     return budget
   }

@@ -36,7 +36,7 @@ export interface Collector {
   /** where it is kept when a read last succeeded; absent: nowhere */
   readonly reads?: KeptReads
   /** when foreign fetches were last told of; absent: each time */
-  readonly strangers?: Seldom
+  readonly foreignTold?: Seldom
 }
 
 /**
@@ -59,7 +59,7 @@ export async function collectOnce(
     const part = next.value
     fault ??= part.fault
     const notes = collector.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
-    const now = await (kept ? appendInRoom(collector, part, notes, signal) : append(collector, part, notes))
+    const now = await (kept ? appendOrWait(collector, part, notes, signal) : append(collector, part, notes))
     kept = true
     cursor = part.cursor ?? cursor
     return now
@@ -82,7 +82,7 @@ const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined 
  * A later part of an answer of which some is kept already: where there is no room it waits a while with the socket open,
  * since giving up means asking for all of it again.
  */
-async function appendInRoom(
+async function appendOrWait(
   collector: Collector,
   part: Part,
   notes: Append['notes'],
@@ -117,7 +117,7 @@ class FaultyPage extends Error {
 }
 
 async function append(
-  { source, journal, watch, log, wanted, strangers }: Collector,
+  { source, journal, watch, log, wanted, foreignTold }: Collector,
   part: Part,
   notes: Append['notes'],
 ) {
@@ -141,7 +141,7 @@ async function append(
     log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', {
       elements: appended.quarantined,
     })
-  const fetches = strangers ? strangers.next(appended.findings) : appended.findings
+  const fetches = foreignTold ? foreignTold.next(appended.findings) : appended.findings
   if (fetches > 0)
     log.warn(
       'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents',
@@ -154,7 +154,7 @@ async function append(
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once } = collector
   await collector.reads?.recall()
-  const reader = { ...collector, strangers: new Seldom(() => clock.elapsed()) }
+  const reader = { ...collector, foreignTold: new Seldom(() => clock.elapsed()) }
   let cursor = await journal.cursor(source.origin)
   const streak = new Streak(() => clock.elapsed())
   const stopped = () => signal.aborted

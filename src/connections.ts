@@ -153,7 +153,7 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
   const { workspace, outside, transport, userAgent, signal } = asking
   const { clock, random } = outside
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: workspace.rate_limits[question.area], clock, random, store })
+  const budget = new Budget({ limit: () => workspace.rate_limits[question.area], clock, random, store })
   const client = new Client({
     ...{ baseUrl: workspace.base_url, apiKey: workspace.api_key },
     ...{ transport, clock, budget, userAgent },

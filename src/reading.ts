@@ -34,10 +34,10 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   const readers: Reader[] = []
   const ranges: RangeReader[] = []
   if (workspace.audit) {
-    const asked = { sent: [] }
-    const reader = auditReader(access, workspace.audit, asked)
+    const sentTimes = { sent: [] }
+    const reader = auditReader(access, workspace.audit, sentTimes)
     readers.push(reader)
-    ranges.push(auditRange(access, reader, asked))
+    ranges.push(auditRange(access, reader, sentTimes))
   }
   for (const kind of ['usage', 'query'] as const) {
     const { history } = workspace
@@ -58,7 +58,11 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
   }
 }
 
-function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']>, asked: SentTimes): Reader {
+function auditReader(
+  access: Access,
+  audit: NonNullable<WorkspaceConfig['audit']>,
+  sentTimes: SentTimes,
+): Reader {
   const expected = access.workspace.expected_user_agents
   const keepKeysMs = access.shared.config.journal.keep_keys
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
@@ -72,20 +76,15 @@ function auditReader(access: Access, audit: NonNullable<WorkspaceConfig['audit']
       keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
-      asked,
+      sentTimes,
     })
   })
 }
 
-function auditRange(access: Access, reader: Reader, asked: SentTimes): RangeReader {
-  const common = { ...rangeCommon(access, reader), instance: access.shared.instance, asked }
-  const { origin, log } = common
+function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): RangeReader {
+  const common = { ...rangeCommon(access, reader), instance: access.shared.instance, sentTimes }
   return {
-    origin,
-    log,
-    watch: reader.watch,
-    wanted: reader.wanted,
-    reads: reader.reads,
+    ...liveOf(reader),
     open: ({ fromUs, toUs }, watch) => {
       const client = access.client('audit', watch, access.shared.pastRoom)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
@@ -93,6 +92,11 @@ function auditRange(access: Access, reader: Reader, asked: SentTimes): RangeRead
     isLimited: () => access.isLimited('audit'),
     unread: () => undefined,
   }
+}
+
+/** What the past of a source shares with its live reading. */
+function liveOf({ source: { origin }, log, watch, wanted, reads }: Reader) {
+  return { origin, log, watch, wanted, reads }
 }
 
 function rangeCommon({ shared: { config, outside } }: Access, { source: { origin }, log }: Reader) {
@@ -132,15 +136,11 @@ function historyRange(
 ): RangeReader {
   const { journal, outside } = access.shared
   const common = { ...rangeCommon(access, reader), kind, version, v1Until }
-  const { origin, log } = common
+  const { origin } = common
   const note = `versions:${origin.workspace}:${origin.source}`
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
   return {
-    origin,
-    log,
-    watch: reader.watch,
-    wanted: reader.wanted,
-    reads: reader.reads,
+    ...liveOf(reader),
     open: ({ fromUs, toUs: endUs }, watch, use) => {
       const client = access.client(origin.source, watch, access.shared.pastRoom)
       const toUs = Math.min(endUs, outside.clock.now() * 1000)

@@ -7,7 +7,8 @@ import { rereadState } from './ops/status.ts'
 import type { ReplayStatus } from './ops/status.ts'
 
 const count = z.number()
-const order = z.object({
+/** As it stands in the journal's notes. */
+const stored = z.object({
   v: z.literal(1),
   sink: z.string(),
   origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
@@ -35,22 +36,22 @@ const order = z.object({
   /** of the walk over the span, opaque */
   place: z.string().exactOptional(),
 })
-export type Order = z.output<typeof order>
+export type StoredReplay = z.output<typeof stored>
 
 export const NOTE = 'replay:'
 const PAGE_NOTE = 'replay-page:'
-const nameIn = ({ sink, origin }: Pick<Order, 'sink' | 'origin'>) =>
+const nameIn = ({ sink, origin }: Pick<StoredReplay, 'sink' | 'origin'>) =>
   `${sink}:${origin.workspace}:${origin.source}`
-export const nameOf = (order: Order) => `${NOTE}${nameIn(order)}`
+export const nameOf = (order: StoredReplay) => `${NOTE}${nameIn(order)}`
 /** Notes of the page under way begin like this. */
-export const pagePrefix = (order: Pick<Order, 'sink' | 'origin'>) => `${PAGE_NOTE}${nameIn(order)}:`
+export const pagePrefix = (order: Pick<StoredReplay, 'sink' | 'origin'>) => `${PAGE_NOTE}${nameIn(order)}:`
 
 export const none: ReplayCounts = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
 
 /** What a note holds; one that is not ours, or of another version, is as good as none. */
-export function readOrder(note: string): Order | undefined {
+export function readOrder(note: string): StoredReplay | undefined {
   try {
-    return order.safeParse(JSON.parse(note)).data
+    return stored.safeParse(JSON.parse(note)).data
   } catch {
     return undefined
   }
@@ -68,7 +69,7 @@ export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
 }
 
 export function toldOf(
-  { sink, origin, asked, spans, runAt, endedAt, atUs, counts }: Order,
+  { sink, origin, asked, spans, runAt, endedAt, atUs, counts }: StoredReplay,
   { error, waitsFor }: Pick<ApiReplay, 'error' | 'waitsFor'>,
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
@@ -76,7 +77,7 @@ export function toldOf(
 }
 
 /** As the status page has it, its spans as one. */
-export function statusOf(replay: ApiReplay): ReplayStatus | undefined {
+export function replayStatusOf(replay: ApiReplay): ReplayStatus | undefined {
   const { sink, origin, spans, atUs, counts, endedAt } = replay
   const [first] = spans
   const last = spans.at(-1)

@@ -6,7 +6,7 @@ import type { PastSpan } from './model/past.ts'
 import { walkOf } from './past-orders.ts'
 import type { PastWalk } from './past-orders.ts'
 import { nameOf, pagePrefix } from './replay-order.ts'
-import type { Order } from './replay-order.ts'
+import type { StoredReplay } from './replay-order.ts'
 
 /** Of all replays together, however many sources they read: what an answer shows beyond comes once more where it breaks off behind it. Some 50 MB remember these. */
 const MOST_MARKS = 500_000
@@ -14,7 +14,7 @@ const MOST_MARKS = 500_000
 const MOST_NOTES = MOST_MARKS + 1_000
 
 /** A replay under way. */
-export interface ReplayWalk extends PastWalk<Order> {
+export interface ReplayWalk extends PastWalk<StoredReplay> {
   /** what of the page under way was sent already, by this process or the one before */
   readonly sent: Set<string>
   /** names of the notes that say so */
@@ -23,7 +23,7 @@ export interface ReplayWalk extends PastWalk<Order> {
   isLoaded: boolean
 }
 
-export const begun = (order: Order): ReplayWalk => ({
+export const begun = (order: StoredReplay): ReplayWalk => ({
   ...walkOf(order),
   sent: new Set<string>(),
   pageNotes: [],
@@ -72,7 +72,7 @@ export function unsentOf(
 /** A part on its way into the journal. */
 interface Landing {
   /** as it stands with this part */
-  readonly order: Order
+  readonly order: StoredReplay
   readonly marks: readonly string[]
   /** with this part its page is whole, and nothing of it can come again */
   readonly isWhole: boolean
@@ -95,7 +95,7 @@ export class SentPages {
   }
 
   /** Names of the notes that stand in the journal for an order's sink and source, whoever left them. */
-  async notesOf(order: Pick<Order, 'sink' | 'origin'>): Promise<string[]> {
+  async notesOf(order: Pick<StoredReplay, 'sink' | 'origin'>): Promise<string[]> {
     return (await this.#read(order)).map(({ name }) => name)
   }
 
@@ -137,7 +137,7 @@ export class SentPages {
     clear(running)
   }
 
-  #read(order: Pick<Order, 'sink' | 'origin'>) {
+  #read(order: Pick<StoredReplay, 'sink' | 'origin'>) {
     return this.#options.journal.notes(pagePrefix(order), MOST_NOTES)
   }
 

@@ -14,7 +14,7 @@ import { PastOrders } from './past-orders.ts'
 import { assertRoom, lackingSource, rangeOf, statsForPast, watching } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
-import type { Order } from './replay-order.ts'
+import type { StoredReplay } from './replay-order.ts'
 import { begun, SentPages, unsentOf } from './replay-page.ts'
 import type { ReplayWalk } from './replay-page.ts'
 
@@ -33,7 +33,7 @@ export interface ReplaysOptions {
 /** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
 export class ApiReplays implements Replays {
   readonly #options: ReplaysOptions
-  readonly #orders: PastOrders<Order, ReplayWalk>
+  readonly #orders: PastOrders<StoredReplay, ReplayWalk>
   readonly #pages: SentPages
 
   constructor(options: ReplaysOptions) {
@@ -43,7 +43,7 @@ export class ApiReplays implements Replays {
       const order = readOrder(note)
       return order && begun(order)
     }
-    const lacks = (order: Order) =>
+    const lacks = (order: StoredReplay) =>
       lackingSource(ranges, order) ?? (sinks.includes(order.sink) ? undefined : 'sink')
     this.#orders = new PastOrders({ what: 'replay', prefix: NOTE, nameOf, read, lacks, journal, clock })
     this.#pages = new SentPages({ journal, mostMarks, open: () => this.#orders.open() })
@@ -107,7 +107,7 @@ export class ApiReplays implements Replays {
     rangeOf(ranges, origin)
   }
 
-  #fresh(order: ReplayOrder, readTo: number | undefined): Order {
+  #fresh(order: ReplayOrder, readTo: number | undefined): StoredReplay {
     const { sink, origin, runAt } = order
     const asked = JSON.stringify(order.spans)
     return { v: 1, sink, origin, asked, spans: this.#cut(order, readTo), span: 0, runAt, counts: none }
@@ -208,7 +208,7 @@ export class ApiReplays implements Replays {
     return nothingAppended
   }
 
-  #active({ sink, origin }: Pick<Order, 'sink' | 'origin'>): ReplayWalk | undefined {
+  #active({ sink, origin }: Pick<StoredReplay, 'sink' | 'origin'>): ReplayWalk | undefined {
     return this.#orders.open().find(({ order }) => order.sink === sink && isSameOrigin(order.origin, origin))
   }
 }

@@ -14,8 +14,8 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { isOfKernel, networkFileSystem } from '../model/file-systems.ts'
-import { isForeign, isSqlite, MOST_PAGE_BYTES, newerFault, schemaOf } from '../model/journal-mark.ts'
-import { type LinkCalls, placeOf } from '../model/place.ts'
+import { isForeign, isSqlite, MOST_PAGE_BYTES, newerPageFault } from '../model/journal-mark.ts'
+import { type LinkCalls, resolvedPath } from '../model/resolved-path.ts'
 import { firstPageIn } from '../model/write-ahead-log.ts'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
@@ -56,7 +56,7 @@ function identityOf(path: string): string {
     return `${dev}:${ino}`
   } catch {
     // Not there yet: the folders that are there decide, and where a link leads.
-    return placeOf(path, linkCalls)
+    return resolvedPath(path, linkCalls)
   }
 }
 
@@ -104,12 +104,12 @@ function volumeBytesOf(path: string): number | undefined {
 }
 
 export const realFiles: Files = {
-  volumeBytes: (path) => volumeBytesOf(placeOf(path, linkCalls)),
+  volumeBytes: (path) => volumeBytesOf(resolvedPath(path, linkCalls)),
   fileSystemType: (folder) => (process.platform === 'linux' ? statfsSync(folder).type : 0),
   read: readTextFile,
   head: headOf,
   identity: identityOf,
-  place: (path) => placeOf(path, linkCalls),
+  place: (path) => resolvedPath(path, linkCalls),
   look(path) {
     try {
       const stats = statSync(path)
@@ -201,7 +201,7 @@ export function journalFault(path: string, files: Files): string | undefined {
   // An empty one becomes a journal.
   if (head.length === 0) return undefined
   const page = isSqlite(head) ? firstPage(path, files, head) : head
-  if (isSqlite(page) && !isForeign(page)) return page.length < 100 ? undefined : newerFault(schemaOf(page))
+  if (isSqlite(page) && !isForeign(page)) return newerPageFault(page)
   const what = isSqlite(head)
     ? 'a SQLite database of another program and no journal'
     : 'a file that is no journal'

@@ -138,12 +138,12 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   const { entries, origin } = part
   const { ledger, quarantine, transactions } = core
   const source = sourceOf(core, origin)
-  const asked = sift(part)
+  const wanted = sift(part)
   let puts: readonly Put[] = []
   let kept: Amount = { count: 0, bytes: 0 }
   const land = (): Appended => {
-    const claim = core.keys.claim(source, origin.source, entries, asked, () => transactions.restart())
-    const fresh = claim.fresh ?? asked
+    const claim = core.keys.claim(source, origin.source, entries, wanted, () => transactions.restart())
+    const fresh = claim.fresh ?? wanted
     const now = core.clock.now()
     if (claim.freshCount > 0) {
       const packed = pack(entries, fresh, claim.versions)
@@ -151,14 +151,14 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       puts = putChunks(core, ledger.lastSeq, address, packed)
     }
     kept = quarantine.writeKept(source, part.quarantined, now)
-    const { outcomes, days, oldestAt } = tally(part, asked, claim, kept.count, now)
+    const { outcomes, days, oldestAt } = tally(part, wanted, claim, kept.count, now)
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
     if (part.notes) writeNotes(statements.notes, { put: part.notes })
     if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: epochDay(now * 1000) })
     // A stolen key is told of whether or not its fetches are wanted as entries.
-    const news = (index: number) => fresh?.includes(index) !== false || asked?.includes(index) === false
+    const news = (index: number) => fresh?.includes(index) !== false || wanted?.includes(index) === false
     return {
       ...outcomes,
       known: outcomes.known + part.quarantined.length - kept.count,

@@ -54,7 +54,7 @@ export class Ballast {
     const thereBytes = existsSync(this.#path) ? statSync(this.#path).size : 0
     if (thereBytes === this.bytes) return (this.#present = true)
     // One of another size, an older version's, makes room for this one.
-    if (!this.hasRoom(-thereBytes)) return false
+    if (!this.hasSpace(-thereBytes)) return false
     if (sparing && this.#refused++ % SPARING !== 0) return false
     try {
       this.#write()
@@ -72,14 +72,14 @@ export class Ballast {
   }
 
   /** True while the disk has room for `bytes`, and for the ballast twice over. */
-  hasRoom(bytes: number): boolean {
+  hasSpace(bytes: number): boolean {
     return this.freeBytes >= bytes + 2 * this.bytes
   }
 
   /** For messages: what the disk has, and what is wanted. '' where that is enough, and a quota or a limit is not. */
   get shortage(): string {
     const inMib = (bytes: number) => Math.floor(bytes / 2 ** 20)
-    if (this.hasRoom(0)) return ''
+    if (this.hasSpace(0)) return ''
     return ` (${inMib(this.freeBytes)} MiB are free, and the journal wants ${inMib(2 * this.bytes)})`
   }
 

@@ -7,7 +7,7 @@ import { Handover } from './handover.ts'
 import { type JournalOptions, openJournal } from './open.ts'
 
 /** Read within 3 s where a disk reads 25 MB/s. Of a smaller file another process would only be the longer way. */
-const LARGE_BYTES = 64 * 2 ** 20
+const APART_BYTES = 64 * 2 ** 20
 
 interface CheckOptions {
   readonly path: string
@@ -36,7 +36,7 @@ async function check(
   signal: AbortSignal,
 ): Promise<void> {
   const bytes = bytesOf(path)
-  if (program === undefined || bytes < LARGE_BYTES) return
+  if (program === undefined || bytes < APART_BYTES) return
   log.info('The journal is checked, before anything else', { path, bytes })
   if (await isSound(path, program, signal)) handover.closed(path)
   if (signal.aborted) log.info('Stopped while the journal was checked: nothing had begun', { path })

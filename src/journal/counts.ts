@@ -24,12 +24,12 @@ const KNOWN = 1
 const FRESH = 2
 
 /** One outcome an entry. */
-function outcomesOf({ entries }: Append, asked: Uint32Array | undefined, claim: Claim): Uint8Array {
-  const all = asked === undefined && claim.fresh === undefined
-  const outcomes = new Uint8Array(entries.count).fill(all ? FRESH : asked === undefined ? KNOWN : FILTERED)
+function outcomesOf({ entries }: Append, wanted: Uint32Array | undefined, claim: Claim): Uint8Array {
+  const all = wanted === undefined && claim.fresh === undefined
+  const outcomes = new Uint8Array(entries.count).fill(all ? FRESH : wanted === undefined ? KNOWN : FILTERED)
   if (all) return outcomes
-  for (const index of asked ?? []) outcomes[index] = KNOWN
-  for (const index of claim.fresh ?? asked ?? []) outcomes[index] = FRESH
+  for (const index of wanted ?? []) outcomes[index] = KNOWN
+  for (const index of claim.fresh ?? wanted ?? []) outcomes[index] = FRESH
   return outcomes
 }
 
@@ -50,13 +50,13 @@ class Days {
 
 export function tally(
   part: Append,
-  asked: Uint32Array | undefined,
+  wanted: Uint32Array | undefined,
   claim: Claim,
   quarantined: number,
   nowMs: number,
 ): Tally {
   const { entries, headAt = -Infinity } = part
-  const outcomes = outcomesOf(part, asked, claim)
+  const outcomes = outcomesOf(part, wanted, claim)
   const days = new Days()
   let oldestAt = Infinity
   let late = 0
@@ -75,7 +75,7 @@ export function tally(
     } else day.fresh++
   }
   if (quarantined > 0) days.of(epochDay(nowMs * 1000)).quarantined += quarantined
-  const filtered = asked === undefined ? 0 : entries.count - asked.length
+  const filtered = wanted === undefined ? 0 : entries.count - wanted.length
   return {
     outcomes: { added: claim.freshCount - late, late, known: claim.knownCount, filtered, latestBehindUs },
     days: days.byDay,

@@ -89,7 +89,7 @@ export class SqliteJournal implements Journal {
 
   async take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]) {
     const { ledger, shelf, transactions } = this.#core
-    const { first, last } = ledger.next(sink, after, busy)
+    const { first, last } = ledger.nextOwed(sink, after, busy)
     return transactions.read(() => shelf.slice(first, last, limits))
   }
 

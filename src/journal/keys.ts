@@ -15,7 +15,7 @@ const CHANGES_TOLD = 16
 const MARK_BYTES = KEY_BYTES + 4
 
 export interface Claim {
-  /** indices of the entries that are new; undefined: all that were asked about */
+  /** indices of the entries that are new; undefined: all that are wanted */
   readonly fresh: Uint32Array | undefined
   readonly freshCount: number
   readonly knownCount: number
@@ -54,19 +54,19 @@ export class Keys {
   }
 
   /**
-   * Takes the keys of the entries of `asked` (all when undefined) and says which were free. Must come first in its
+   * Takes the keys of the entries of `wanted` (all when undefined) and says which were free. Must come first in its
    * transaction: `restart` rolls back and begins again.
    */
   claim(
     source: number,
     name: SourceName,
     entries: Entries,
-    asked: Uint32Array | undefined,
+    wanted: Uint32Array | undefined,
     restart: () => void,
   ): Claim {
     return changing.has(name)
-      ? this.#claimVersions(source, entries, asked)
-      : this.#claimFirsts(source, entries, asked, restart)
+      ? this.#claimVersions(source, entries, wanted)
+      : this.#claimFirsts(source, entries, wanted, restart)
   }
 
   /** One byte an entry: 1 where its key is taken, 2 where it is and this content would be a new version. */
@@ -102,11 +102,16 @@ export class Keys {
     return versions
   }
 
-  #claimFirsts(source: number, entries: Entries, asked: Uint32Array | undefined, restart: () => void): Claim {
-    const count = asked?.length ?? entries.count
+  #claimFirsts(
+    source: number,
+    entries: Entries,
+    wanted: Uint32Array | undefined,
+    restart: () => void,
+  ): Claim {
+    const count = wanted?.length ?? entries.count
     const all = { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }
     if (count === 0) return all
-    const { ids, times } = this.#keysOf(entries, asked)
+    const { ids, times } = this.#keysOf(entries, wanted)
     if (!this.#rereading.has(source)) {
       const { changes } = this.#insertPage.run(source, ids, times)
       if (changes === count) return all
@@ -116,17 +121,17 @@ export class Keys {
         return { fresh: new Uint32Array(0), freshCount: 0, knownCount: count, versions: undefined }
       restart()
     }
-    return this.#claimMixed(source, entries, asked, ids, times)
+    return this.#claimMixed(source, entries, wanted, ids, times)
   }
 
   #claimMixed(
     source: number,
     entries: Entries,
-    asked: Uint32Array | undefined,
+    wanted: Uint32Array | undefined,
     ids: Buffer,
     times: string,
   ): Claim {
-    const count = asked?.length ?? entries.count
+    const count = wanted?.length ?? entries.count
     const taken = new Uint8Array(count)
     const known = this.#knownOfPage.all(times, source, ids)
     for (const index of known) taken[index] = 1
@@ -135,7 +140,7 @@ export class Keys {
     const fresh: number[] = []
     for (let i = 0; i < count; i++) {
       if (taken[i] === 1) continue
-      const index = asked?.[i] ?? i
+      const index = wanted?.[i] ?? i
       const key = `${entries.at(index)} ${ids.toString('latin1', i * KEY_BYTES, (i + 1) * KEY_BYTES)}`
       if (seen.has(key)) continue
       seen.add(key)
@@ -150,14 +155,14 @@ export class Keys {
     return { fresh: picked, freshCount: fresh.length, knownCount: count - fresh.length, versions: undefined }
   }
 
-  #claimVersions(source: number, entries: Entries, asked: Uint32Array | undefined): Claim {
-    const count = asked?.length ?? entries.count
-    const { ids } = this.#keysOf(entries, asked)
+  #claimVersions(source: number, entries: Entries, wanted: Uint32Array | undefined): Claim {
+    const count = wanted?.length ?? entries.count
+    const { ids } = this.#keysOf(entries, wanted)
     const versions = new Uint32Array(entries.count)
     const fresh: number[] = []
     let changed = false
     for (let i = 0; i < count; i++) {
-      const index = asked?.[i] ?? i
+      const index = wanted?.[i] ?? i
       const id = ids.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES)
       const version = this.#claimVersion(source, entries.at(index), id, digest(entries.raw(index)))
       if (version === 0) continue
@@ -166,7 +171,7 @@ export class Keys {
       changed ||= version > 1
     }
     return {
-      fresh: fresh.length === count && asked === undefined ? undefined : Uint32Array.from(fresh),
+      fresh: fresh.length === count && wanted === undefined ? undefined : Uint32Array.from(fresh),
       freshCount: fresh.length,
       knownCount: count - fresh.length,
       versions: changed ? versions : undefined,
@@ -185,12 +190,12 @@ export class Keys {
     return version
   }
 
-  #keysOf(entries: Entries, asked: Uint32Array | undefined): { ids: Buffer; times: string } {
-    const count = asked?.length ?? entries.count
+  #keysOf(entries: Entries, wanted: Uint32Array | undefined): { ids: Buffer; times: string } {
+    const count = wanted?.length ?? entries.count
     if (this.#ids.length < count * KEY_BYTES) this.#ids = Buffer.allocUnsafeSlow(count * KEY_BYTES)
     const times = new Array<number>(count)
     for (let i = 0; i < count; i++) {
-      const index = asked?.[i] ?? i
+      const index = wanted?.[i] ?? i
       const at = entries.at(index)
       // A key without a time would be refused in silence, and its entry be lost as known.
       if (!Number.isSafeInteger(at))

@@ -116,7 +116,7 @@ export class Ledger {
     return this.#sink(name).progress
   }
 
-  next(name: string, after: Seq | undefined, busy?: readonly Stretch[]): Stretch {
+  nextOwed(name: string, after: Seq | undefined, busy?: readonly Stretch[]): Stretch {
     const { progress } = this.#sink(name)
     return gapFrom(progress, (after ?? progress.position) + 1, this.lastSeq, busy)
   }

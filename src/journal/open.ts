@@ -8,7 +8,7 @@ import { TRANSACTION_BYTES } from '../model/entries.ts'
 import { type FolderCalls, makeFolders } from '../model/folders.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import { type LinkCalls, linkTarget, placeOf } from '../model/place.ts'
+import { type LinkCalls, linkTarget, resolvedPath } from '../model/resolved-path.ts'
 import { Ballast, type FreeBytes, freeBytesOf } from './ballast.ts'
 import type { Core } from './core.ts'
 import { type FileSystemType, fileSystemTypeOf, LOG_BYTES, openDatabase } from './database.ts'
@@ -72,7 +72,7 @@ const linkCalls: LinkCalls = {
 
 /** Where a link leads, SQLite writes, and has its log beside that: there the room is wanted. */
 const endOfLinks = (path: string): string =>
-  linkTarget(path, linkCalls) === undefined ? path : placeOf(path, linkCalls)
+  linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 
 /**
  * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
@@ -138,7 +138,7 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   const { largestFileBytes, volumeBytes } = options
   const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes })
   const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
-  if (!transactions.hasRoomFor(TRANSACTION_BYTES))
+  if (!transactions.hasSpaceFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
   const origins = new Origins(db)
   const shelf = new Shelf(db, path, origins)

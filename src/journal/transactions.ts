@@ -67,7 +67,7 @@ export class Transactions {
 
   /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. */
   writeNew<T>(work: () => T, mostBytes: number): T {
-    if (!this.hasRoomFor(mostBytes))
+    if (!this.hasSpaceFor(mostBytes))
       throw diskFull(
         this.#path,
         `the disk is too full to take in more${this.#ballast.shortage}${this.#space.filling}`,
@@ -85,7 +85,7 @@ export class Transactions {
    * pause for ever. Giving out loses nothing by it: the file does not grow, so the log can be folded again without a new
    * block and has its whole room then, and as many pages as the ballast stay free.
    */
-  hasRoomFor(mostBytes: number): boolean {
+  hasSpaceFor(mostBytes: number): boolean {
     return this.read(() => {
       if (this.#ballast.present) return true
       const inside = this.#space.hasPagesFor(mostBytes) && this.#fold() && this.#space.hasLogFor(mostBytes)
@@ -161,7 +161,7 @@ export class Transactions {
    * works there without. A quota shows in no free bytes, and what SQLite says of it is another thing.
    */
   #isAtBound({ cause }: ConnectorError): boolean {
-    return errnoOf(cause) === 'SQLITE_FULL' && this.#ballast.hasRoom(this.fileBytes.left)
+    return errnoOf(cause) === 'SQLITE_FULL' && this.#ballast.hasSpace(this.fileBytes.left)
   }
 
   #freeBallast(error: ConnectorError): boolean {

@@ -1,4 +1,5 @@
 // The audit log area: pages from an id, search by time, earliest and latest, and the entry that each such read leaves.
+import { DAY_MS } from '../model/time.ts'
 import { leaveTrace } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { arranged, emptyPage } from './pages.ts'
@@ -8,7 +9,7 @@ import { documented, failure, json } from './replies.ts'
 import type { Reply } from './replies.ts'
 import { routeTable } from './route-table.ts'
 
-const YEAR_MS = 365 * 86_400_000
+const YEAR_MS = 365 * DAY_MS
 const MAX_TAKE = 1000
 const INVALID = 'Invalid query input'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

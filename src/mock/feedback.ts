@@ -1,9 +1,8 @@
 // What people say of an answer, hours later: versions of a query event, as a function of its question and the time.
+import { HOUR_MS } from '../model/time.ts'
 import type { Ask } from './asks.ts'
 import { below, dice, pick } from './random.ts'
 import { keyedBy } from './resources.ts'
-
-const HOUR_MS = 3_600_000
 
 export interface Remark {
   /** epoch ms: from when on the event says so */

@@ -1,4 +1,5 @@
 // API keys: whose they are, what they may, and how many requests a minute.
+import { MINUTE_MS } from '../model/time.ts'
 
 export type Area = 'audit' | 'history' | 'vault' | 'assistant'
 
@@ -36,8 +37,6 @@ export function keyOf(options: KeyOptions, domain: string): Key {
 export function mayCall(key: Key, area: Area, endpoint: string): boolean {
   return key.permissions.has(area) || key.permissions.has(`${area}.${endpoint}`)
 }
-
-const MINUTE_MS = 60_000
 
 /** A rolling minute. */
 export class Minute {

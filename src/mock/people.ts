@@ -1,5 +1,6 @@
 // Who acts in the mock's workspaces, from where and with what, and the metadata that an entry of a type carries.
 import type { Random } from '../model/clock.ts'
+import { DAY_US } from '../model/time.ts'
 import { below, pick } from './random.ts'
 import { stampOf } from './render.ts'
 
@@ -86,7 +87,7 @@ const oddities: readonly string[] = [
 export function dataOf(type: string, atUs: number, random: Random, exotic: boolean): string {
   if (exotic && random() < 0.7) return pick(random, oddities)
   if (type === 'admin:fetch_workspace_history') {
-    const span = (below(random, 30) + 1) * 86_400e6
+    const span = (below(random, 30) + 1) * DAY_US
     return `{"begin_date":"${zoned(atUs - span)}","end_date":"${zoned(atUs)}","num_events":${below(random, 5000)}}`
   }
   if (type === 'admin:client_view_workspace_history_item') return `{"event_id":${id(random)}}`

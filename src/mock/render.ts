@@ -1,5 +1,6 @@
 // An entry's bytes: mostly compact, now and then with white space, escapes or another order, and malformed on demand.
 import type { Random } from '../model/clock.ts'
+import { DAY_MS, DAY_US } from '../model/time.ts'
 import type { Defect } from './switches.ts'
 
 interface Fields {
@@ -19,10 +20,10 @@ const twoDigits = Array.from({ length: 60 }, (_, value) => String(value).padStar
 
 /** Microseconds since 1970 as the API writes them: no zone, six decimals. Neighbours share their day. */
 export function stampOf(us: number): string {
-  const day = Math.floor(us / 86_400e6)
+  const day = Math.floor(us / DAY_US)
   if (day !== stampDay) {
     stampDay = day
-    stampDate = new Date(day * 86_400_000).toISOString().slice(0, 10)
+    stampDate = new Date(day * DAY_MS).toISOString().slice(0, 10)
   }
   const second = Math.floor(us / 1e6)
   const ofDay = second - day * 86_400

@@ -1,4 +1,5 @@
 // What people of a workspace do, made up as far as the clock has come: by minute and seed, so that nobody's polling changes it.
+import { DAY_MS, MINUTE_MS } from '../model/time.ts'
 import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
 import type { Fate } from './fate.ts'
@@ -9,7 +10,6 @@ import type { DefectSizes } from './render.ts'
 import type { Defect } from './switches.ts'
 import { uuidStream } from './uuids.ts'
 
-const MINUTE_MS = 60_000
 /** mean entries of a burst: one person clicking around */
 const BURST = 4
 
@@ -34,7 +34,7 @@ const weekend = 0.07
 const meanWeight = (hours.reduce((a, b) => a + b, 0) * (5 + 2 * weekend)) / (7 * 24)
 
 function weightAt(ms: number): number {
-  const day = Math.floor(ms / 86_400_000)
+  const day = Math.floor(ms / DAY_MS)
   const hour = hours[Math.floor(ms / 3_600_000) % 24] ?? 0
   // 1970-01-01 was a Thursday: days 2 and 3 of each seven are a weekend.
   const idle = day % 7 === 2 || day % 7 === 3

@@ -1,4 +1,5 @@
 // The projects that a workspace has before anybody asks: those that all areas name, then some that come and go.
+import { DAY_US } from '../model/time.ts'
 import { below, dice, mix, pick, streamSeed } from './random.ts'
 import { projectId, projectName, PROJECTS, reviewTableId, reviewTableName } from './resources.ts'
 import { projectName as looseName, someFile } from './vault-names.ts'
@@ -8,7 +9,6 @@ import type { Deed } from './vault-deed.ts'
 import type { VaultState } from './vault-state.ts'
 import type { Surroundings } from './vault-people.ts'
 
-const DAY_US = 86_400_000_000
 /** how long before the beginning the oldest was made */
 const PAST_DAYS = 400
 

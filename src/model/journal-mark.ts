@@ -32,9 +32,6 @@ export function newerFault(version: number): string | undefined {
   return `was written by a newer version of this program (its schema is ${version}, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
 }
 
-/** The same of a file's first page. */
-export const schemaOf = (page: Buffer): number => page.readInt32BE(60)
-
 /** How every SQLite file begins. */
 const MAGIC = Buffer.from('SQLite format 3\0')
 const HEADER_BYTES = 100
@@ -42,6 +39,8 @@ const HEADER_BYTES = 100
 const LEAF = 0x0d
 
 export const MOST_PAGE_BYTES = 65_536
+
+const schemaOf = (page: Buffer): number => page.readInt32BE(60)
 
 export const isSqlite = (head: Buffer): boolean => head.subarray(0, MAGIC.length).equals(MAGIC)
 
@@ -60,4 +59,9 @@ export function isForeign(head: Buffer): boolean {
     isEmpty: page.readUInt32BE(28) <= 1,
     hasTable: (name) => page[HEADER_BYTES] !== LEAF || page.includes(name),
   })
+}
+
+/** `newerFault` by the first page alone; one that is cut short tells nothing. */
+export function newerPageFault(page: Buffer): string | undefined {
+  return page.length < HEADER_BYTES ? undefined : newerFault(schemaOf(page))
 }

@@ -4,7 +4,7 @@ import type { DestinationStream, Logger } from 'pino'
 import { ConnectorError } from '../model/errors.ts'
 import type { Log, LogFields } from '../model/log.ts'
 import type { Secret } from '../model/secret.ts'
-import { placeOf } from '../model/thrown.ts'
+import { thrownAt } from '../model/thrown.ts'
 import { standardError } from './standard-error.ts'
 import { masker } from './mask.ts'
 import type { Mask } from './mask.ts'
@@ -32,7 +32,7 @@ const clip = (text: string): string => cutText(text, MAX_TEXT)
 export function errorFields(error: unknown): LogFields {
   if (error instanceof ConnectorError) return { code: error.code, reason: error.message }
   if (!(error instanceof Error)) return { code: 'bug', error: typeof error }
-  return { code: 'bug', error: error.constructor.name, thrownAt: placeOf(error) }
+  return { code: 'bug', error: error.constructor.name, thrownAt: thrownAt(error) }
 }
 
 type PlainFields = Readonly<Record<string, string | number | boolean | null>>

@@ -2,8 +2,6 @@
 import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { WayOut } from '../model/room.ts'
 import type { Format, Frame, Lines } from '../model/sink.ts'
-import type { SinkWatch } from '../model/watch.ts'
-import { deliveryBucketsSeconds } from '../model/watch.ts'
 import type { ByteWriter } from '../model/writer.ts'
 import type { Redact } from './redact.ts'
 import { redactedFrame } from './redacted-frame.ts'
@@ -93,28 +91,4 @@ function frameRuns(
     }
   }
   return { count, last }
-}
-
-/** Which of the histogram's buckets a delay falls into; the last one has no bound. */
-export function bucketOf(delayMs: number): number {
-  let bucket: number = deliveryBucketsSeconds.length
-  while (bucket > 0 && delayMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
-  return bucket
-}
-
-/** Entries' own time to acceptance, grouped by the histogram's buckets: one call a bucket, not an entry. */
-export function tellDelays(watch: SinkWatch, nowMs: number, times: Float64Array): void {
-  const counts = new Uint32Array(deliveryBucketsSeconds.length + 1)
-  const sums = new Float64Array(counts.length)
-  // By index: an iterator makes an object of each time.
-  for (let i = 0; i < times.length; i++) {
-    const delayMs = Math.max(0, nowMs - (times[i] as number) / 1000)
-    const bucket = bucketOf(delayMs)
-    counts[bucket] = (counts[bucket] as number) + 1
-    sums[bucket] = (sums[bucket] as number) + delayMs
-  }
-  counts.forEach((count, bucket) => {
-    if (count > 0) watch.delivered((sums[bucket] as number) / count, count)
-  })
-  watch.success()
 }

@@ -7,9 +7,7 @@ import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Framing, framingOf, type Loaded } from './lines.ts'
 import { type DeliveryOptions, waitsInVain } from './loop.ts'
 import { type Held, hold, holdNow, rawBytesIn, roomBytes } from './share.ts'
-
-/** A writer that one huge entry made grow is not kept. */
-const SPARE_BYTES = 4 * 1024 * 1024
+import { BATCH_SPARE_BYTES } from './spare.ts'
 
 export interface BatchLimits {
   readonly maxEntries: number
@@ -96,7 +94,7 @@ export class Loader {
   /** Once: its buffer is another batch's from then on. */
   free({ leave, writer }: Loaded): void {
     leave()
-    if (writer.bytes.length <= SPARE_BYTES) this.#spare.push(writer)
+    if (writer.bytes.length <= BATCH_SPARE_BYTES) this.#spare.push(writer)
   }
 
   #frame({ batch, leave }: Held, maxBytes: number): Loaded {

@@ -14,9 +14,8 @@ import {
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import type { Redact } from './redact.ts'
+import { ENTRY_SPARE_BYTES } from './spare.ts'
 
-/** What one huge entry needed is not kept. */
-const SPARE_BYTES = 1024 * 1024
 const USUAL_BYTES = 16 * 1024
 
 export function redactedFrame(frame: Frame, redact: Redact): Frame {
@@ -26,7 +25,7 @@ export function redactedFrame(frame: Frame, redact: Redact): Frame {
       const entries = changedEntry(run.entries, index, slab)
       frame({ ...run, entries, firstSeq: run.firstSeq + index }, 0, out, format)
     } else frame(run, index, out, format)
-    slab.clear(SPARE_BYTES)
+    slab.clear(ENTRY_SPARE_BYTES)
   }
 }
 

@@ -59,7 +59,7 @@ export interface TakenBatch {
 
 interface Taken extends TakenBatch {
   /** what was refused behind it; undefined: nothing */
-  readonly rest: Settlement | undefined
+  readonly refusedBehind: Settlement | undefined
 }
 
 /** The batch as far as it was taken, which keeps its intent until it is confirmed. */
@@ -73,7 +73,7 @@ export function takenOf(sink: string, intent: Intent, loaded: Loaded, outcome: O
     intent: { ...intent, first, last, detail: later.detail },
     times: times.slice(0, end),
     tally: counted(sink, loaded, { first, through: last, parked: [] }).tally,
-    rest: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
+    refusedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
   }
 }
 

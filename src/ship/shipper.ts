@@ -4,8 +4,9 @@ import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Corner } from './corner.ts'
-import { Intents } from './intents.ts'
-import { type Loaded, tellDelays } from './lines.ts'
+import { tellAccepted } from './delays.ts'
+import { intentOf, writeIntent } from './intent.ts'
+import type { Loaded } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './loop.ts'
@@ -43,7 +44,6 @@ const NOTHING: Outcome = { settled: 0, refused: [] }
  */
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
-  readonly #intents: Intents
   readonly #loader: Loader
   readonly #ahead: Ahead
   readonly #unconfirmed: Unconfirmed
@@ -57,7 +57,6 @@ export class Shipper implements Stepper {
   constructor(given: ShipperOptions) {
     const options = { ...given, limits: limitsIn(given.room, given.limits) }
     this.#options = options
-    this.#intents = new Intents(options)
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
     this.#unconfirmed = new Unconfirmed(options)
@@ -70,7 +69,7 @@ export class Shipper implements Stepper {
    * settled; the same batch goes out at the next call.
    */
   async step(signal: AbortSignal): Promise<StepResult> {
-    if (this.#answered) return this.#note(this.#answered, signal)
+    if (this.#answered) return this.#noteAnswer(this.#answered, signal)
     for (const intent of await this.#left.resume(signal)) this.#sendAgain(intent)
     const { judged } = this.#unconfirmed
     if (judged) return this.#conclude(judged)
@@ -121,7 +120,7 @@ export class Shipper implements Stepper {
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
     try {
-      return { loaded, intent: await this.#intents.write(loaded, signal), doubtful: false }
+      return { loaded, intent: await writeIntent(this.#options, loaded, signal), doubtful: false }
     } catch (error) {
       this.#loader.free(loaded)
       throw error
@@ -183,10 +182,10 @@ export class Shipper implements Stepper {
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
     this.#corner.count(answered.outcome)
-    return this.#note(answered, signal)
+    return this.#noteAnswer(answered, signal)
   }
 
-  async #note({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
+  async #noteAnswer({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { later } = outcome
     if (later && intent) {
       await this.#unconfirmed.keep(intent, loaded, { ...outcome, later }, signal)
@@ -205,14 +204,15 @@ export class Shipper implements Stepper {
     const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && !this.#corner.open ? this.#ahead.wanted : undefined
-    const next = ahead && (await this.#intents.ahead(ahead, signal))
+    // Written with this settlement. One that cannot be prepared tells that when its own turn comes.
+    const next = ahead && (await intentOf(this.#options, ahead, signal).catch(() => undefined))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#ahead.take(), intent: next, doubtful: false }
     tellParked(this.#options, settlement.parked)
     watch.settled({ accepted, deadLettered: 0, filtered })
-    if (accepted > 0) tellDelays(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
+    if (accepted > 0) tellAccepted(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
   }
 
   /** Throws why a batch was never confirmed; it goes out again before anything new. */

@@ -3,16 +3,14 @@ import type { Batch, Run, Seq } from '../model/journal.ts'
 import type { ObjectContent, ObjectGroup } from '../model/object.ts'
 import { perOrigin, type Shared } from '../model/per-origin.ts'
 import { DAY_MS, dayText } from '../model/time.ts'
-import type { SinkWatch } from '../model/watch.ts'
-import { deliveryBucketsSeconds } from '../model/watch.ts'
-import { bucketOf, type Framing } from './lines.ts'
+import { Delays } from './delays.ts'
+import type { Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
+import { ENTRY_SPARE_BYTES } from './spare.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
-/** What one huge entry needed is not kept. */
-const SPARE_BYTES = 1024 * 1024
 
 /** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
 const LAST_DAY = 2_932_896
@@ -28,18 +26,18 @@ const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
 /** The same object for the same group, as long as this lives. */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
-  readonly #placeOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
-  #place: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
+  readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
+  #undated: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
   #day = NaN
   #last: ObjectGroup | undefined
 
   of(run: Run, index: number): ObjectGroup {
     const day = dayOf(run, index)
-    const place = this.#placeOf(run)
-    if (this.#last && this.#place === place && this.#day === day) return this.#last
-    this.#place = place
+    const undated = this.#undatedOf(run)
+    if (this.#last && this.#undated === undated && this.#day === day) return this.#last
+    this.#undated = undated
     this.#day = day
-    return (this.#last = this.#find({ ...place, day: groupDay(day) }))
+    return (this.#last = this.#find({ ...undated, day: groupDay(day) }))
   }
 
   #find(group: ObjectGroup): ObjectGroup {
@@ -74,7 +72,7 @@ export class OpenStretch {
         if (wanted(run, i)) {
           sink.frame(run, i, this.#scratch, format)
           const { length } = this.#scratch
-          this.#scratch.clear(SPARE_BYTES)
+          this.#scratch.clear(ENTRY_SPARE_BYTES)
           if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
           if (this.count++ === 0) this.oldestAt = run.appendedAt
           this.#bytes += length
@@ -89,26 +87,6 @@ export class OpenStretch {
     if (!this.#met.has(group) && this.#met.size === MOST_GROUPS) return false
     this.#met.add(group)
     return true
-  }
-}
-
-/** Entries' own time to acceptance, a mean and a count for each of the histogram's buckets. */
-class Delays {
-  readonly #counts = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
-  readonly #sumsMs = new Array<number>(deliveryBucketsSeconds.length + 1).fill(0)
-
-  add(atUs: number, nowMs: number): void {
-    const atMs = atUs / 1000
-    const bucket = bucketOf(nowMs - atMs)
-    this.#counts[bucket] = (this.#counts[bucket] as number) + 1
-    this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + atMs
-  }
-
-  /** What was counted when it was written has come to `nowMs` since. */
-  tell(watch: SinkWatch, nowMs: number): void {
-    this.#counts.forEach((count, bucket) => {
-      if (count > 0) watch.delivered(Math.max(0, nowMs - (this.#sumsMs[bucket] as number) / count), count)
-    })
   }
 }
 

@@ -3,7 +3,8 @@ import { Tether, untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
 import type { Later, Outcome, Sink } from '../model/sink.ts'
-import { type Loaded, tellDelays } from './lines.ts'
+import { tellAccepted } from './delays.ts'
+import type { Loaded } from './lines.ts'
 import type { LoopOptions } from './loop.ts'
 import { filteredOf, type TakenBatch, takenBefore, takenOf, tellParked } from './settling.ts'
 
@@ -56,11 +57,11 @@ export class Unconfirmed {
   ): Promise<void> {
     const { journal, sink } = this.#options
     const { later } = outcome
-    const { rest, ...taken } = takenOf(sink.name, intent, loaded, outcome, later)
+    const { refusedBehind, ...taken } = takenOf(sink.name, intent, loaded, outcome, later)
     await journal.intend(sink.name, taken.intent)
-    if (rest) {
-      await journal.settle(sink.name, rest)
-      tellParked(this.#options, rest.parked)
+    if (refusedBehind) {
+      await journal.settle(sink.name, refusedBehind)
+      tellParked(this.#options, refusedBehind.parked)
     }
     this.#add(taken, later, signal)
   }
@@ -78,7 +79,7 @@ export class Unconfirmed {
     await journal.settle(sink.name, { first, through: last, parked: [], tally })
     this.#remove(judged)
     watch.settled({ accepted: times.length, deadLettered: 0, filtered: filteredOf(tally) })
-    tellDelays(watch, clock.now(), times)
+    tellAccepted(watch, clock.now(), times)
   }
 
   /**

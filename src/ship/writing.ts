@@ -8,13 +8,12 @@ import type { Framing } from './lines.ts'
 import { takePiece } from './piece.ts'
 import type { SendingObjects, WaitingObject } from './sending.ts'
 import type { Held, ShareOptions } from './share.ts'
+import { PIECE_SPARE_BYTES } from './spare.ts'
 import { Contents } from './stretch.ts'
 import { dayOf, isOwn, Tally } from './tally.ts'
 
 /** Objects that are written in one walk: each has a compressor. */
 const LOT = 8
-/** A writer that one huge entry made grow is not kept. */
-const SPARE_BYTES = 2 * 1024 * 1024
 
 interface WritingOptions extends ShareOptions {
   readonly sink: Pick<ObjectSink, 'name' | 'open'>
@@ -132,5 +131,5 @@ class Lot {
 async function flush({ object, writer }: Writing): Promise<void> {
   if (writer.length === 0) return
   await object.write(writer.view())
-  writer.clear(SPARE_BYTES)
+  writer.clear(PIECE_SPARE_BYTES)
 }

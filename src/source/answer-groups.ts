@@ -29,7 +29,7 @@ export async function* readWholeElements(answer: Answer, options: SplitterOption
     yield* reader.read(answer, undefined)
   } catch (error) {
     // Who was told to stop takes nothing more in.
-    if (!isAbort(error)) yield* reader.rest()
+    if (!isAbort(error)) yield* reader.wholeOnes()
     throw error
   }
 }
@@ -67,7 +67,7 @@ class GroupReader {
   }
 
   /** What is whole of a body that has failed. */
-  *rest(): Generator<Group> {
+  *wholeOnes(): Generator<Group> {
     try {
       this.#pushHeld()
       this.#splitter.end()

@@ -6,7 +6,6 @@ import {
   anchorAt,
   brokenEntry,
   earliest,
-  fromStart,
   isBroken,
   reachUs,
   REACH_MARGIN_US,
@@ -18,7 +17,7 @@ import { askLatestAlone, readLatest, tellFailing } from './audit-latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import { settleStart } from './audit-start.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { currentPace, fromStart, horizonUs, isAhead, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */

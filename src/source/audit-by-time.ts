@@ -2,16 +2,15 @@
 import { ConnectorError } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { DAY_MS, SECOND_US } from '../model/time.ts'
-import { NO_TIME, readPlace } from './audit-place.ts'
-import type { Place } from './audit-place.ts'
+import { NO_TIME, readFoundEntry } from './audit-found.ts'
+import type { FoundEntry } from './audit-found.ts'
 import type { Step } from './audit-step.ts'
-import { splitterOptions } from './audit-walk.ts'
-import type { Group } from './splitter.ts'
+import { entryOptions, fromStart } from './audit-step.ts'
 
 /** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
 const SEARCH_REACH_MS = 364 * DAY_MS
 
-export interface Found extends Place {
+export interface Found extends FoundEntry {
   readonly serverAt: number | undefined
   /** told by a 404: no entry, or no such path */
   readonly missing?: boolean
@@ -34,19 +33,14 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
   try {
     const found = options.client.get(path, lane, signal, async function* (answer) {
       serverAt = answer.serverAt
-      yield await readPlace(answer, splitterOptions(step))
+      yield await readFoundEntry(answer, entryOptions(step))
     })
-    for await (const place of found)
-      return { ...place, group: place.group && fromStart(step, place.group), serverAt }
+    for await (const entry of found)
+      return { ...entry, group: entry.group && fromStart(step, entry.group), serverAt }
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'not_found') throw error
   }
   return { position: undefined, group: undefined, serverAt, unreadable: false, missing: true }
-}
-
-/** Nothing before the start is shipped, though a place before it may be gone on from. */
-export function fromStart({ cursor }: Step, group: Group): Group {
-  return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
 }
 
 /** From here on `search` may be asked, µs. */

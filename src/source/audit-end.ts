@@ -6,7 +6,7 @@ import { anchorAt, reachUs, REACH_MARGIN_US } from './audit-by-time.ts'
 import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { readLatest } from './audit-latest.ts'
-import { giveUp, rest } from './audit-rest.ts'
+import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { isAhead, lastPart } from './audit-step.ts'
 
@@ -25,7 +25,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'
-  else if (empty === 0 || (position && cursor.latestUs <= readToUs(cursor))) rest(step, drain)
+  else if (empty === 0 || (position && cursor.latestUs <= readToUs(cursor))) endDrain(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
     yield* askSearch(step, drain)
     return
@@ -53,9 +53,9 @@ async function* askSearch(step: Step, drain: Drain): Steps {
     )
   else {
     cursor.latestUs = readToUs(cursor)
-    rest(step, drain)
+    endDrain(step, drain)
   }
-  if (fault) giveUp(step, drain)
+  if (fault) giveUpDrain(step, drain)
   yield lastPart(step, undefined, { fault })
 }
 
@@ -89,7 +89,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
         'Possible gap: there are newer entries than the last, but the API finds none of them by time',
       )
   }
-  rest(step, drain)
+  endDrain(step, drain)
   yield lastPart(step, undefined, { gaps })
 }
 

@@ -6,8 +6,8 @@ import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
-import { lookAhead, pass, passByTime, reanchor, settleLost } from './audit-recover.ts'
-import { giveUp, rest } from './audit-rest.ts'
+import { lookAhead, followProbe, passByTime, reanchor, settleLost } from './audit-recover.ts'
+import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { CLOCKS_APART_MS, currentPace, isGone, lastPart, nextSecondUs } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
@@ -23,14 +23,14 @@ const MOST_AHEAD = 10
 /*
  * A drain's states (`doubt`), and what one step does in each:
  *
- *   none         reads a page           → none (more may come), at rest (a stop rule), ask_latest (an empty page, or one of
+ *   none         reads a page           → none (more may come), ended (a stop rule), ask_latest (an empty page, or one of
  *                                         malformed elements alone); cursor_gone when the API does not know the head
- *   ask_latest   asks `latest`          → at rest (nothing newer), read_again (there is), unproven (of an empty page, where
- *                                         `latest` is no witness), at last at rest or cursor_gone by `search`
+ *   ask_latest   asks `latest`          → ended (nothing newer), read_again (there is), unproven (of an empty page, where
+ *                                         `latest` is no witness), at last ended or cursor_gone by `search`
  *   unproven     reads the page again   → as none
  *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more), or passed by time
  *                                         (still nothing but malformed elements)
- *   cursor_gone  finds a place by time  → none, at rest (nothing there)
+ *   cursor_gone  finds a place by time  → none, ended (nothing there)
  *
  * `probe` goes before all: an unreadable entry is passed by time. A place of the trail that is gone or shows nothing
  * falls back to the head first. In a long drain one step asks where the head is.
@@ -39,7 +39,7 @@ export function drainStep(step: Step): Steps {
   const { cursor } = step
   const drain = (cursor.drain ??= beginDrain(step, cursor.head as Position))
   cursor.caughtUp = false
-  if (drain.probe) return pass(step, drain, drain.probe)
+  if (drain.probe) return followProbe(step, drain, drain.probe)
   if (drain.doubt === 'ask_latest') return askLatest(step, drain)
   if (drain.doubt === 'cursor_gone') return reanchor(step, drain)
   if (drain.pages === LOOK_AHEAD_PAGES) return lookAhead(step, drain)
@@ -137,7 +137,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   if (view.lastOfAll && isAheadAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
     if (view.count - view.malformed < MOST_AHEAD || !full) {
-      rest(step, drain)
+      endDrain(step, drain)
       return { gaps }
     }
     view.last = view.lastOfAll
@@ -159,7 +159,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   }
   if (view.count >= take) drain.backlog = true
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
-  if (isEnd(drain, view, full)) rest(step, drain)
+  if (isEnd(drain, view, full)) endDrain(step, drain)
   return { gaps }
 }
 
@@ -217,7 +217,7 @@ function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
   const fault = stuckPage()
   if (drain.stuckPages >= STUCK_PAGES) {
     step.options.log.error(`${fault.message}; trying again at the next poll`)
-    giveUp(step, drain)
+    giveUpDrain(step, drain)
   }
   return { fault }
 }

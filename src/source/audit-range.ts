@@ -46,11 +46,11 @@ export class AuditRange implements Source {
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
-    const { asked, clock, fromUs, toUs, watch } = this.#options
+    const { sentTimes, clock, fromUs, toUs, watch } = this.#options
     const now = clock.now()
     const place = openPlace(text) ?? freshPlace(fromUs, Math.min(toUs, now * 1000), now)
     // What the process before this one asked for comes up in the feed too.
-    if (!this.#begun) for (const at of place.fetches.sent) noteSent(asked, at)
+    if (!this.#begun) for (const at of place.fetches.sent) noteSent(sentTimes, at)
     this.#begun = true
     const cursor = { ...freshCursor(now), startUs: fromUs, fetches: place.fetches }
     const dummies = {

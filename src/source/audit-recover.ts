@@ -10,7 +10,7 @@ import { BAD_TRIES, askedAgain, probeAfter, readableAt, unreadableAt } from './a
 import type { Probe } from './audit-probe.ts'
 import { endByTime, newGap } from './audit-end.ts'
 import { askLatestAlone, readLatest } from './audit-latest.ts'
-import { giveUp, rest } from './audit-rest.ts'
+import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { horizonUs, isAhead, lastPart } from './audit-step.ts'
 import type { Group } from './splitter.ts'
@@ -27,7 +27,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   const { cursor } = step
   const head = cursor.head as Position
   if (drain.reanchored) {
-    giveUp(step, drain)
+    giveUpDrain(step, drain)
     const message =
       'No page leads on from the last entry although there are newer ones; trying again at the next poll'
     yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
@@ -48,7 +48,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     return
   }
   if (isAhead(step, found)) {
-    yield restBefore(step, drain, found)
+    yield endBeforeFuture(step, drain, found)
     return
   }
   drain.reanchored = true
@@ -58,8 +58,8 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
 }
 
 /** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
-function restBefore(step: Step, drain: Drain, { group }: Found): Part {
-  rest(step, drain)
+function endBeforeFuture(step: Step, drain: Drain, { group }: Found): Part {
+  endDrain(step, drain)
   return lastPart(step, group)
 }
 
@@ -100,7 +100,7 @@ export function settleLost(step: Step, view: PageView): number {
  * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
  * the server is out of order: only an entry that it can tell is a witness for the first.
  */
-export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
+export async function* followProbe(step: Step, drain: Drain, probe: Probe): Steps {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
   if (isNothing || isAhead(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
@@ -109,7 +109,7 @@ export async function* pass(step: Step, drain: Drain, probe: Probe): Steps {
     if (back) {
       drain.probe = back
       yield lastPart(step, found.group)
-    } else if (found.position) yield restBefore(step, drain, found)
+    } else if (found.position) yield endBeforeFuture(step, drain, found)
     else yield* endRightBehind(step, drain, probe)
   } else if (!found.position) {
     yield* passFurther(step, drain, probe, found)
@@ -153,7 +153,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
     return
   }
   drain.probe = null
-  giveUp(step, drain)
+  giveUpDrain(step, drain)
   const message =
     'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
   yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })

@@ -8,7 +8,7 @@ import { closeCursor } from './audit-cursor.ts'
 import type { SentTimes } from './own-fetches.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { Group } from './splitter.ts'
+import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 import type { Start } from './start.ts'
 import type { Activity, Pace } from './tiers.ts'
 import { paceOf } from './tiers.ts'
@@ -26,7 +26,7 @@ export interface AuditOptions extends SourceOptions {
   readonly instance: string
   readonly expectedUserAgent: (userAgent: string) => boolean
   /** when this log was asked for pages, by all that read it */
-  readonly asked: SentTimes
+  readonly sentTimes: SentTimes
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */
@@ -83,6 +83,11 @@ export function currentPace({ options, cursor }: OptionsAndCursor): Pace {
   return paceOf(options.activity, options.intervalMs, cursor.perHour)
 }
 
+/** Nothing before the start is shipped, though a place before it may be gone on from. */
+export function fromStart({ cursor }: Step, group: Group): Group {
+  return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
+}
+
 /** A part with the cursor as it stands now: the last of its page. */
 export function lastPart(step: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
   return { ...midPart(step, group, more), cursor: closeCursor(step.cursor) }
@@ -91,6 +96,17 @@ export function lastPart(step: Step, group: Group | undefined, more: Partial<Par
 /** A part of a page that is not whole yet. */
 export function midPart({ headUs }: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
   return partOf({ ...group, headAt: headUs === 0 ? undefined : headUs, ...more })
+}
+
+/** How an entry of the audit log is cut. */
+export function entryOptions({ options }: { readonly options: SplitterLimits }): SplitterOptions {
+  return {
+    idKey: 'id',
+    timeKey: 'timestamp',
+    typeKey: 'type',
+    maxDepth: options.maxDepth,
+    maxEntryBytes: options.maxEntryBytes,
+  }
 }
 
 /** True for an answer that says: what you name is not there. */

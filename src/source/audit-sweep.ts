@@ -115,9 +115,9 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
 function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
   // What was asked for first is the second that `fromUs` stands in.
-  const asked = walk.probe ?? probeAfter(fromUs - SECOND_US)
-  const again = isBroken(found) ? askedAgain(asked) : undefined
-  const probe = again ?? unreadableAt(asked, found.unreadableUs)
+  const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
+  const again = isBroken(found) ? askedAgain(tried) : undefined
+  const probe = again ?? unreadableAt(tried, found.unreadableUs)
   if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
   else end(sweep, true)
 }

@@ -8,9 +8,9 @@ import type { Step, Steps } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
-import { horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
+import { entryOptions, fromStart, horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
-import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
+import type { Group } from './splitter.ts'
 import { isTooMuch } from './too-much.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
@@ -21,16 +21,6 @@ const LIGHT_TAKE = 100
 const GOOD_PAGES = 20
 /** Page ends that are remembered, to see a feed that goes in circles. */
 const ENDS_LENGTH = 8
-
-export function splitterOptions({ options }: { readonly options: SplitterLimits }): SplitterOptions {
-  return {
-    idKey: 'id',
-    timeKey: 'timestamp',
-    typeKey: 'type',
-    maxDepth: options.maxDepth,
-    maxEntryBytes: options.maxEntryBytes,
-  }
-}
 
 interface PageRequest {
   readonly walk: Walk
@@ -55,20 +45,20 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const sample = new BodySample()
   const view = freshView(request.passedHead)
   const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
-  const asked = { answered: false, horizonUs: horizonUs(step) }
+  const exchange = { answered: false, horizonUs: horizonUs(step) }
   const looker: Looker = {
     cursor,
     get stopUs() {
       return request.stopUs()
     },
     get horizonUs() {
-      return asked.horizonUs
+      return exchange.horizonUs
     },
     classify: (entries, index) =>
       classify(cursor.fetches, entries, index, {
         instance: options.instance,
         expected: options.expectedUserAgent,
-        asked: options.asked,
+        sentTimes: options.sentTimes,
       }),
     ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
@@ -77,12 +67,12 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     const groups = options.client.get(path, request.lane, signal, (answer) => {
       const at = answer.serverAt ?? answer.sentAt
       noteSent(cursor.fetches, at)
-      noteSent(options.asked, at)
+      noteSent(options.sentTimes, at)
       request.answered?.(answer.serverAt, answer.sentAt)
-      asked.answered = true
-      asked.horizonUs = horizonUs(step, answer.serverAt)
+      exchange.answered = true
+      exchange.horizonUs = horizonUs(step, answer.serverAt)
       // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-      return readGroups(answer, splitterOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
+      return readGroups(answer, entryOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
     })
     for await (const group of groups) {
       if (pending) yield midPart(step, ...shippable(step, pending, lookOver(view, pending, looker)))
@@ -91,8 +81,8 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   } catch (error) {
     // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
     // much may be one too, so it counts against a large page alone.
-    const isBad = isUnreadable(error) && asked.answered
-    if (!isBad && !(isTooMuch(error, asked.answered) && request.take > LIGHT_TAKE)) throw error
+    const isBad = isUnreadable(error) && exchange.answered
+    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, undefined, { fault: error, ...outcome })
     return
@@ -105,9 +95,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
-function shippable({ cursor }: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
-  const entries = group.entries.between(cursor.startUs ?? -Infinity, Infinity)
-  return entries === group.entries ? [group, { findings }] : [{ ...group, entries }, {}]
+function shippable(step: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
+  const shipped = fromStart(step, group)
+  return shipped.entries === group.entries ? [group, { findings }] : [shipped, {}]
 }
 
 function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {

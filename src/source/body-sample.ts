@@ -14,9 +14,9 @@ export class BodySample {
     this.#hash ??= createHash('sha256')
     this.#hash.update(chunk)
     this.#totalBytes += chunk.length
-    const room = HEAD_BYTES - this.#headBytes
-    if (room <= 0) return
-    const piece = chunk.subarray(0, room)
+    const leftBytes = HEAD_BYTES - this.#headBytes
+    if (leftBytes <= 0) return
+    const piece = chunk.subarray(0, leftBytes)
     this.#head.push(piece)
     this.#headBytes += piece.length
   }

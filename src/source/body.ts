@@ -25,7 +25,7 @@ export interface BodyLimits {
 }
 
 /** While nobody reads, whether they begin again is looked for this often. */
-const REST_LOOK_MS = 1_000
+const PAUSED_LOOK_MS = 1_000
 
 const decoders = {
   gzip: createGunzip,
@@ -61,7 +61,7 @@ function isUndecodable(error: unknown): boolean {
 /**
  * Watches a request from its start: `signal` aborts when it takes too long, and says so as its reason
  * (ConnectorError `timeout`). `close` must be called when the request is over, and aborts it too.
- * Only the time in which we wait for the server counts: between `rest` and `resume` it is we who do not read.
+ * Only the time in which we wait for the server counts: between `pause` and `resume` it is we who do not read.
  */
 export class Deadline {
   readonly #clock: Clock
@@ -71,8 +71,8 @@ export class Deadline {
   readonly #startedAt: number
   #progressAt: number
   #bytes = 0
-  #restedMs = 0
-  #restingSince: number | undefined
+  #pausedMs = 0
+  #pausedSince: number | undefined
 
   constructor(clock: Clock, limits: BodyLimits, outer: AbortSignal) {
     this.#clock = clock
@@ -96,22 +96,22 @@ export class Deadline {
     this.#progressAt = this.#waited()
   }
 
-  rest(): void {
-    this.#restingSince ??= this.#clock.elapsed()
+  pause(): void {
+    this.#pausedSince ??= this.#clock.elapsed()
   }
 
   resume(): void {
-    if (this.#restingSince !== undefined) this.#restedMs += this.#clock.elapsed() - this.#restingSince
-    this.#restingSince = undefined
+    if (this.#pausedSince !== undefined) this.#pausedMs += this.#clock.elapsed() - this.#pausedSince
+    this.#pausedSince = undefined
   }
 
   close(): void {
     this.#tether.close()
   }
 
-  /** The clock that stands still while we rest. */
+  /** The clock that stands still while we pause. */
   #waited(): number {
-    return (this.#restingSince ?? this.#clock.elapsed()) - this.#restedMs
+    return (this.#pausedSince ?? this.#clock.elapsed()) - this.#pausedMs
   }
 
   /** Milliseconds until the first limit that is breached if nothing more comes. */
@@ -126,15 +126,15 @@ export class Deadline {
 
   async #watch(): Promise<void> {
     for (let left = this.#leftMs(); !this.signal.aborted; left = this.#leftMs()) {
-      if (left <= 0 && this.#restingSince === undefined) {
+      if (left <= 0 && this.#pausedSince === undefined) {
         this.#expired = true
         this.#tether.abort(
           new ConnectorError('timeout', 'The API took too long to answer or to send its answer'),
         )
         return
       }
-      const resting = this.#restingSince !== undefined
-      await this.#clock.sleep(resting ? Math.max(left, REST_LOOK_MS) : left, this.signal)
+      const paused = this.#pausedSince !== undefined
+      await this.#clock.sleep(paused ? Math.max(left, PAUSED_LOOK_MS) : left, this.signal)
     }
   }
 }
@@ -159,7 +159,7 @@ export async function* readBody(
       total += step.value.length
       if (total > limits.capBytes)
         throw new ConnectorError('too_large', `The API's answer is over the cap of ${limits.capBytes} bytes`)
-      deadline.rest()
+      deadline.pause()
       yield step.value
       deadline.resume()
     }

@@ -22,8 +22,8 @@ export interface BudgetStore {
 }
 
 interface BudgetOptions {
-  /** requests in any rolling minute; asked for each time, since who shares them may change */
-  readonly limit: number
+  /** requests in any rolling minute; changes with who shares them */
+  readonly limit: () => number
   readonly clock: Clock
   readonly random: Random
   readonly store: BudgetStore
@@ -57,7 +57,7 @@ export class Budget {
 
   constructor(options: BudgetOptions) {
     this.#options = options
-    this.#allowance = new Allowance(() => options.limit)
+    this.#allowance = new Allowance(options.limit)
   }
 
   /** Takes over what the store knows of the last minute, once; `enter` waits for it too. Throws what the store throws. */
@@ -86,7 +86,7 @@ export class Budget {
     this.#expire()
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
-    const excess = this.#inFlight + this.#recent.count - this.#roomFor(lane) + 1
+    const excess = this.#inFlight + this.#recent.count - this.#placesFor(lane) + 1
     return excess <= 0 ? 0 : this.#recent.backInMs(excess, now)
   }
 
@@ -144,7 +144,7 @@ export class Budget {
     return this.#allowance.at(this.#options.clock.elapsed())
   }
 
-  #roomFor(lane: Lane): number {
+  #placesFor(lane: Lane): number {
     const allowed = this.#allowed
     return Math.max(1, allowed - Math.floor(allowed * reserved[lane]))
   }
@@ -209,7 +209,7 @@ export class Budget {
   }
 
   #reserve(): Promise<void> {
-    const block = Math.max(1, Math.ceil(this.#options.limit / 6))
+    const block = Math.max(1, Math.ceil(this.#options.limit() / 6))
     return (this.#saving ??= this.#save(block).finally(() => (this.#saving = undefined)))
   }
 

@@ -13,7 +13,7 @@ import type { BodyLimits } from './body.ts'
 import { abandon, Deadline, readBody, SILENT_MS } from './body.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
-import { placeOf } from './place.ts'
+import { takePlace } from './budget-place.ts'
 
 const pageLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
@@ -67,11 +67,11 @@ export interface Ask {
 
 export class Client {
   readonly #options: ClientOptions
-  readonly #key: SecretLook
+  readonly #keyLook: SecretLook
 
   constructor(options: ClientOptions) {
     this.#options = options
-    this.#key = new SecretLook([options.apiKey], options.clock)
+    this.#keyLook = new SecretLook([options.apiKey], options.clock)
   }
 
   /** When a request of this lane could leave, epoch ms. */
@@ -141,20 +141,20 @@ export class Client {
     }
   }
 
-  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof placeOf> {
+  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof takePlace> {
     const { budget, clock, watch, apiKey } = this.#options
     const keyNow = () => this.#lookAtKey()
-    return placeOf({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
+    return takePlace({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
   }
 
   #lookAtKey(): string {
-    this.#key.look()
+    this.#keyLook.look()
     return this.#options.apiKey.reveal()
   }
 
   /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
   async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
-    deadline.rest()
+    deadline.pause()
     try {
       return await this.#options.room.enter(heldBytes(reply), signal)
     } catch (error) {
@@ -200,7 +200,7 @@ export class Client {
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
     // A key that was changed meanwhile is tried at once.
-    if (code === 'unauthorized' && this.#key.refresh([key]))
+    if (code === 'unauthorized' && this.#keyLook.refresh([key]))
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })

@@ -154,7 +154,7 @@ export function ask(
   return client.send(request, lane, signal, (answer) => {
     answered()
     noteClocks(options.log, cursor, noteServer(cursor, answer.serverAt, answer.sentAt))
-    return readWholeElements(answer, splitterOptions(window.version, options, naming))
+    return readWholeElements(answer, eventOptions(window.version, options, naming))
   })
 }
 
@@ -170,7 +170,7 @@ function limitsOf({ divisible }: Window): BodyLimits {
   return divisible ? { ...limits, longestMs: LONGEST_MS } : { ...limits, capBytes: 64 * 1024 ** 3 }
 }
 
-export function splitterOptions(
+export function eventOptions(
   version: HistoryVersion,
   { maxDepth, maxEntryBytes }: SplitterLimits,
   naming: RowNaming | undefined,

@@ -30,10 +30,10 @@ export class JointBudget implements Budgeting {
 
   /** Of the one that has the least room. */
   get used(): Budget['used'] {
-    const room = ({ places, allowed }: Budget['used']) => allowed - places
+    const free = ({ places, allowed }: Budget['used']) => allowed - places
     const [least] = this.#counting()
       .map(({ used }) => used)
-      .toSorted((a, b) => room(a) - room(b))
+      .toSorted((a, b) => free(a) - free(b))
     return least ?? { places: 0, allowed: 0 }
   }
 

@@ -36,7 +36,7 @@ interface Recogniser {
   /** User-Agents of tools that are known */
   readonly expected: (userAgent: string) => boolean
   /** by all that read this log, a backfill beside the live reader too; in memory alone */
-  readonly asked: SentTimes
+  readonly sentTimes: SentTimes
 }
 
 /** `other` is everything that is no audit fetch, or somebody else's business. */
@@ -81,8 +81,8 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
     fetches.matches = 0
     return 'own'
   }
-  const asked = [fetches, by.asked]
-  const atOurTime = asked.some((one) => isAtOne(one, at))
+  const known = [fetches, by.sentTimes]
+  const atOurTime = known.some((one) => isAtOne(one, at))
   if (fetches.user === null && atOurTime) {
     // Not believed at once: another tool may poll at the same second.
     if (++fetches.matches < MATCHES_TO_BELIEVE) return 'own'
@@ -91,7 +91,7 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
   }
   const isAlike = fetches.byTimeIp !== null && user === fetches.user && entry.ip === fetches.byTimeIp
   if (isAlike && atOurTime) return 'own'
-  const mayBeOurs = isAlike && asked.some((one) => isForgotten(one, at))
+  const mayBeOurs = isAlike && known.some((one) => isForgotten(one, at))
   if (user !== fetches.user || at < fetches.sinceUs || mayBeOurs) return 'other'
   return by.expected(agent) ? 'other' : 'foreign'
 }

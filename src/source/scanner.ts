@@ -3,7 +3,7 @@ import {
   BACKSLASH,
   CLOSE_ARRAY,
   CLOSE_OBJECT,
-  COLON as COLON_BYTE,
+  COLON,
   COMMA,
   CR,
   LF,
@@ -24,7 +24,7 @@ const VALUE = 0
 const VALUE_OR_END = 1
 const KEY = 2
 const KEY_OR_END = 3
-const COLON = 4
+const BEFORE_COLON = 4
 const AFTER_VALUE = 5
 const DONE = 6
 const STRING = 7
@@ -60,8 +60,8 @@ export class Scanner {
   #ceiling: number
   #inKey = false
   #escaped = false
-  /** what is still to come of an escape; the state of a number; how much was read of a literal */
-  #pending = 0
+  /** how far a token is that may go on in the next piece: what is still to come of a string's escape; the state of a number; how much was read of a literal */
+  #inToken = 0
   #literal: Uint8Array = new Uint8Array(0)
 
   /** `onElement` is called with an element's end (exclusive), while its marks still stand. */
@@ -99,16 +99,16 @@ export class Scanner {
         if (end < to && bytes[end] === QUOTE) {
           if (depth <= edge + 1) elements.key(bytes, at + 1, end, depth)
           at = end + 1
-          state = COLON
+          state = BEFORE_COLON
         } else {
-          at = this.#long(bytes, words, at + 1, end, to, true)
+          at = this.#slowString(bytes, words, at + 1, end, to, true)
           state = this.#state
         }
         if (at >= to) break
         byte = bytes[at] as number
         if (byte <= SPACE) continue
       }
-      if (byte === COLON_BYTE && state === COLON) {
+      if (byte === COLON && state === BEFORE_COLON) {
         state = VALUE
         if (++at >= to) break
         byte = bytes[at] as number
@@ -122,7 +122,7 @@ export class Scanner {
           state = AFTER_VALUE
           continue
         }
-        at = this.#long(bytes, words, at + 1, end, to, false)
+        at = this.#slowString(bytes, words, at + 1, end, to, false)
       } else {
         this.#state = state
         at = this.#other(bytes, words, at, to)
@@ -135,7 +135,7 @@ export class Scanner {
 
   /** The body is over. Throws when it should not be. */
   end(length: number): void {
-    if (this.#state === NUMBER && this.#depth === 0 && numberMayEnd(this.#pending)) this.#valueEnd(length)
+    if (this.#state === NUMBER && this.#depth === 0 && numberMayEnd(this.#inToken)) this.#valueEnd(length)
     if (this.#state !== DONE) {
       const bodyBytes = this.bodyOffset + length
       if (bodyBytes === 0) throw badReply('the reply has no body')
@@ -148,7 +148,7 @@ export class Scanner {
 
   #resume(bytes: Uint8Array, words: DataView, at: number, to: number): number {
     if (this.#state === STRING) return this.#string(bytes, words, at, to)
-    return this.#state === NUMBER ? this.#number(bytes, at, to) : this.#rest(bytes, at, to)
+    return this.#state === NUMBER ? this.#number(bytes, at, to) : this.#literalRest(bytes, at, to)
   }
 
   #space(byte: number, at: number, state: number): void {
@@ -166,7 +166,7 @@ export class Scanner {
     if (this.#state > VALUE_OR_END) this.#fail(at, this.#state)
     const elements = this.#elements
     if (this.#depth <= elements.edge) elements.enter(byte, this.#depth, at)
-    if (byte === QUOTE) return this.#long(bytes, words, at + 1, at + 1, to, false)
+    if (byte === QUOTE) return this.#slowString(bytes, words, at + 1, at + 1, to, false)
     if (elements.wanted !== 0) elements.record(NONE, NONE, false)
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       this.#open(byte === OPEN_OBJECT ? 1 : 0)
@@ -175,12 +175,12 @@ export class Scanner {
     const literal = literalOf(byte)
     if (literal) {
       this.#literal = literal
-      this.#pending = 1
+      this.#inToken = 1
       this.#state = LITERAL
-      return this.#rest(bytes, at + 1, to)
+      return this.#literalRest(bytes, at + 1, to)
     }
-    this.#pending = numberStart(byte)
-    if (this.#pending === NUMBER_DONE) this.#fail(at, this.#state)
+    this.#inToken = numberStart(byte)
+    if (this.#inToken === NUMBER_DONE) this.#fail(at, this.#state)
     this.#state = NUMBER
     return this.#number(bytes, at + 1, to)
   }
@@ -225,22 +225,29 @@ export class Scanner {
   }
 
   /** A string that holds an escape or goes on in the next piece; `end` is where its plain bytes end. */
-  #long(bytes: Uint8Array, words: DataView, start: number, end: number, to: number, inKey: boolean): number {
+  #slowString(
+    bytes: Uint8Array,
+    words: DataView,
+    start: number,
+    end: number,
+    to: number,
+    inKey: boolean,
+  ): number {
     const elements = this.#elements
     elements.marks[TOKEN] = elements.matters(inKey, this.#depth) ? start : NONE
     this.#inKey = inKey
     this.#escaped = false
-    this.#pending = 0
+    this.#inToken = 0
     this.#state = STRING
     return this.#string(bytes, words, end, to)
   }
 
   #string(bytes: Uint8Array, words: DataView, at: number, to: number): number {
-    let pending = this.#pending
+    let escape = this.#inToken
     for (;;) {
-      for (; pending > 0 && at < to; at++) {
-        pending = afterEscape(pending, bytes[at] as number)
-        if (pending < 0) this.#fail(at, STRING)
+      for (; escape > 0 && at < to; at++) {
+        escape = afterEscape(escape, bytes[at] as number)
+        if (escape < 0) this.#fail(at, STRING)
       }
       at = plainEnd(bytes, words, at, to)
       if (at >= to) break
@@ -248,10 +255,10 @@ export class Scanner {
       if (byte === QUOTE) return this.#stringEnd(bytes, at)
       if (byte !== BACKSLASH) this.#fail(at, STRING)
       this.#escaped = true
-      pending = ESCAPE
+      escape = ESCAPE
       at++
     }
-    this.#pending = pending
+    this.#inToken = escape
     return at
   }
 
@@ -260,7 +267,7 @@ export class Scanner {
     const token = elements.marks[TOKEN] as number
     elements.marks[TOKEN] = NONE
     if (this.#inKey) {
-      this.#state = COLON
+      this.#state = BEFORE_COLON
       if (token === NONE) elements.wanted = 0
       else if (this.#escaped) elements.escapedKey(bytes.subarray(token, at), this.#depth)
       else elements.key(bytes, token, at, this.#depth)
@@ -272,7 +279,7 @@ export class Scanner {
   }
 
   #number(bytes: Uint8Array, at: number, to: number): number {
-    let number = this.#pending
+    let number = this.#inToken
     for (; at < to; at++) {
       const next = numberNext(number, bytes[at] as number)
       if (next === NUMBER_DONE) {
@@ -282,15 +289,15 @@ export class Scanner {
       }
       number = next
     }
-    this.#pending = number
+    this.#inToken = number
     return at
   }
 
-  #rest(bytes: Uint8Array, at: number, to: number): number {
+  #literalRest(bytes: Uint8Array, at: number, to: number): number {
     const literal = this.#literal
     for (; at < to; at++) {
-      if (bytes[at] !== literal[this.#pending]) this.#fail(at, LITERAL)
-      if (++this.#pending < literal.length) continue
+      if (bytes[at] !== literal[this.#inToken]) this.#fail(at, LITERAL)
+      if (++this.#inToken < literal.length) continue
       this.#valueEnd(at + 1)
       return at + 1
     }

@@ -2,11 +2,11 @@
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { readGroups } from './answer-groups.ts'
-import { readPlace } from './audit-place.ts'
-import { splitterOptions as entryOptions } from './audit-walk.ts'
+import { readFoundEntry } from './audit-found.ts'
+import { entryOptions } from './audit-step.ts'
 import type { Answer } from './client.ts'
 import type { HistoryVersion } from './history-step.ts'
-import { splitterOptions as eventOptions } from './history-window.ts'
+import { eventOptions } from './history-window.ts'
 import { hold } from './hold.ts'
 import type { SplitterLimits } from './splitter.ts'
 import { cutPage } from './vault-page.ts'
@@ -16,7 +16,7 @@ export type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
 
 /** Of `latest`: one entry, or one of the many ways to say that there is none. */
 export const oneEntry: Shape = async (answer, limits) => {
-  const { position, group } = await readPlace(answer, entryOptions({ options: limits }))
+  const { position, group } = await readFoundEntry(answer, entryOptions({ options: limits }))
   const [malformed] = group?.quarantined ?? []
   // One that is too large says nothing about the address.
   if (position || malformed?.reason === 'too_large') return true

@@ -75,7 +75,7 @@ export interface VaultClient {
 export function openVaultClient({ client, random, paths: own = {} }: VaultClientOptions): VaultClient {
   const paths: VaultPaths = { ...vaultPaths, ...own }
   const ask = <T>(request: Ask, schema: z.ZodType<T>, signal: AbortSignal) =>
-    asked(client, request, schema, signal)
+    answerOf(client, request, schema, signal)
   const get = <T>(path: string, schema: z.ZodType<T>, signal: AbortSignal) =>
     ask({ method: 'GET', path }, schema, signal)
   const remove = async (path: string, signal: AbortSignal): Promise<void> => {
@@ -143,7 +143,12 @@ function queryOf({ sort, ...rest }: FileQuery): string {
   return query.size > 0 ? `?${query.toString()}` : ''
 }
 
-async function asked<T>(client: Client, request: Ask, schema: z.ZodType<T>, signal: AbortSignal): Promise<T> {
+async function answerOf<T>(
+  client: Client,
+  request: Ask,
+  schema: z.ZodType<T>,
+  signal: AbortSignal,
+): Promise<T> {
   const bodies = client.send(request, 'live', signal, async function* (answer) {
     yield await jsonOf(answer)
   })

@@ -47,14 +47,14 @@ function factsOf({ raw }: Project): Facts {
   let sharing: Uint8Array | undefined
   let flag: boolean | null = null
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
-    const key = keyText(raw, keyStart, keyEnd) ?? ''
+    const field = keyText(raw, keyStart, keyEnd) ?? ''
     const value = raw.subarray(valueStart, valueEnd)
-    if (key === 'sharing') sharing = value
-    else if (key === FLAG) flag = flagOf(value)
+    if (field === 'sharing') sharing = value
+    else if (field === FLAG) flag = flagOf(value)
     else {
-      const digest = digestOf(key, value)
+      const digest = digestOf(field, value)
       digests.push(digest)
-      if (key !== 'id' && key.length <= LONGEST_FIELD) marks.set(key, digest.slice(0, MARK))
+      if (field !== 'id' && field.length <= LONGEST_FIELD) marks.set(field, digest.slice(0, MARK))
     }
   })
   const name = valueText(memberValue(raw, 'name')) ?? ''
@@ -109,7 +109,7 @@ export class Comparison {
     const { projects } = this.#cursor
     const known = projects.get(project.id) ?? stub(project.id)
     const facts = factsOf(project)
-    const stamp = (key: string) => valueText(memberValue(project.raw, key))
+    const stamp = (field: string) => valueText(memberValue(project.raw, field))
     if (known.content === '') {
       const createdAt = stamp('created_at')
       const created = isNew(createdAt)
@@ -158,11 +158,12 @@ export class Comparison {
 
   #learn(known: Known, { name, flag, content, marks }: Facts, project: Project): void {
     const { fields } = this.#cursor
-    for (const key of marks.keys()) if (fields.length < MOST_FIELDS && !fields.includes(key)) fields.push(key)
+    for (const field of marks.keys())
+      if (fields.length < MOST_FIELDS && !fields.includes(field)) fields.push(field)
     known.name = name
     known.flag = flag
     known.content = content
-    known.marks = fields.map((key) => marks.get(key) ?? NO_MARK).join('')
+    known.marks = fields.map((field) => marks.get(field) ?? NO_MARK).join('')
     this.#cursor.projects.set(project.id, known)
   }
 
@@ -178,20 +179,20 @@ export class Comparison {
   #changed({ marks }: Known, facts: Facts): string[] {
     const { fields } = this.#cursor
     const changed: string[] = []
-    fields.forEach((key, index) => {
+    fields.forEach((field, index) => {
       const before = marks.slice(index * MARK, (index + 1) * MARK) || NO_MARK
-      if (before !== (facts.marks.get(key) ?? NO_MARK)) changed.push(key)
+      if (before !== (facts.marks.get(field) ?? NO_MARK)) changed.push(field)
     })
-    for (const key of facts.marks.keys())
-      if (!fields.includes(key) && fields.length < MOST_FIELDS) changed.push(key)
+    for (const field of facts.marks.keys())
+      if (!fields.includes(field) && fields.length < MOST_FIELDS) changed.push(field)
     return changed
   }
 }
 
 /** Both stamps tell of an update; which of them a change moves is left open, so one that did not move tells nothing. */
 function updatedAt(raw: Uint8Array, fields: readonly string[]): string | undefined {
-  const stamps = ['project_updated_at', 'updated_at'].filter((key) => fields.includes(key))
-  const texts = stamps.map((key) => valueText(memberValue(raw, key)) ?? '')
+  const stamps = ['project_updated_at', 'updated_at'].filter((field) => fields.includes(field))
+  const texts = stamps.map((field) => valueText(memberValue(raw, field)) ?? '')
   return texts.sort().at(-1)
 }
 

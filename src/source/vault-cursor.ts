@@ -82,6 +82,11 @@ export interface VaultCursor {
   projects: Map<string, Known>
 }
 
+/** What a plan needs to know of it. */
+export type Planned = Pick<VaultCursor, 'pass' | 'last' | 'dueAt'>
+
+export const plannedOf = ({ pass, last, dueAt }: VaultCursor): Planned => ({ pass, last, dueAt })
+
 /** Characters of base64url a mark has. */
 export const MARK = 4
 export const NO_MARK = '....'

@@ -80,7 +80,7 @@ export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number
 export const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 
 /** How many pages may be read before the cursor is written. */
-export function pagesAhead(cursorBytes: number): number {
+export function mostPagesAhead(cursorBytes: number): number {
   return Math.min(MOST_PAGES_AHEAD, Math.max(1, Math.ceil(cursorBytes / REWRITE_BYTES)))
 }
 

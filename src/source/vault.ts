@@ -11,10 +11,9 @@ import type { SourceOptions } from './source-options.ts'
 import { isEnd, named, PageSize, pathOf, smallerThan } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
-import { closeVaultCursor, dropUnused, openVaultCursor } from './vault-cursor.ts'
-import type { Pass, VaultCursor } from './vault-cursor.ts'
-import { cutPage, oversized } from './vault-page.ts'
-import type { VaultPage } from './vault-page.ts'
+import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './vault-cursor.ts'
+import type { Pass, Planned, VaultCursor } from './vault-cursor.ts'
+import { cutPage, oversized, type VaultPage } from './vault-page.ts'
 import {
   beginPass,
   endPass,
@@ -23,13 +22,12 @@ import {
   notePage,
   noteAgain,
   noteSeen,
-  pagesAhead,
+  mostPagesAhead,
   passUnderWay,
+  type Verdict,
 } from './vault-pass.ts'
-import type { Verdict } from './vault-pass.ts'
 import { Records } from './vault-records.ts'
-import { isNew, sightingOf } from './vault-sighting.ts'
-import type { Sighting } from './vault-sighting.ts'
+import { isNew, type Sighting, sightingOf } from './vault-sighting.ts'
 
 /** Records that wait for the cursor to be written. */
 const WAITING_BYTES = 1024 * 1024
@@ -52,7 +50,7 @@ interface Work {
 
 /** One request: whether its answer was taken, and what calls it off. */
 interface Asking {
-  readonly asked: { answered: boolean }
+  readonly exchange: { answered: boolean }
   readonly signal: AbortSignal
 }
 
@@ -66,7 +64,8 @@ export class VaultSource implements Source {
   /** a page could not be taken: those before it are kept one by one, so that only it is asked for again */
   #isStuck = false
   readonly #size = new PageSize()
-  #planned: { readonly text: Cursor | undefined; readonly plan: Plan } | undefined
+  /** of a cursor that was opened for a plan alone: it may have megabytes, and is not opened anew for each look at the time */
+  #planned: ({ readonly text: Cursor | undefined } & Planned) | undefined
 
   constructor(options: VaultOptions) {
     this.#options = options
@@ -77,14 +76,12 @@ export class VaultSource implements Source {
     const now = this.#options.clock.now()
     if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
     if (this.#work?.text === text && this.#work) return this.#planOf(this.#work.cursor, now)
-    // A cursor may have megabytes: it is not opened anew for each look at the time.
     if (this.#planned?.text !== text || !this.#planned)
-      this.#planned = { text, plan: this.#planOf(openVaultCursor(text, now, this.origin.workspace), now) }
-    const { plan } = this.#planned
-    return { ...plan, dueAt: believed(plan.dueAt, this.#options.intervalMs, now) }
+      this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.origin.workspace)) }
+    return this.#planOf(this.#planned, now)
   }
 
-  #planOf({ pass, last, dueAt }: VaultCursor, now: number): Plan {
+  #planOf({ pass, last, dueAt }: Planned, now: number): Plan {
     const nextAt = pass ? now : believed(dueAt, this.#options.intervalMs, now)
     return { dueAt: nextAt, lane: 'live', caughtUp: pass === null && last !== null }
   }
@@ -94,14 +91,16 @@ export class VaultSource implements Source {
     const work = this.#open(text)
     const { cursor } = work
     const pass = this.#size.underWay(passUnderWay(cursor, clock.now())) ?? beginPass(cursor, clock.now())
-    const asked = { answered: false }
+    const exchange = { answered: false }
     try {
       const ask = { method: 'GET', path: pathOf(pass) } as const
-      yield* client.send(ask, 'live', signal, (answer) => this.#page(work, pass, answer, { asked, signal }))
+      yield* client.send(ask, 'live', signal, (answer) =>
+        this.#page(work, pass, answer, { exchange, signal }),
+      )
     } catch (error) {
-      if (asked.answered || !isEnd(error, pass)) {
+      if (exchange.answered || !isEnd(error, pass)) {
         // Nothing of this page was taken: the pass goes on with it.
-        if (!asked.answered) this.#work = work
+        if (!exchange.answered) this.#work = work
         else this.#isStuck = true
         this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
         throw named(error)
@@ -113,7 +112,7 @@ export class VaultSource implements Source {
     this.#work = cursor.pass ? work : undefined
     if (cursor.pass) return
     this.#isStuck = false
-    this.#planned = { text: work.text, plan: this.#planOf(cursor, clock.now()) }
+    this.#planned = { text: work.text, ...plannedOf(cursor) }
   }
 
   /** `work` is taken out: it comes back only when all of this read went well. */
@@ -126,7 +125,7 @@ export class VaultSource implements Source {
     return { text, cursor, comparison: new Comparison(cursor), records: new Records(), pagesAhead: 0 }
   }
 
-  async *#page(work: Work, pass: Pass, answer: Answer, { asked, signal }: Asking): AsyncGenerator<Part> {
+  async *#page(work: Work, pass: Pass, answer: Answer, { exchange, signal }: Asking): AsyncGenerator<Part> {
     const { clock } = this.#options
     const narrower = smallerThan(pass.perPage)
     // Of what cannot be asked for in smaller pages all is read, for its length and hash.
@@ -140,7 +139,7 @@ export class VaultSource implements Source {
     const page: VaultPage = body
       ? cutPage(body, this.#options)
       : { projects: [], malformed: [oversized(sample)], total: undefined, totalPages: undefined }
-    asked.answered = true
+    exchange.answered = true
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
     const isOver = notePage(pass, page, fresh, clock.now())
@@ -183,12 +182,12 @@ export class VaultSource implements Source {
     return fresh
   }
 
-  #isDue({ pagesAhead: ahead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
+  #isDue({ pagesAhead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
     return (
       this.#isStuck ||
       quarantined.length > 0 ||
       records.bytes >= WAITING_BYTES ||
-      ahead + 1 >= pagesAhead(text?.length ?? 0)
+      pagesAhead + 1 >= mostPagesAhead(text?.length ?? 0)
     )
   }
 

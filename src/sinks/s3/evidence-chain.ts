@@ -70,7 +70,7 @@ async function readWhole(store: EvidenceStore, key: string): Promise<Uint8Array 
   return bytes.length > MANIFEST_BYTES ? 'is larger than any manifest' : bytes
 }
 
-/** Walks along the chain's manifests; `visit` gets each one whose signature and form hold. */
+/** Walks along the chain's manifests, a step for each. */
 export class ChainWalk {
   readonly #name: ChainName
   readonly #store: EvidenceStore
@@ -102,15 +102,15 @@ export class ChainWalk {
     this.#tell = tell
   }
 
-  /** In ascending order of numbers. Resolves with the manifest where what it says may be believed. */
-  async next(number: number): Promise<Manifest | undefined> {
+  /** Takes the next manifest, in ascending order of numbers. Resolves with it where its signature and form hold. */
+  async step(number: number): Promise<Manifest | undefined> {
     const key = manifestKey({ ...this.#name, number })
     this.#tellMissing(number)
     this.#expected = number + 1
     this.#manifests++
     const body = await readWhole(this.#store, key)
     const opened = typeof body === 'string' ? body : openManifest(body, this.#keys)
-    const fault = typeof opened === 'string' ? opened : this.#strange(opened.manifest, number)
+    const fault = typeof opened === 'string' ? opened : this.#movedFault(opened.manifest, number)
     if (typeof opened === 'string' || fault !== undefined) {
       this.#tell('fault', key, fault ?? '')
       this.#lose()
@@ -134,7 +134,7 @@ export class ChainWalk {
   }
 
   /** Signed by us, but for another place: copied there. */
-  #strange({ sink, journal, number: own }: Manifest, number: number): string | undefined {
+  #movedFault({ sink, journal, number: own }: Manifest, number: number): string | undefined {
     if (sink === this.#name.sink && journal === this.#name.journal && own === number) return undefined
     return `is manifest ${own} of sink ${sink}, journal ${journal}: it was moved here`
   }
@@ -144,7 +144,7 @@ export class ChainWalk {
     const fault = (what: string) => this.#tell('fault', key, what)
     if (this.#before) {
       for (const what of linkFaults(this.#before, manifest)) fault(what)
-      this.#tellTurns(key, this.#before.manifest, manifest)
+      this.#tellRotation(key, this.#before.manifest, manifest)
     } else if (manifest.number === 1 && manifest.previous !== null)
       fault('is the first one and names one before it')
     else if (manifest.number > 1 && manifest.previous?.number !== manifest.number - 1)
@@ -167,7 +167,7 @@ export class ChainWalk {
     this.#last = opened
   }
 
-  #tellTurns(key: string, before: Manifest, manifest: Manifest): void {
+  #tellRotation(key: string, before: Manifest, manifest: Manifest): void {
     if (before.key_sha256 !== manifest.key_sha256)
       this.#tell('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
   }

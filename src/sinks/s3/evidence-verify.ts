@@ -23,11 +23,6 @@ export interface Verified {
   readonly touched: AllTouched
 }
 
-export type { EvidenceStore } from './evidence-objects.ts'
-export type { Span } from './evidence-touched.ts'
-export type { Range, WalkedChain } from './evidence-chain.ts'
-export type { Finding } from './evidence-findings.ts'
-
 type Seen = 'unlisted' | 'listed'
 
 interface Listing {
@@ -75,7 +70,7 @@ export async function verifyEvidence(
   for (const [, { name, numbers }] of [...listing.chains].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const walk = new ChainWalk(name, store, options, tell)
     for (const number of numbers) {
-      const manifest = await walk.next(number)
+      const manifest = await walk.step(number)
       if (manifest) await checkObjects(store, manifest, listing.objects, tell, counts)
     }
     chains.push(walk.end())

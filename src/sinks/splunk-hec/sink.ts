@@ -83,12 +83,12 @@ class HecSink implements Sink {
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
     const body = await this.#pack(lines)
-    const sent = { count: lines.count, bytes: framedBytes(lines).length }
+    const size = { count: lines.count, bytes: framedBytes(lines).length }
     for (let tries = 1; ; tries++) {
       const collector = this.#collectorAt(this.#endpoints.pick())
       const channel = collector.channels.take()
-      const where = { ...sent, where: collector.endpoint.where }
-      const verdict = await this.#deliverTo(collector, channel, body, where, signal)
+      const sent = { ...size, where: collector.endpoint.where }
+      const verdict = await this.#deliverTo(collector, channel, body, sent, signal)
       if (verdict.kind === 'done') {
         this.#pauseMs = verdict.crowded ? Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS) : 0
         return this.#acks.outcomeAt(collector, channel, verdict)

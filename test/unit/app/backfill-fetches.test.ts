@@ -23,7 +23,7 @@ test.each([
     await first.backfill({}, SPAN)
     if (restarts) {
       await runUntil(desk, first, ([one]) => (one?.counts.read ?? 0) > 1_000)
-      desk.options.asked.sent.length = 0
+      desk.options.sentTimes.sent.length = 0
     }
     await runUntil(desk, restarts ? pastOf(desk) : first, isDone)
     await polls(desk, 3)

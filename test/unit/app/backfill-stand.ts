@@ -34,7 +34,7 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
         log,
         instance: INSTANCE,
         expectedUserAgent: () => false,
-        asked: options.asked,
+        sentTimes: options.sentTimes,
       }
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },

@@ -1,6 +1,6 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
-import { statusOf } from '../../../src/backfill-order.ts'
+import { backfillStatusOf } from '../../../src/backfill-order.ts'
 import { Backfills } from '../../../src/backfilling.ts'
 import {
   fillPast,
@@ -36,7 +36,11 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
   expect(ended?.counts).toEqual({
     ...{ read: wanted.length, new: wanted.length, known: 0, filtered: 0, quarantined: 0, gaps: 0 },
   })
-  expect(ended && statusOf(ended)).toMatchObject({ state: 'done', progress: 1, new_entries: wanted.length })
+  expect(ended && backfillStatusOf(ended)).toMatchObject({
+    state: 'done',
+    progress: 1,
+    new_entries: wanted.length,
+  })
 })
 
 test('what is known already is not kept again, and counts as known', async () => {
@@ -335,7 +339,7 @@ test('a key that is refused is told, tried again, and the backfill goes on when 
   await runUntil(desk, past, ([one]) => one?.error !== undefined)
   const [held] = past.list()
   expect(held?.error?.code).toBe('unauthorized')
-  expect(held && statusOf(held).state).toBe('failed')
+  expect(held && backfillStatusOf(held).state).toBe('failed')
   desk.mock.setFault('unauthorized', undefined)
   await runUntil(desk, past, isDone)
   expect(past.list()[0]).toMatchObject({ error: undefined })

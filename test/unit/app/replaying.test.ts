@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
-import { statusOf } from '../../../src/replay-order.ts'
+import { replayStatusOf } from '../../../src/replay-order.ts'
 import { markOf, marksIn } from '../../../src/replay-page.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
@@ -35,7 +35,9 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
   })
   expect(desk.watch.gaps).toBe(0)
   const told = { workspace: 'acme', source: 'audit', sink: 'archive', state: 'done', progress: 1 }
-  expect(replays.list().map(statusOf)).toEqual([expect.objectContaining({ ...told, sent_entries: sent })])
+  expect(replays.list().map(replayStatusOf)).toEqual([
+    expect.objectContaining({ ...told, sent_entries: sent }),
+  ])
 })
 
 test('it goes on after a restart where it stood, and nothing comes twice', async () => {
@@ -319,7 +321,7 @@ test('half of the journal is left to live reading: it waits there and goes on wh
   await replays.begin(ORDER)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
   expect(replays.list()[0]).toMatchObject({ waitsFor: 'room', counts: { read: 0 } })
-  expect(replays.list().map(statusOf)).toMatchObject([{ state: 'waiting', progress: null }])
+  expect(replays.list().map(replayStatusOf)).toMatchObject([{ state: 'waiting', progress: null }])
   bytes = 499
   const next = replaysOf(desk, { journal })
   await runUntil(desk, next, isDone)

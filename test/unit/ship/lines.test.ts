@@ -1,7 +1,8 @@
 // A batch as lines: bounded in bytes, filtered, each with its sequence and time.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { frameBatch, tellDelays } from '../../../src/ship/lines.ts'
+import { tellAccepted } from '../../../src/ship/delays.ts'
+import { frameBatch } from '../../../src/ship/lines.ts'
 import { roomBytes } from '../../../src/ship/share.ts'
 import type { BatchFraming } from '../../../src/ship/lines.ts'
 import type { Batch } from '../../../src/model/journal.ts'
@@ -78,7 +79,7 @@ it('delays are told one call a bucket, with their mean, and none below zero', ()
   watch.delivered = (delayMs, entries) => void told.push([delayMs, entries])
   const now = Date.UTC(2026, 10, 21)
   const ago = [200, 600, 70_000, 80_000, -5_000, 1e10].map((ms) => (now - ms) * 1000)
-  tellDelays(watch, now, Float64Array.from(ago))
+  tellAccepted(watch, now, Float64Array.from(ago))
   expect(told.map(([delayMs, entries]) => [Math.round(delayMs), entries])).toEqual([
     [267, 3],
     [75_000, 2],

@@ -30,7 +30,7 @@ function open(
   const store = { load: async () => undefined, save: async () => undefined }
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport, clock },
-    budget: new Budget({ limit: 20, clock, random: () => 0.5, store }),
+    budget: new Budget({ limit: () => 20, clock, random: () => 0.5, store }),
     room: new Room(32 * 2 ** 20),
     watch: new SourceNotes(),
     userAgent: 'tester/1',

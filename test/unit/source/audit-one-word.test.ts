@@ -118,7 +118,7 @@ test('one stranger’s fetch in our second is not believed to be ours', () => {
     return classify(fetches, entriesOf([{ id, time, type, raw }]), 0, {
       instance: INSTANCE,
       expected: () => false,
-      asked: { sent: [] },
+      sentTimes: { sent: [] },
     })
   }
   fetch('a', START, 'stranger', 'curl/8')

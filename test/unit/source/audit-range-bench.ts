@@ -41,7 +41,7 @@ export function openBench({
   })
   const watch = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: 10_000, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => 10_000, clock, random: () => 0.5, store })
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: wrap(mock.transport) },
     ...{ clock, budget, room: new Room(32 * 2 ** 20), watch, userAgent: AGENT },
@@ -56,7 +56,7 @@ export function openBench({
       log: new LogLines(),
       instance: INSTANCE,
     },
-    ...{ expectedUserAgent: () => false, asked: { sent: [] }, maxEntryBytes: 2 ** 24, maxDepth: 512 },
+    ...{ expectedUserAgent: () => false, sentTimes: { sent: [] }, maxEntryBytes: 2 ** 24, maxDepth: 512 },
     ...{ fromUs: from * 1000, toUs: to * 1000 },
   })
   const read = { ids: [] as string[], gaps: 0, malformed: 0, steps: 0 }

@@ -90,7 +90,7 @@ it('a deadline that was closed never fires', async () => {
 it('a deadline counts only the time in which we wait for the server', async () => {
   const clock = new VirtualClock(0)
   const deadline = new Deadline(clock, limits, new AbortController().signal)
-  deadline.rest()
+  deadline.pause()
   await passTime(clock, 10 * limits.totalMs)
   expect(deadline.expired).toBe(false)
   deadline.resume()

@@ -31,7 +31,7 @@ class JumpyClock implements Clock {
 }
 
 function open(limit: number, clock: Clock = new VirtualClock(START), store: BudgetStore = new Notes()) {
-  return new Budget({ limit, clock, random: () => 0.5, store })
+  return new Budget({ limit: () => limit, clock, random: () => 0.5, store })
 }
 
 /** Takes a place as soon as there is one and gives the answer at once; when that was. */

@@ -34,7 +34,7 @@ function open(answer: { status?: number; type?: string } = {}, pauseMs = 0) {
     return { status, headers: { 'content-type': type }, body }
   }
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: 100, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => 100, clock, random: () => 0.5, store })
   const client = new Client({
     baseUrl: 'https://api.test',
     apiKey: new Secret('the-key'),

@@ -56,7 +56,7 @@ function open(transport: Transport, secret = new Secret(KEY)) {
   const room = new Room(32 * 2 ** 20)
   const watch = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: 100, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => 100, clock, random: () => 0.5, store })
   const client = new Client({
     baseUrl: 'https://api.test',
     apiKey: secret,

@@ -108,7 +108,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     load: () => journal.note('budget'),
     save: (state: string) => journal.putNote('budget', state),
   }
-  const budget = new Budget({ limit, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => limit, clock, random: () => 0.5, store })
   const client = new Client({
     baseUrl: 'https://api.test',
     apiKey: new Secret('acme-key'),
@@ -133,7 +133,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     once: false,
     instance: INSTANCE,
     expectedUserAgent: () => false,
-    asked: { sent: [] },
+    sentTimes: { sent: [] },
     maxEntryBytes: 16 * 2 ** 20,
     maxDepth: 512,
     ...more,

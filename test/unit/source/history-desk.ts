@@ -60,7 +60,7 @@ export class HistoryDesk {
       apiKey: new Secret('acme-key'),
       transport: (request, signal) => (this.#transport ?? server.transport)(request, signal),
       clock,
-      budget: new Budget({ limit: options.limit ?? 10_000, clock, random: () => 0.5, store }),
+      budget: new Budget({ limit: () => options.limit ?? 10_000, clock, random: () => 0.5, store }),
       room: new Room(32 * 2 ** 20),
       watch: this.watch,
       userAgent: AGENT,

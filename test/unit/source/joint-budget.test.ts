@@ -11,7 +11,7 @@ it('where one of several budgets cannot write its places down, those in the othe
   const clock = new VirtualClock(START)
   const full = new Error('no room')
   const open = (save: () => Promise<void>) =>
-    new Budget({ limit: 10, clock, random: () => 0.5, store: { load: async () => undefined, save } })
+    new Budget({ limit: () => 10, clock, random: () => 0.5, store: { load: async () => undefined, save } })
   const [good, bad, late] = [
     open(async () => undefined),
     open(() => Promise.reject(full)),
@@ -28,7 +28,7 @@ it('where one of several budgets cannot write its places down, those in the othe
 const kept = (clock: VirtualClock, blockedMs: number) => {
   const state = JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs })
   const store = { load: async () => state, save: async () => undefined }
-  return new Budget({ limit: 10, clock, random: () => 0.5, store })
+  return new Budget({ limit: () => 10, clock, random: () => 0.5, store })
 }
 
 it('while one of several has no place none is held in another, right after a start too', async () => {

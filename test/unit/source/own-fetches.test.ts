@@ -11,7 +11,7 @@ import type { Desk } from './desk.ts'
 const by = {
   instance: INSTANCE,
   expected: (agent: string) => agent.startsWith('known-tool/'),
-  asked: { sent: [] },
+  sentTimes: { sent: [] },
 }
 
 interface Fetch {

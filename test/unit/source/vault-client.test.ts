@@ -28,7 +28,7 @@ function open(
     return (options.wrap?.(mock.transport) ?? mock.transport)(request, signal)
   }
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: 10, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => 10, clock, random: () => 0.5, store })
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport, clock, budget },
     ...{ room: new Room(32 * 2 ** 20), watch: new SourceNotes(), userAgent: 'tester/1' },

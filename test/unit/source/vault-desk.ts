@@ -236,7 +236,7 @@ export async function openVaultDesk({
   const journal = wrap(real)
   const watch = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit, clock, random: () => 0.5, store })
+  const budget = new Budget({ limit: () => limit, clock, random: () => 0.5, store })
   const client = new Client({
     ...{
       baseUrl: 'https://api.test',

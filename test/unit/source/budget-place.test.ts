@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { Budget } from '../../../src/source/budget.ts'
 import { JointBudget } from '../../../src/source/joint-budget.ts'
-import { placeOf } from '../../../src/source/place.ts'
+import { takePlace } from '../../../src/source/budget-place.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
@@ -10,10 +10,9 @@ import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 async function stand() {
   const clock = new VirtualClock(0)
   const store = { load: async () => undefined, save: async () => undefined }
-  const [first, second] = [1, 2].map(() => new Budget({ limit: 1, clock, random: () => 0.5, store })) as [
-    Budget,
-    Budget,
-  ]
+  const [first, second] = [1, 2].map(
+    () => new Budget({ limit: () => 1, clock, random: () => 0.5, store }),
+  ) as [Budget, Budget]
   const file = { text: 'old' }
   const secret = new Secret('old', () => file.text)
   const look = new SecretLook([secret], clock)
@@ -23,7 +22,7 @@ async function stand() {
   }
   const budget = new JointBudget(() => [secret.reveal() === 'old' ? first : second], clock)
   const place = (signal: AbortSignal, mayRotate = true) =>
-    placeOf({ budget, clock, watch: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
+    takePlace({ budget, clock, watch: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
   await first.limited(3_600_000)
   const pass = async (ms: number) => {
     const until = clock.now() + ms

@@ -10,13 +10,13 @@ export interface LinkCalls {
 /** More links than this in a row are a circle. */
 const MOST_LINKS = 40
 
-export function placeOf(path: string, calls: LinkCalls, links = MOST_LINKS): string {
+export function resolvedPath(path: string, calls: LinkCalls, links = MOST_LINKS): string {
   const whole = resolve(path)
   const folder = dirname(whole)
   if (folder === whole) return whole
   const target = linkTarget(whole, calls)
   const place = realFolder(folder, calls)
-  if (target !== undefined && links > 0) return placeOf(resolve(place, target), calls, links - 1)
+  if (target !== undefined && links > 0) return resolvedPath(resolve(place, target), calls, links - 1)
   return join(place, basename(whole))
 }
 

@@ -19,7 +19,7 @@ interface Placing {
 }
 
 /** A key that changes during the wait takes a place anew: a 429 of the one before is not waited out by a budget that does not know it. */
-export async function placeOf(
+export async function takePlace(
   placing: Placing,
   lane: Lane,
   signal: AbortSignal,

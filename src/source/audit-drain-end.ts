@@ -1,18 +1,18 @@
-// The end of a drain: the head reader is at rest until its next poll.
+// The end of a drain: the head reader has nothing to ask for until its next poll.
 import type { Drain } from './audit-cursor.ts'
 import type { Step } from './audit-step.ts'
 import { currentPace } from './audit-step.ts'
 import { smoothRate } from './tiers.ts'
 
 /** The drain is over: everything that was there when it began has been read. */
-export function rest(step: Step, drain: Drain): void {
-  giveUp(step, drain)
+export function endDrain(step: Step, drain: Drain): void {
+  giveUpDrain(step, drain)
   step.cursor.caughtUp = true
   step.options.watch.caughtUp()
 }
 
 /** The drain ends without having read all: the next poll tries again. */
-export function giveUp(step: Step, drain: Drain): void {
+export function giveUpDrain(step: Step, drain: Drain): void {
   const { cursor, options } = step
   const now = options.clock.now()
   cursor.perHour = smoothRate(

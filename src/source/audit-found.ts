@@ -13,7 +13,7 @@ import { splitOne } from './splitter.ts'
 /** What may stand around an entry in its answer. */
 const WRAPPING_BYTES = 64 * 1024
 
-export interface Place {
+export interface FoundEntry {
   /** undefined: there is none, or none that can be read */
   readonly position: Position | undefined
   /** the entry itself, or the bytes of one that is malformed */
@@ -25,19 +25,22 @@ export interface Place {
 }
 
 /** An empty body, null and an empty object tell that there is none (spec: not shown). */
-export async function readPlace(answer: Pick<Answer, 'body'>, options: SplitterOptions): Promise<Place> {
+export async function readFoundEntry(
+  answer: Pick<Answer, 'body'>,
+  options: SplitterOptions,
+): Promise<FoundEntry> {
   const sample = new BodySample()
   const body = await hold(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
-  return body ? placeOf(body, sample, options) : kept(sample, 'too_large')
+  return body ? foundIn(body, sample, options) : kept(sample, 'too_large')
 }
 
 /** No place to go on from; its bytes are what there is of it. */
-function kept(sample: BodySample, reason: Quarantined['reason']): Place {
+function kept(sample: BodySample, reason: Quarantined['reason']): FoundEntry {
   const group = { entries: Entries.none, quarantined: [sample.quarantined(reason)] }
   return { position: undefined, group, unreadable: true }
 }
 
-function placeOf(body: Uint8Array, sample: BodySample, options: SplitterOptions): Place {
+function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions): FoundEntry {
   let group: Group
   try {
     group = splitOne(body, { ...options, wrapper: 'log' })
