@@ -53,6 +53,7 @@ const LONGEST = 7
 const STRIDE = 4096
 /** A character of one byte becomes seven: of an entry made of nothing else, only so many are spared. */
 const MOST_ESCAPES = 1 << 20
+
 /**
  * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,
  * what may not stand in a line is written as JSON escapes (past the first million of them as a question mark, since memory is
