@@ -1,4 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
+import { resolve } from 'node:path'
 import { statusOf as backfillStatusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
 import { Budgets } from './budgets.ts'
@@ -73,7 +74,8 @@ export async function openApp(
     readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []
   // Found once: what is read again later changes within them.
   const secrets = secretsIn(config)
-  const kept = { journalStats: () => journal.stats(), secrets: () => secrets }
+  const journalPath = resolve(config.journal.path)
+  const kept = { journalStats: () => journal.stats(), journalPath, secrets: () => secrets }
   const rereads = {
     backfills: () => backfills.list().map(backfillStatusOf),
     replays: () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? []),

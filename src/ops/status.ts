@@ -100,6 +100,8 @@ export interface JournalStatus {
   readonly paused: boolean
   /** why the next start would not find it, such as a file that was removed; null: it would */
   readonly lost: string | null
+  /** where its daemon has it, as a whole path; absent: a daemon of an older version */
+  readonly path?: string
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number
