@@ -91,7 +91,8 @@ export async function openApp(
     instance: await instanceOf(journal, outside),
     taps: new Taps(clock),
   }
-  const budgets = new Budgets(config.workspaces, { journal, clock, random: outside.random })
+  const undivided = mode.pastAlone === true
+  const budgets = new Budgets(config.workspaces, { journal, clock, random: outside.random, undivided })
   const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()
