@@ -40,7 +40,7 @@ export interface NamedFile {
   readonly rotatedTo?: number
 }
 
-/** A key that has no effect beside the others, and why. */
+/** A key that has no effect beside the others, or hardly the one meant, and why. */
 interface IdleKey {
   readonly field: string
   readonly why: string

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { checkConnections } from '../../../src/connections.ts'
 import type { HttpReply } from '../../../src/model/http.ts'
+import { Secret } from '../../../src/model/secret.ts'
 import { never, openHouse, refuseToken, reply } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
@@ -33,6 +34,24 @@ test('a refused key and a refused token are faults, each with what to do', async
   expect(results[0]).toMatch(/^FAIL acme: audit log API: .*401: the API key was refused/)
   expect(results.filter((line) => line.startsWith('FAIL siem'))).not.toEqual([])
   expect(results.join()).not.toMatch(/planted|another-key/)
+})
+
+test.each([
+  ['file', (): string => 'another', 'put a valid key into its file, it is read again by itself'],
+  [
+    'environment',
+    (): string => 'another',
+    'set a valid key in the environment variable that api_key names, and start again',
+  ],
+  ['configuration', undefined, 'put a valid key in the place of api_key in the configuration'],
+] as const)('a refused key is mended where it stands: %s', async (place, reread, advice) => {
+  house = openHouse({ key: 'another-key' })
+  const [workspace] = house.config.workspaces
+  const api_key = new Secret('another')
+  if (reread) api_key.follow(reread, '', place)
+  const config = { ...house.config, workspaces: workspace ? [{ ...workspace, api_key }] : [] }
+  const [result] = await checkConnections(config, house.outside, new AbortController().signal)
+  expect(result?.message).toContain(`the API key was refused: ${advice}`)
 })
 
 test('what never answers has failed in time, and the rest is told', async () => {
