@@ -1,6 +1,7 @@
 // The questions of `validate --connect`, with the mock as the API and a receiver of the test's own.
 import { afterEach, describe, expect, test } from 'vitest'
 import { checkConnections } from '../../../src/connections.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import type { HttpReply } from '../../../src/model/http.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { never, openHouse, refuseToken, reply } from './house.ts'
@@ -59,6 +60,14 @@ test('what never answers has failed in time, and the rest is told', async () => 
   expect(results).toContain('FAIL acme: API: no answer within 25 s')
   expect(results.filter((line) => line.startsWith('FAIL siem'))).toHaveLength(1)
   expect(results.filter((line) => line.startsWith('ok archive'))).toHaveLength(1)
+})
+
+test('an address that refuses is told once in its line', async () => {
+  const refused = new ConnectorError('unreachable', 'siem.example.com:8088 refused the connection')
+  const results = await check({ receiver: () => Promise.reject(refused) })
+  const lines = results.filter((line) => line.startsWith('FAIL siem'))
+  expect(lines).not.toEqual([])
+  for (const line of lines) expect(line.split('siem.example.com:8088')).toHaveLength(2)
 })
 
 test('asks under the name of the daemon that runs, so that it finds the request as its own', async () => {
