@@ -1,4 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
+import { resolve } from 'node:path'
 import { backfillStatusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
 import { Budgets } from './budgets.ts'
@@ -79,6 +80,7 @@ export async function openApp(
     version,
     startedAt: mode.startedAt,
     journalStats: () => journal.stats(),
+    journalPath: resolve(config.journal.path),
     secrets: () => secrets,
     budget,
     backfills: () => backfills.list().map(backfillStatusOf),
@@ -87,7 +89,8 @@ export async function openApp(
   const rooms = openRooms(config.sinks.length)
   const instance = await instanceOf(journal, outside)
   const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
-  const budgets = new Budgets(config.workspaces, { journal, clock, random })
+  const undivided = mode.pastAlone === true
+  const budgets = new Budgets(config.workspaces, { journal, clock, random, undivided })
   const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()

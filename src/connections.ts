@@ -206,8 +206,12 @@ async function checkSink(
   const opened = openSink(whole, config, outside, outside.log.with({ sink: config.name }))
   try {
     const results = await opened.sink.check(signal)
-    return results.map((result) => ({ ...result, what: `${config.name}: ${result.what}` }))
+    return results.map((result) => ({ ...result, what: namedOnce(config.name, result) }))
   } finally {
     await opened.close()
   }
 }
+
+/** A message that begins with the address needs none before it. */
+const namedOnce = (sink: string, { what, message }: CheckResult): string =>
+  message.startsWith(`${what} `) ? sink : `${sink}: ${what}`

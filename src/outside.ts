@@ -38,6 +38,8 @@ export interface Mode {
   readonly once: boolean
   /** epoch ms at which the process started, where another configuration ran before; absent: now */
   readonly startedAt?: number
+  /** it is opened to ask for the past alone, and never run */
+  readonly pastAlone?: boolean
 }
 
 export interface Shared {

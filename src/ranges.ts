@@ -4,7 +4,7 @@ import type { Journal, Note } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { PastSpan, PastUse, Unread, WaitsFor } from './model/past.ts'
 import { isSameOrigin } from './model/source.ts'
-import type { Origin, Source } from './model/source.ts'
+import type { Cursor, Origin, Source } from './model/source.ts'
 import { silentWatch } from './model/watch.ts'
 import type { SourceState, SourceWatch } from './model/watch.ts'
 
@@ -20,6 +20,8 @@ export interface RangeReader {
   open(span: PastSpan, watch: SourceWatch, use: PastUse): Source
   /** A 429 is waited out, whoever it was answered to. */
   readonly isLimited: () => boolean
+  /** By the cursor of live reading: nothing before it is wanted, µs; undefined: all is. */
+  readonly startUs: (live: Cursor | undefined) => number | undefined
   /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */
   readonly unread: (place: string | undefined) => readonly Unread[] | undefined
 }

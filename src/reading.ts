@@ -7,8 +7,10 @@ import type { BudgetStatus } from './ops/status.ts'
 import type { SharedToRead } from './outside.ts'
 import { openProbe, type CanaryProbe } from './probing.ts'
 import type { RangeReader } from './ranges.ts'
+import { openCursor as openAuditCursor } from './source/audit-cursor.ts'
 import { AuditRange } from './source/audit-range.ts'
 import { AuditSource } from './source/audit.ts'
+import { openCursor, shippableFromUs } from './source/history-cursor.ts'
 import { openPlace, unreadOf } from './source/history-range-place.ts'
 import { HistoryRange } from './source/history-range.ts'
 import { HistorySource } from './source/history.ts'
@@ -90,6 +92,7 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
     },
     isLimited: () => access.isLimited('audit'),
+    startUs: (live) => openAuditCursor(live, 0, common.origin.workspace).startUs ?? undefined,
     unread: () => undefined,
   }
 }
@@ -148,6 +151,8 @@ function historyRange(
       return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })
     },
     isLimited: () => access.isLimited(origin.source),
+    startUs: (live) =>
+      live === undefined ? undefined : shippableFromUs(openCursor(live, origin.workspace, origin.source)),
     unread: (place) => unreadOf(openPlace(place, origin)),
   }
 }

@@ -45,7 +45,8 @@ export function openShipping(shared: SharedToShip, config: SinkConfig, coming: C
   // Nothing is connected to, and so no certificate seen, before somebody watches.
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
   const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
-  const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, ear })
+  const warn: Watcher['warn'] = (code, message) => board.warn({ code, about: config.name }, message)
+  const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, warn, ear })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
   const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
@@ -100,13 +101,13 @@ export const objectShape = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface Watcher {
-  readonly certificateEnds: NonNullable<SinkDeps['certificateEnds']>
+interface Watcher extends Required<Pick<SinkDeps, 'certificateEnds' | 'warn'>> {
   readonly ear: Ear
 }
 
 const nobody: Watcher = {
   certificateEnds: () => undefined,
+  warn: () => undefined,
   ear: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
     heard: () => undefined,
@@ -136,7 +137,7 @@ export function openSink(
   config: SinkConfig,
   outside: Outside,
   log: Log,
-  { certificateEnds, ear }: Watcher = nobody,
+  { ear, ...told }: Watcher = nobody,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: Network[] = []
@@ -157,7 +158,7 @@ export function openSink(
       return connection
     }, ear),
     datagrams: (to) => outside.datagrams(to),
-    certificateEnds,
+    ...told,
     print: (bytes) => outside.print(bytes),
     compress: (bytes) => outside.compress(bytes),
     hostOf: (name) => hostOf(whole, name),

@@ -14,7 +14,7 @@ import { EntriesOnce } from './source/entries-once.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]
-  readonly journal: Pick<Journal, 'known'>
+  readonly journal: Pick<Journal, 'known' | 'cursor'>
   readonly clock: Clock
 }
 
@@ -38,7 +38,7 @@ interface Reading extends Walking {
   atUs: number | undefined
 }
 
-type Counts = { -readonly [name in keyof SurveyDay]: number }
+type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 
 export class Surveys {
   readonly #options: SurveyOptions
@@ -126,6 +126,7 @@ async function survey(
 ): Promise<Surveyed> {
   const parts = source.read(query.place, signal)
   const tally = new Tally(query)
+  let startUs: number | undefined
   let done = false
   let { place } = query
   let gaps = 0
@@ -140,7 +141,10 @@ async function survey(
       // Of a page that failed only what stays unreadable counts: the rest comes again.
       anew ||= part.void === 'walk'
       if (fault || part.void) tally.clear()
-      if (!part.void) tally.add(part, await journal.known(range.origin, part.entries), range.wanted)
+      if (part.void) continue
+      const known = await journal.known(range.origin, part.entries)
+      startUs ??= range.startUs(await journal.cursor(range.origin))
+      tally.add(part, { known, startUs, wanted: range.wanted })
     }
   } finally {
     // Leaves the request of a page that could not be held against the journal; its place in the budget comes back.
@@ -148,8 +152,14 @@ async function survey(
   }
   done = source.plan(place).caughtUp
   const why = fault && { code: fault.code, message: fault.message }
-  const told = { ...tally.told(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle }
+  const told = { ...tally.told(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle, startUs }
   return { ...told, ...knownAt(range, place) }
+}
+
+/** What a part's entries are held against. */
+interface Judging extends Pick<RangeReader, 'wanted'> {
+  readonly known: Uint8Array
+  readonly startUs: number | undefined
 }
 
 class Tally {
@@ -168,7 +178,7 @@ class Tally {
     this.#unknown = []
   }
 
-  add({ entries, quarantined }: Part, known: Uint8Array, wanted: (type: string) => boolean): void {
+  add({ entries, quarantined }: Part, { known, startUs = -Infinity, wanted }: Judging): void {
     for (let i = 0; i < entries.count; i++) {
       if (this.#once.isRepeat(entries, i)) continue
       this.#day = epochDay(entries.at(i))
@@ -177,6 +187,7 @@ class Tally {
       if (known[i] === 1) counts.known++
       else if (known[i] === 2) counts.changed++
       else if (!wanted(entries.type(i))) counts.filtered++
+      else if (entries.at(i) < startUs) counts.early++
       else {
         counts.unknown++
         if (this.#unknown.length < NAMED) this.#unknown.push({ id: entries.id(i), day: this.#day })
@@ -195,7 +206,7 @@ class Tally {
   #of(day: number): Counts {
     const known = this.#days.get(day)
     if (known) return known
-    const counts = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+    const counts = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 }
     this.#days.set(day, counts)
     return counts
   }

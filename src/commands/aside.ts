@@ -1,6 +1,7 @@
 // The way to what was set aside: through the daemon that holds the journal, or into the journal itself when none runs.
 import { existsSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
+import { holderOf } from '../journal/holder.ts'
 import { openJournal } from '../journal/open.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { controlPath } from '../model/journal-files.ts'
@@ -56,9 +57,10 @@ async function openHere(config: Config, there: OpenAside['there']): Promise<Open
     log: openLog({ level: 'warn' }),
   }).catch((error: unknown) => {
     if (!(error instanceof ConnectorError) || error.code !== 'journal_in_use') throw error
+    const pid = holderOf(path)
     throw new ConnectorError(
       'journal_in_use',
-      `The journal ${path} is in use, and its process does not answer at ${controlPath(path) ?? 'a control socket'}: it may be starting or stopping, or be run --once; try again later`,
+      `The journal ${path} is in use${pid === undefined ? '' : ` (pid ${pid})`}, and its process does not answer at ${controlPath(path) ?? 'a control socket'}: it may be starting or stopping, or be run --once; try again later`,
       { cause: error },
     )
   })

@@ -3,7 +3,7 @@ import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../model/clock.ts'
 import type { PastChoice } from '../model/past.ts'
-import type { SourceName } from '../model/source.ts'
+import { sourceNames, type SourceName } from '../model/source.ts'
 import { secondText } from '../model/time.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
@@ -74,8 +74,12 @@ async function look(
   return tellCancelled(world, backfillsFollowed, count)
 }
 
-const withoutPast = (source: string): string =>
-  `error: --source ${source} has no past that could be read again; there are ${again.join(', ')}\n`
+const withoutPast = (source: string): string => {
+  const fault = sourceNames.some((name) => name === source)
+    ? `--source ${source} has no past that could be read again`
+    : `there is no source ${source}`
+  return `error: ${fault}; there are ${again.join(', ')}\n`
+}
 
 function choiceOf(
   world: World,

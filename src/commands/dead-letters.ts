@@ -73,7 +73,9 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
     const head = ['ID', 'SINK', 'SOURCE', 'TIME', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
     world.stdout(columns([head, ...rows]))
     if (found.length <= limit) return judged(world, options, found)
-    world.stdout(`more than ${limit}: see them with --limit\n`)
+    world.stdout(
+      `there are more than these ${limit}: a larger --limit shows them, dead-letters export takes all of them away\n`,
+    )
     return exitCodes.done
   })
 }

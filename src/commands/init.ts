@@ -1,5 +1,6 @@
 // `init`: prints a configuration to begin with, every key with its meaning.
 import { starterText } from '../config/starter.ts'
+import { eachOnce, twiceFault } from '../model/units.ts'
 import { sinkKinds } from '../sinks/index.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -16,6 +17,12 @@ export async function init(world: World, { sink }: InitOptions): Promise<number>
     world.stderr(`error: --sink ${unknown}: there is no such type; there are ${known.join(', ')}\n`)
     return exitCodes.usage
   }
-  world.stdout(starterText([...new Set(types)]))
+  if (!eachOnce(types)) {
+    world.stderr(
+      `error: --sink ${twiceFault}; a second sink of a type is a copy of its item under another name\n`,
+    )
+    return exitCodes.usage
+  }
+  world.stdout(starterText(types))
   return exitCodes.done
 }

@@ -38,7 +38,9 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
       ])
     world.stdout(columns([['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'], ...rows]))
     if (found.length <= limit) return judged(world, options, seen)
-    world.stdout(`more than ${limit}: see them with --limit\n`)
+    world.stdout(
+      `there are more than these ${limit}: a larger --limit shows them, quarantine export takes all of them away\n`,
+    )
     return exitCodes.done
   })
 }

@@ -2,21 +2,26 @@
 import type { Balance, BalanceRow, DayRange } from '../model/balance.ts'
 import type { SurveyDay, Unread } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
-import type { Origin } from '../model/source.ts'
-import { DAY_MS, dayText, isoFromUs } from '../model/time.ts'
+import { DAY_MS, DAY_US, dayText, isoFromUs } from '../model/time.ts'
 import type { Walked } from './reconcile-walk.ts'
 
 /**
  * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `changed`: all is here, some
  * of it with other content. `surplus`: more is told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
+ * `early`: it was over before live reading began, and nothing of it was ever kept: nothing is judged.
  */
-type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving'
+type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving' | 'early'
 
-export interface ReadRow extends Omit<SurveyDay, 'day'> {
+export const isJudged = ({ result }: { readonly result: Result }): boolean =>
+  result !== 'moving' && result !== 'early'
+
+export interface ReadRow extends Omit<SurveyDay, 'day' | 'early'> {
   readonly workspace: string
   readonly source: string
   /** such as 2026-01-31, UTC */
   readonly day: string
+  /** not known, and by right: from before live reading began */
+  readonly before_start: number
   /** as the journal's books have it */
   readonly kept: number
   /** kept, and not shown by the API any more; or kept more than once: as versions, or after its key was forgotten */
@@ -53,6 +58,8 @@ export interface ReconcileReport {
     readonly gaps: number
     /** which these are, where that is known: `refused` with a 400, or `unreadable` */
     readonly unread: readonly { readonly from: string; readonly to: string; readonly why: Unread['why'] }[]
+    /** where live reading began: nothing before was to be read; null: with the first entry there is, or it is not known */
+    readonly start: string | null
     /** days from here on are read again by live reading itself; null: none is */
     readonly read_again_from: string | null
     readonly unknown: readonly { readonly id: string; readonly day: string }[]
@@ -86,7 +93,7 @@ export function reportOf(findings: Findings): ReconcileReport {
   const { days, nowMs, walked, keysSinceMs, instance } = findings
   const read = walked.flatMap((one) => readRows(findings, one))
   const sinks = sinkRows(findings)
-  const judged = [...read, ...sinks].filter(({ result }) => result !== 'moving')
+  const judged = [...read, ...sinks].filter(isJudged)
   const isWhole = walked.every(({ gaps }) => gaps === 0)
   return {
     version: findings.version,
@@ -105,7 +112,8 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, againFromMs }: Findings, { origin, user, gaps, unread, unknown }: Walked) {
+function sourceOf({ hosts, againFromMs }: Findings, walked: Walked) {
+  const { origin, user, gaps, unread, unknown, startUs } = walked
   const { workspace, source } = origin
   const againMs = source === 'audit' ? undefined : againFromMs.get(workspace)
   return {
@@ -115,40 +123,49 @@ function sourceOf({ hosts, againFromMs }: Findings, { origin, user, gaps, unread
     user: user ?? null,
     gaps,
     unread: unread.map(({ fromUs, toUs, why }) => ({ from: isoFromUs(fromUs), to: isoFromUs(toUs), why })),
+    start: startUs === undefined ? null : isoFromUs(startUs),
     read_again_from: againMs === undefined ? null : dayText(againMs),
     unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
   }
 }
 
-function readRows(findings: Findings, { origin, days }: Walked): ReadRow[] {
+function readRows(findings: Findings, walked: Walked): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
     const empty = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
-    return readRow(findings, origin, days.find((one) => one.day === day) ?? empty)
+    return readRow(findings, walked, walked.days.find((one) => one.day === day) ?? empty)
   })
 }
 
-function readRow(findings: Findings, origin: Origin, { day, ...counts }: SurveyDay): ReadRow {
-  const { balance, nowMs, keysSinceMs } = findings
+function readRow(
+  { balance, nowMs, keysSinceMs }: Findings,
+  { origin, startUs = -Infinity }: Walked,
+  { day, early = 0, ...shown }: SurveyDay,
+): ReadRow {
   const books = balance.kept.find((row) => row.day === day && isSameOrigin(row.origin, origin))
   const kept = books?.kept ?? 0
+  const isEarly = (day + 1) * DAY_US <= startUs
+  // Somebody had such a day read all the same: then it is to be whole.
+  const before = isEarly && kept > 0 ? 0 : early
+  const counts = { ...shown, unknown: shown.unknown + early - before }
   // Where nothing is unknown, each was looked up and found.
   const byKeys = day * DAY_MS >= keysSinceMs || counts.unknown === 0
   const found = counts.known + counts.changed
   const here = byKeys ? found : found + counts.unknown
   const isMissing = byKeys ? counts.unknown > 0 : here > kept
   const even = counts.changed > 0 ? 'changed' : here > kept ? 'surplus' : 'even'
-  const result = isMissing ? 'missing' : even
+  const judged = isEarly && kept === 0 && found === 0 ? 'early' : isMissing ? 'missing' : even
   return {
     workspace: origin.workspace,
     source: origin.source,
     day: dayText(day * DAY_MS),
     ...counts,
+    before_start: before,
     kept,
     no_longer_shown: Math.max(0, kept - here),
     proven_by: byKeys ? 'keys' : 'counts',
-    result: isMoving(day, nowMs) ? 'moving' : result,
+    result: isMoving(day, nowMs) ? 'moving' : judged,
   }
 }
 

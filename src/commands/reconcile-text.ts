@@ -49,15 +49,18 @@ const keyText = (user: string | null) =>
   user === null ? '; which user the key is, is unknown' : `; the key is ${user}`
 
 function readTable(read: readonly ReadRow[]): string {
+  const isEarly = read.some(({ before_start }) => before_start > 0)
   const head = [
-    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'UNKNOWN'],
-    ...['KEPT', 'NOT SHOWN', 'PROVEN BY', 'RESULT'],
+    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED'],
+    ...(isEarly ? ['BEFORE START'] : []),
+    ...['UNKNOWN', 'KEPT', 'NOT SHOWN', 'PROVEN BY', 'RESULT'],
   ]
   const rows = read.map((row) => [
     ...[`${row.workspace} ${row.source}`, row.day],
-    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed, row.unknown].map(numberText),
-    ...[row.kept, row.no_longer_shown].map(numberText),
-    ...[row.proven_by, row.result],
+    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed].map(numberText),
+    ...(isEarly ? [numberText(row.before_start)] : []),
+    ...[row.unknown, row.kept, row.no_longer_shown].map(numberText),
+    ...[row.proven_by, row.result === 'early' ? 'before start' : row.result],
   ])
   return columns([head, ...rows])
 }
@@ -117,6 +120,9 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
       ({ workspace, source, read_again_from }) =>
         `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.reread): what is unknown or changed there comes without a backfill.`,
     ),
+    ...(read.some(({ before_start }) => before_start > 0)
+      ? ['BEFORE START is what lies before live reading began; of it nothing is judged.']
+      : []),
     ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
   ]
   return lines.map((line) => `- ${line}\n`).join('')

@@ -2,7 +2,7 @@
 import { numberText } from '../ops/words.ts'
 import { DAY_MS, dayText } from '../model/time.ts'
 import { plain } from './columns.ts'
-import type { ReadRow, ReconcileReport, SinkRow } from './reconcile-report.ts'
+import { isJudged, type ReadRow, type ReconcileReport, type SinkRow } from './reconcile-report.ts'
 
 export const counted = (count: number, one: string, many: string) =>
   `${numberText(count)} ${count === 1 ? one : many}`
@@ -12,13 +12,13 @@ const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
 
 export function verdictOf(report: ReconcileReport): string {
   const { read, sinks, sources, balanced } = report
-  const judged = read.filter(({ result }) => result !== 'moving')
-  const fetched = (rows: readonly ReadRow[]) => sum(rows, (row) => row.fetched)
-  if (balanced) return `BALANCED. ${balancedText(fetched(judged), fetched(read) - fetched(judged), sinks)}`
+  const judged = read.filter(isJudged)
+  const early = earlyText(report)
+  if (balanced) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
   const gaps = sum(sources, (source) => source.gaps)
   const lacking = sum(judged, lackingIn)
   const clauses = [
-    ...(judged.length === 0 ? ['no day of the span is over yet'] : []),
+    ...(judged.length === 0 ? [whyNone(read)] : []),
     ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
     ...(lacking > 0
       ? [
@@ -33,7 +33,32 @@ export function verdictOf(report: ReconcileReport): string {
   ]
   // Nothing is proved, and nothing speaks against it.
   const isUnjudged = judged.length === 0 && clauses.length === 1
-  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${remedyText(report)}`
+  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${early}${remedyText(report)}`
+}
+
+function whyNone(read: readonly ReadRow[]): string {
+  const early = read.filter(({ result }) => result === 'early').length
+  if (early === 0) return 'no day of the span is over yet'
+  const more = early < read.length ? ', or is not over yet' : ''
+  return `each day of the span was over before live reading began${more}`
+}
+
+/** A line for each source that shows some: they are no loss, and whoever wants them has to ask. */
+function earlyText({ read, sources }: ReconcileReport): string {
+  const lines = sources.flatMap(({ workspace, source, start }) => {
+    const own = read.filter((row) => row.workspace === workspace && row.source === source)
+    const rows = own.filter(({ before_start }) => before_start > 0)
+    const [first] = rows
+    if (!first || start === null) return []
+    const count = counted(
+      sum(rows, ({ before_start }) => before_start),
+      'entry',
+      'entries',
+    )
+    const span = `--workspace ${plain(workspace)} --source ${source} --from ${first.day} --to ${start}`
+    return `\n${count} of ${plain(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill ${span}`
+  })
+  return lines.join('')
 }
 
 function changedClause(changed: number): string[] {
@@ -52,7 +77,7 @@ function lackingIn({ result, proven_by, unknown, known, kept }: ReadRow): number
 function remedyText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, read_again_from }) => {
     const days = read
-      .filter((row) => row.workspace === workspace && row.source === source && row.result !== 'moving')
+      .filter((row) => row.workspace === workspace && row.source === source && isJudged(row))
       .filter((row) => lackingIn(row) + row.changed > 0)
       .map(({ day }) => day)
     const isAgain = (day: string) => read_again_from !== null && day >= read_again_from
@@ -90,7 +115,13 @@ function sinkClauses(sinks: readonly SinkRow[]): string[] {
   })
 }
 
-function balancedText(judged: number, moving: number, sinks: readonly SinkRow[]): string {
+function balancedText(
+  judged: readonly ReadRow[],
+  read: readonly ReadRow[],
+  sinks: readonly SinkRow[],
+): string {
+  const shown = sum(judged, (row) => row.fetched - row.before_start)
+  const moving = sum(read, (row) => (row.result === 'moving' ? row.fetched : 0))
   const open = (of: (row: SinkRow) => number, what: string) => {
     const count = sum(sinks, of)
     return count === 0 ? [] : [`${numberText(count)} ${what}`]
@@ -103,6 +134,6 @@ function balancedText(judged: number, moving: number, sinks: readonly SinkRow[])
   ]
   const days = moving === 0 ? '' : ' of days that are over'
   const rest = moving === 0 ? '' : ` (the ${numberText(moving)} of the day that is not are shown, not judged)`
-  const all = `Each of the ${counted(judged, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
+  const all = `Each of the ${counted(shown, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
   return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
 }

@@ -18,6 +18,8 @@ export interface Walked {
   readonly gaps: number
   /** which these are, as far as the source can tell */
   readonly unread: readonly Unread[]
+  /** where live reading began, µs: nothing before was to be read; undefined: with the first entry there is, or nobody knows */
+  readonly startUs?: number | undefined
   /** who the key is to the audit log, as far as the walk could tell */
   readonly user: string | undefined
 }
@@ -28,6 +30,8 @@ interface Walking {
   readonly span: PastSpan
   readonly clock: Clock
   readonly world: Pick<World, 'stderr' | 'signal'>
+  /** no daemon runs: all of the request budget is this walk's */
+  readonly isAlone?: boolean
 }
 
 const LINE_MS = 10_000
@@ -62,15 +66,19 @@ export async function walkOver(walking: Walking): Promise<Walked | undefined> {
       )
     if (clock.elapsed() - toldAt >= LINE_MS) {
       toldAt = clock.elapsed()
-      const trouble = troubleText(
-        step instanceof ConnectorError ? { error: step } : { ...step, error: fault },
-      )
-      world.stderr(`${lineText(walking, atUs, sum.fetched)}${trouble}\n`)
+      const how = step instanceof ConnectorError ? { error: step } : { ...step, error: fault }
+      world.stderr(`${lineText(walking, atUs, sum.fetched)}${whyText(walking, how)}\n`)
     }
     const waitMs = fault ? backoffMs(failures, RETRY[kind], () => 0.5) : (step as Surveyed).waitMs
     if (waitMs > 0) await clock.sleep(waitMs, world.signal)
   }
   return undefined
+}
+
+function whyText({ isAlone = false }: Walking, how: Parameters<typeof troubleText>[0]): string {
+  if (isAlone && !how.error && how.waitsFor === 'budget')
+    return '; waiting for a place in the request budget: all of it is used'
+  return troubleText(how)
 }
 
 /** Days that are still to come are not walked. */
@@ -102,24 +110,27 @@ class Sum {
   #gaps = 0
   #unread: readonly Unread[] = []
   #user: string | undefined
+  #startUs: number | undefined
 
   get fetched(): number {
     return [...this.#days.values()].reduce((sum, { fetched }) => sum + fetched, 0)
   }
 
-  add({ days, unknown, gaps, user, unread, anew }: Surveyed): void {
+  add({ days, unknown, gaps, user, unread, anew, startUs }: Surveyed): void {
     if (anew) this.#clear()
     for (const more of days) this.#days.set(more.day, summed(more, this.#days.get(more.day)))
     this.#unread = unread
     this.#unknown.push(...unknown.slice(0, Math.max(0, NAMED - this.#unknown.length)))
     this.#gaps += gaps
     this.#user = user ?? this.#user
+    this.#startUs = startUs ?? this.#startUs
   }
 
   told(): Omit<Walked, 'origin'> {
     const days = [...this.#days.values()].toSorted((a, b) => a.day - b.day)
     const unread = this.#unread
-    return { days, unknown: this.#unknown, gaps: this.#gaps + unread.length, unread, user: this.#user }
+    const known = { unknown: this.#unknown, user: this.#user, startUs: this.#startUs }
+    return { days, gaps: this.#gaps + unread.length, unread, ...known }
   }
 
   #clear(): void {
@@ -131,7 +142,7 @@ class Sum {
 
 function summed(a: SurveyDay, b: SurveyDay | undefined): SurveyDay {
   if (!b) return a
-  const each = (name: keyof SurveyDay) => a[name] + b[name]
+  const each = (name: keyof SurveyDay) => (a[name] ?? 0) + (b[name] ?? 0)
   return {
     day: a.day,
     fetched: each('fetched'),
@@ -139,6 +150,7 @@ function summed(a: SurveyDay, b: SurveyDay | undefined): SurveyDay {
     changed: each('changed'),
     filtered: each('filtered'),
     malformed: each('malformed'),
+    early: each('early'),
     unknown: each('unknown'),
   }
 }

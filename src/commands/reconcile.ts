@@ -67,7 +67,7 @@ export async function reconcile(
       world.stderr('auditferry: no source that is switched on and can be walked again is meant\n')
       return exitCodes.failed
     }
-    const walked = await walkAll(world, opened.past, origins, days, clock)
+    const walked = await walkAll(world, opened, origins, days, clock)
     if (!walked) return exitCodes.failed
     const sinks = known.sinks.map(({ name }) => name)
     const balance = await evenBalance(opened.books, days, sinks, origins, clock)
@@ -132,7 +132,7 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   if (!existsSync(path)) throw noJournal(path)
   const { config } = loadToRun(file, references(world), realFiles)
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
-  const app = await openApp(quiet, realOutside(quiet, world), { once: true })
+  const app = await openApp(quiet, realOutside(quiet, world), { once: true, pastAlone: true })
   return {
     past: app.past,
     books: app.journal,
@@ -145,7 +145,7 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
 /** One after the other: they share the budget anyway. Undefined, and said, where one could not be walked to its end. */
 async function walkAll(
   world: World,
-  past: Opened['past'],
+  { past, running }: Pick<Opened, 'past' | 'running'>,
   origins: readonly Origin[],
   { fromDay, toDay }: DayRange,
   clock: Clock,
@@ -153,7 +153,7 @@ async function walkAll(
   const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
   const all: Walked[] = []
   for (const origin of origins) {
-    const walked = await walkOver({ past, origin, span, clock, world })
+    const walked = await walkOver({ past, origin, span, clock, world, isAlone: !running })
     if (!walked) {
       world.stderr('auditferry: stopped before the walk was whole: nothing is told, nothing was changed\n')
       return undefined

@@ -40,7 +40,7 @@ export interface ReplayPlan {
   readonly short: readonly PlannedDay[]
 }
 
-export const nothingPlanned: ReplayPlan = { days: [], reads: [], leave: [], short: [] }
+const nothingPlanned: ReplayPlan = { days: [], reads: [], leave: [], short: [] }
 
 /** Of a source, or of a day of it. */
 export const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`

@@ -7,13 +7,13 @@ import { dayText, DAY_MS, secondText } from '../model/time.ts'
 import { countText, numberText, sizeText } from '../ops/words.ts'
 import { kindOf } from '../sinks/index.ts'
 import { columns, plain } from './columns.ts'
-import type { ReplayChoice, Only, ReplayPlan, PlannedDay } from './replay-plan.ts'
+import type { ReplayChoice, ReplayPlan, PlannedDay } from './replay-plan.ts'
 import type { Done } from './replay-walk.ts'
 
 /** What a page of the audit log holds at most (spec §8). */
 const PAGE = 1000
 
-const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
+export const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
 function daysText(fromJournal: readonly DayCount[], { days, reads }: ReplayPlan): string {
@@ -47,26 +47,6 @@ function readText({ origin, spans }: ReplayPlan['reads'][number], days: readonly
   return `${plain(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
 }
 
-/** Days that cannot come whole, a line a source. */
-export function shortText(short: readonly PlannedDay[], how: (origin: Origin) => string): string {
-  const sources = new Map<string, PlannedDay[]>()
-  for (const day of short) {
-    const name = nameOf(day.origin)
-    sources.set(name, [...(sources.get(name) ?? []), day])
-  }
-  return [...sources.values()].map((days) => lineOf(days, how)).join('')
-}
-
-function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): string {
-  const [first] = days
-  const last = days.at(-1)
-  if (!first || !last) return ''
-  const kept = days.reduce((sum, day) => sum + day.kept, 0)
-  const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
-  const span = `${dayText(first.day * DAY_MS)} to ${dayText((last.day + 1) * DAY_MS)}`
-  return `auditferry: of ${plain(nameOf(first.origin))}, ${span}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
-}
-
 /** Every format but raw has a field for it. */
 export function isMarked(sink: SinkConfig): boolean {
   return sink.format !== 'raw' || kindOf(sink.type).marksReplay?.(sink) === true
@@ -94,6 +74,8 @@ export function doneText(
       ? 'the journal keeps nothing'
       : `the journal keeps what it took in since ${secondText(keptSince)}`
   const limits = `${kept}; what is owed to ${sink.name} still is not counted, it comes anyway`
+  if (entries === 0 && !stopped)
+    return `The journal has nothing of this span to send to ${sink.name} again: 0 entries; ${limits}\n`
   if (dryRun) return `${what} would be sent to ${sink.name} again; ${limits}\n`
   const when = isRunning ? 'they go out now' : 'they go out when the daemon runs'
   const marked = isMarked(sink) ? ', marked as a replay' : ''
@@ -114,14 +96,3 @@ export function joinedText(joined: readonly Origin[]): string {
 
 export const unsureText =
   'auditferry: some of the days meant are kept in the journal, and this command cannot tell whether the one that began the replay meant them too, and sent them: where it did not, send them with --only journal\n'
-
-/** How a day that the journal does not keep whole is sent. */
-export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRunning: boolean) {
-  const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
-  return ({ source }: Origin): string => {
-    if (source === 'vault.projects') return `${sent}; an inventory has no past that the API could show again`
-    return isRunning
-      ? `${sent}; the past of ${source} cannot be read from the API again`
-      : `${sent}; with the daemon running the same command would have them read from the API again`
-  }
-}

@@ -15,16 +15,15 @@ import { daysOf, spanOf } from './instants.ts'
 import { isKnown } from './named.ts'
 import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './replay-cut.ts'
 import { replaysFollowed } from './replay-follow.ts'
-import { isOneOf, isUnsure, nothingPlanned, overtaken, planOf, withoutJoined } from './replay-plan.ts'
+import { emptyText, howText, shortText } from './replay-left.ts'
+import { isOneOf, isUnsure, overtaken, planOf, withoutJoined } from './replay-plan.ts'
 import type { ReplayChoice, Only, ReplayPlan } from './replay-plan.ts'
 import {
   dryText,
   doneText,
   halfBegunText,
-  howText,
   isMarked,
   joinedText,
-  shortText,
   unmarkedText,
   unreadableText,
   unsureText,
@@ -109,8 +108,8 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   if (only === 'api' && !client) return needsDaemon(world, options)
   if (!options.dryRun && !isMarked(sink)) world.stderr(unmarkedText(sink))
   const asked: ReplayChoice = { sink, span, workspace, source, only }
-  const readable = async () => (client ? client.origins() : [])
-  const plan = only === 'journal' ? nothingPlanned : await planOf(opened.aside, asked, readable)
+  const readable = async () => (client && only !== 'journal' ? client.origins() : [])
+  const plan = await planOf(opened.aside, asked, readable)
   if (only === 'api' && plan.reads.length === 0) {
     world.stderr(unreadableText(asked))
     return exitCodes.failed
@@ -147,13 +146,16 @@ async function sendKept(
   if (isAsked && !isSilent) world.stdout(doneText(done, asked, dryRun, opened.running))
   if (dryRun) world.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
   if (isAsked) world.stdout(joinedText(joined))
+  world.stdout(emptyText(plan, asked, runAt))
   const unsure = isAsked && isUnsure(plan, joined)
   if (unsure) world.stderr(unsureText)
   const lost = dryRun ? [] : await overtaken(opened.aside, asked, rest, done.days)
   const short = [...plan.short, ...lost]
   world.stderr(shortText(short, howText(options, isRunning)))
   world.stderr(shortText(cut, (origin) => howCut(asked.only === 'api' || isOneOf(joined, origin))))
-  return !done.stopped && !unsure && short.length + cut.length === 0
+  // Who asks for what the journal keeps has it, whatever that is.
+  const lacking = asked.only === 'journal' ? 0 : short.length + cut.length
+  return !done.stopped && !unsure && lacking === 0
 }
 
 /** False: of a day that is read in part the rest may not come by itself. */

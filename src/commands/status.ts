@@ -1,6 +1,5 @@
 // `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
-import { sourcesOf, type Config } from '../config/schema.ts'
-import { hostPort } from '../model/socket.ts'
+import type { Config } from '../config/schema.ts'
 import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
@@ -10,6 +9,7 @@ import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../o
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { configOrPlace, tellFaulty, type DaemonPlace } from './known-config.ts'
+import { askListener, listenerUrl } from './status-listener.ts'
 import { pastLines } from './status-past.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -23,32 +23,37 @@ const WATCH_MS = 2_000
 /** To the top left, and everything off the screen. */
 const CLEAR = '\u001b[H\u001b[2J'
 
-const HTTP_MS = 3_000
-
 /** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
 export async function status(world: World, options: StatusOptions): Promise<number> {
   const file = configFile(world, options.config)
   const { place, config, faults } = configOrPlace(file, world)
-  const isOwn: IsOwn = faults ? isReport : (report): report is StatusReport => isOf(config, report)
   for (let told = false; ;) {
-    const report = await ask(place, isOwn, world)
+    const { report, other } = await ask(place, config, world)
     if (faults && !report) throw faults
     if (faults && !told) tellFaulty(file, world)
     told = true
     if (options.watch === true && world.colours === true) world.stdout(CLEAR)
     if (report) tell(report, world, options.json)
-    else tellNobody(file, place, world)
+    else tellNobody(file, place, other, world)
     if (options.watch === true) await systemClock.sleep(WATCH_MS, world.signal)
     if (options.watch !== true || world.signal.aborted)
       return report?.ok === true ? exitCodes.done : exitCodes.failed
   }
 }
 
-type IsOwn = (report: Partial<StatusReport>) => report is StatusReport
+/** `other`: the journal of another daemon that has the address of this one's listener. */
+interface Asked {
+  readonly report?: StatusReport
+  readonly other?: string
+}
 
-async function ask(place: DaemonPlace, isOwn: IsOwn, world: World): Promise<StatusReport | undefined> {
+async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Asked> {
   const client = await connectControl(place.journal.path)
-  return client ? await client.status() : await fromListener(place, isOwn, world)
+  if (client) return { report: await client.status() }
+  const asked = await askListener(place, config)
+  if (asked.report)
+    world.stderr(`auditferry: there is no control socket, this is what ${listenerUrl(place)} tells\n`)
+  return asked
 }
 
 function tell(report: StatusReport, world: World, json: boolean): void {
@@ -56,50 +61,14 @@ function tell(report: StatusReport, world: World, json: boolean): void {
   world.stdout(`${text.trimEnd()}\n`)
 }
 
-function tellNobody(file: string, config: DaemonPlace, world: World): void {
+function tellNobody(file: string, config: DaemonPlace, other: string | undefined, world: World): void {
   const socket = controlPath(config.journal.path) ?? config.journal.path
-  const listener = config.server.listen.port === 0 ? '' : ` or ${listenerUrl(config)}`
+  const url = listenerUrl(config)
+  const whose =
+    other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${plain(other)}`
+  const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
   world.stderr(
     `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; start it with: auditferry run --config ${file}\n`,
-  )
-}
-
-/** An address that means all of them is asked at this machine's own. */
-function listenerUrl({ server }: DaemonPlace): string {
-  const { host, port } = server.listen
-  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${hostPort({ host: name, port })}`
-}
-
-async function fromListener(
-  place: DaemonPlace,
-  isOwn: IsOwn,
-  world: World,
-): Promise<StatusReport | undefined> {
-  const url = listenerUrl(place)
-  // Any free port: the configuration does not tell which.
-  if (place.server.listen.port === 0) return undefined
-  try {
-    const reply = await fetch(`${url}/status`, { signal: AbortSignal.timeout(HTTP_MS), redirect: 'error' })
-    const report = (await reply.json()) as Partial<StatusReport>
-    if (!isOwn(report)) return undefined
-    world.stderr(`auditferry: there is no control socket, this is what ${url} tells\n`)
-    return report
-  } catch {
-    return undefined
-  }
-}
-
-const isReport: IsOwn = (report): report is StatusReport =>
-  Array.isArray(report.sinks) && Array.isArray(report.workspaces) && typeof report.sentence === 'string'
-
-/** Somebody else's page, or another daemon's, is not this daemon's word. */
-function isOf({ sinks, workspaces }: Config, report: Partial<StatusReport>): report is StatusReport {
-  const names = (parts: readonly { name: string }[] | undefined) => parts?.map(({ name }) => name).join(' ')
-  return (
-    names(report.sinks) === names(sinks) &&
-    names(report.workspaces) === names(workspaces.filter((each) => sourcesOf(each).length > 0)) &&
-    typeof report.sentence === 'string'
   )
 }
 

@@ -36,7 +36,7 @@ function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
 }
 
 function tell(world: World, file: string, config: Config): void {
-  world.stdout(`${file}\n`)
+  world.stdout(`${file}\n  journal ${config.journal.path}\n`)
   for (const workspace of config.workspaces) world.stdout(workspaceLine(workspace))
   const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
   for (const sink of config.sinks) world.stdout(sinkLine(sink, read))

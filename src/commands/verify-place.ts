@@ -70,9 +70,13 @@ function deeperThan(folder: string): string | undefined {
 
 /** The bucket as the daemon's configuration has it. */
 function sinkOf(world: World, { config }: VerifyPlaceOptions, name: string): S3Options {
-  const sinks = knownConfig(configFile(world, config), world).sinks.filter((sink) => sink.type === 's3')
+  const all = knownConfig(configFile(world, config), world).sinks
+  const sinks = all.filter((sink) => sink.type === 's3')
   const found = sinks.find((sink) => sink.name === name)
   if (found) return found
+  const other = all.find((sink) => sink.name === name)
+  if (other)
+    throw new WrongUsage(`sink ${name} is of type ${other.type}: only what an s3 sink stored can be verified`)
   throw new WrongUsage(unknownName('s3 sink', name, sinks))
 }
 

@@ -1,5 +1,6 @@
 // `verify`: whether a bucket, or a folder copied from one, holds what its signed manifests say. Reads only; needs no daemon and no journal.
 import { readFileSync } from 'node:fs'
+import { reasonOf } from '../config/references.ts'
 import { errnoOf } from '../model/errors.ts'
 import { parseInstantText } from '../model/time.ts'
 import type { Range } from '../sinks/s3/evidence-chain.ts'
@@ -31,12 +32,13 @@ export async function verify(
 }
 
 async function verifyPlace(world: World, options: VerifyCommandOptions, where: string | undefined) {
-  const keys = keysOf(options.publicKey)
   const untilAt = options.until === undefined ? undefined : untilOf(options.until)
   const lastSha256 = (options.lastManifest ?? []).map(hashOf)
   const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
   const { store, storedIn, close } = verifyPlaceOf(world, options, where)
   try {
+    // What cannot be verified at all needs no key.
+    const keys = keysOf(options.publicKey)
     const verified = await verifyEvidence(
       store,
       { keys, untilAt, lastSha256, acceptedGaps, storedIn },
@@ -57,7 +59,8 @@ function keysOf(files: readonly string[]) {
       try {
         return [...readPublicKeys(readFileSync(file, 'utf8'))]
       } catch (error) {
-        const why = errnoOf(error, error instanceof Error ? error.message : 'unknown error')
+        const isOnDisk = errnoOf(error, '') !== ''
+        const why = !isOnDisk && error instanceof Error ? error.message : reasonOf(error)
         throw new WrongUsage(`--public-key ${file} cannot be used: ${why}`)
       }
     }),

@@ -3,10 +3,12 @@ import { documentedTypes } from '../formats/event-types.ts'
 import { globFilter } from '../model/globs.ts'
 import { isoFromUs } from '../model/time.ts'
 import type { Start } from '../source/start.ts'
+import { paceOf } from '../source/tiers.ts'
 import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
 import { nearest } from './nearest.ts'
 import { sinkIdle, sourcesOf } from './schema.ts'
+import { durationText } from './shown.ts'
 import { crowdedOf } from './spare.ts'
 
 type Warn = (path: Path, message: string) => void
@@ -51,6 +53,27 @@ function lookAtIntervals({ loaded, warning }: Doubting): void {
   for (const [index, workspace] of workspaces.entries())
     for (const { area, why } of crowdedOf(workspace, workspaces))
       warning(['workspaces', index, area, 'interval'], why)
+}
+
+/** What a poll reads a second time has to be known from the one before. */
+function lookAtKeptKeys({ loaded, warning }: Doubting): void {
+  const { journal, workspaces } = loaded.config
+  const look = (path: Path, intervalMs: number | undefined) => {
+    if (intervalMs === undefined || intervalMs < journal.keep_keys) return
+    const isWritten = loaded.document.has(path)
+    const [span, kept] = [durationText(intervalMs), durationText(journal.keep_keys)]
+    warning(
+      isWritten ? path : ['journal', 'keep_keys'],
+      `polls are ${span} apart${isWritten ? '' : ` (${path.join('.')})`}, and what was read is known for ${kept} (journal.keep_keys): what two polls show may be sent twice; want a shorter interval, or keep_keys well above it`,
+    )
+  }
+  for (const [index, { audit, history }] of workspaces.entries()) {
+    look(
+      ['workspaces', index, 'audit', 'interval'],
+      audit && paceOf(audit.activity, audit.interval, 0).intervalMs,
+    )
+    look(['workspaces', index, 'history', 'interval'], history?.interval)
+  }
 }
 
 function lookAtIdleKeys({ loaded, warning }: Doubting): void {
@@ -116,5 +139,6 @@ export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void
   lookAtStarts(doubting, nowAt)
   lookAtVaults(doubting)
   lookAtIntervals(doubting)
+  lookAtKeptKeys(doubting)
   lookAtIdleKeys(doubting)
 }

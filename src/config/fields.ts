@@ -70,16 +70,22 @@ function parseListen(text: string): Listen {
 /** What a name or an IPv4 address is made of. */
 const hostPattern = /^[A-Za-z0-9._-]+$/
 
+const listenWanted = 'want host:port, such as 127.0.0.1:9464 or [::1]:9464'
+
 function listenFault(text: string): string | undefined {
   const { host, port } = parseListen(text)
-  if (host === '' || port > 65_535) return 'want host:port, such as 127.0.0.1:9464 or [::1]:9464'
+  if (port > 65_535 || (host === '' && /^:\d{5,}$/.test(text) && Number(text.slice(1)) > 65_535))
+    return `has a port beyond 65535: ${listenWanted}`
+  if (/^:\d+$/.test(text))
+    return `has no host: ${listenWanted}, or 0.0.0.0:9464 for every address of this machine`
+  if (host === '') return listenWanted
   if (hostPattern.test(host) || isIPv6(host)) return undefined
   return 'has no host that can be listened on: for every address of this machine want 0.0.0.0:9464, or [::]:9464'
 }
 
 export const listen = () =>
   z
-    .string()
+    .string(listenWanted)
     .superRefine((text, context) => {
       const message = listenFault(text)
       if (message !== undefined) context.addIssue({ code: 'custom', message })
@@ -88,9 +94,10 @@ export const listen = () =>
 
 /** What is wrong with an address that we are to ask under; undefined when nothing is. */
 function addressFault(text: string): string | undefined {
+  if (!text.includes('://')) return 'has no scheme: want an address such as https://api.example.com'
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:'))
-    return 'want an address such as https://api.example.com'
+    return 'want an address of https:// (or http://), such as https://api.example.com'
   if (url.port === '0') return 'names port 0: nothing can listen there'
   if (url.username !== '' || url.password !== '')
     return 'holds a user name or password: give the key in api_key'

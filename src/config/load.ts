@@ -5,7 +5,7 @@ import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isRecord } from './fields.ts'
-import { BrokenReference, reasonOf, resolveText, type References } from './references.ts'
+import { BrokenReference, filesIn, reasonOf, type References, resolveText } from './references.ts'
 import { configJsonSchema, configSchema, type Config } from './schema.ts'
 
 /** A scalar with references in it, as it was written, and what came of it. */
@@ -101,7 +101,8 @@ function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], refer
 function followSecrets(config: Config, references: readonly Reference[], world: References): void {
   for (const { path, text } of references) {
     const value = under(config, path)
-    if (value instanceof Secret) value.follow(() => resolveText(text, world), text)
+    if (!(value instanceof Secret)) continue
+    value.follow(() => resolveText(text, world), text, filesIn(text).length > 0 ? 'file' : 'environment')
   }
 }
 

@@ -41,6 +41,8 @@ function inUnits(amount: number, units: Units, ofNothing: string): string {
   return `${amount / size}${unit}`
 }
 
+export const durationText = (ms: number): string => inUnits(ms, spans, 's')
+
 function numberText(value: number, shape: Shape): number | string {
   const patterns = [shape, ...(shape.anyOf ?? [])].map(({ pattern }) => pattern)
   if (patterns.includes(durationPattern.source)) return inUnits(value, spans, 's')

@@ -1,5 +1,6 @@
 // Turns what SQLite and the file system throw into the errors that the conductors decide by.
 import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { holderOf } from './holder.ts'
 import { type LimitReached, limitReachedAt } from './limits.ts'
 
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
@@ -21,9 +22,11 @@ export function noJournal(path: string, cause?: unknown): ConnectorError {
 }
 
 function inUse(path: string, cause?: unknown): ConnectorError {
+  const pid = holderOf(path)
+  const who = pid === undefined ? '' : ` (pid ${pid})`
   return new ConnectorError(
     'journal_in_use',
-    `The journal ${path} is in use by another process: stop that one, or set journal.path to another file and give each file sink a file of its own`,
+    `The journal ${path} is in use by another process${who}: stop that one, or set journal.path to another file and give each file sink a file of its own`,
     { cause },
   )
 }

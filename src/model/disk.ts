@@ -4,6 +4,8 @@ export interface DiskFile {
   size(): Promise<number>
   /** The same for one file under whatever name, another for any other file, as far as the file system can tell. */
   identity(): Promise<string>
+  /** False once it was removed, or replaced, under every name: what stands in it goes when it is closed. */
+  isNamed(): Promise<boolean>
   /** Up to `length` bytes from `offset`; fewer only at the end of the file. */
   read(offset: number, length: number): Promise<Uint8Array>
   /** All of `bytes`, at `offset`. */
@@ -19,6 +21,8 @@ export interface FileState {
   /** as `DiskFile.identity` tells it */
   readonly identity: string
   readonly size: number
+  /** epoch ms by the file system's clock: when it was last written, renamed or made */
+  readonly changedAt: number
 }
 
 /** What stands in a folder; a link is `other`, whatever it leads to. */

@@ -62,7 +62,7 @@ export interface SurveyQuery extends PastSpan {
   readonly place: string | undefined
 }
 
-/** fetched = known + changed + filtered + malformed + unknown. */
+/** fetched = known + changed + filtered + malformed + early + unknown. */
 export interface SurveyDay {
   /** days since 1970 */
   readonly day: number
@@ -75,6 +75,8 @@ export interface SurveyDay {
   readonly filtered: number
   /** no entry: without a time that can be told, it stands on the day where it was met */
   readonly malformed: number
+  /** not known, and from before the start of live reading; absent: a daemon of an older version */
+  readonly early?: number
   readonly unknown: number
 }
 
@@ -97,6 +99,8 @@ export interface Surveyed {
   readonly atUs: number | undefined
   /** the page could not be read, and is tried again with the next step */
   readonly fault: { readonly code: ErrorCode; readonly message: string } | undefined
+  /** nothing before it was ever to be read by live reading, µs; absent: nobody knows, or all was */
+  readonly startUs?: number | undefined
   /** who the key is to the audit log, where the walk met a fetch of ours */
   readonly user: string | undefined
 }

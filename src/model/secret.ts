@@ -7,15 +7,24 @@ const sendable = /^[\x20-\x7e]+$/
 /** Where secrets come from is looked at again this often, since they rotate (spec §2.2 `api:token_mgmt_rotate`). */
 const LOOK_MS = 1000
 
+/** Where a person has to change it. */
+export type SecretPlace = 'file' | 'environment' | 'configuration'
+
 export class Secret {
   #value: string
   #reread: (() => string) | undefined
   #from = ''
+  #place: SecretPlace
   #unread: string | undefined
 
   constructor(value: string, reread?: () => string) {
     this.#value = value
     this.#reread = reread
+    this.#place = reread ? 'file' : 'configuration'
+  }
+
+  get place(): SecretPlace {
+    return this.#place
   }
 
   /** The value itself: only where it leaves for the other side. */
@@ -24,9 +33,10 @@ export class Secret {
   }
 
   /** Where the value comes from, so that a look can ask again; `from` is its name, told to nobody. */
-  follow(reread: () => string, from = ''): void {
+  follow(reread: () => string, from = '', place: SecretPlace = 'file'): void {
     this.#reread = reread
     this.#from = from
+    this.#place = place
   }
 
   /** It comes from where another one may stand later. */

@@ -20,6 +20,8 @@ export interface SinkDeps {
   readonly datagrams: OpenDatagrams
   /** Told whenever a certificate was seen: which one, and when it ends (epoch ms). Absent: nobody counts. */
   readonly certificateEnds?: (which: string, endsAt: number) => void
+  /** What a person should know although the sink goes on; a message that is undefined: it is over. Absent: nobody listens. */
+  readonly warn?: (code: 'file_removed', message: string | undefined) => void
   /** Where `stdout` writes; resolves when the bytes were taken. */
   print(bytes: Uint8Array): Promise<void>
   readonly compress: (bytes: Uint8Array) => Promise<Uint8Array>
@@ -38,7 +40,7 @@ export interface NamedFile {
   readonly rotatedTo?: number
 }
 
-/** A key that has no effect beside the others, and why. */
+/** A key that has no effect beside the others, or hardly the one meant, and why. */
 interface IdleKey {
   readonly field: string
   readonly why: string

@@ -45,11 +45,21 @@ const MOST_BYTES = 16 * 2 ** 40
 export const isSpan = (ms: number): boolean => ms <= MOST_MS
 export const spanFault = 'want at most 3650d'
 
+/** Where a space is all that is wrong, that is said. */
+const unspaced =
+  (pattern: RegExp, wanted: string) =>
+  ({ input }: { readonly input?: unknown }): string =>
+    typeof input === 'string' && pattern.test(input.replaceAll(/\s/g, ''))
+      ? `${wanted}, without a space in it`
+      : wanted
+
 /** A span of time such as `30s`, `5m`, `24h`, `35d`; parsed to milliseconds. */
 export const duration = () =>
   z
     .string()
-    .regex(durationPattern, 'want a duration such as 30s, 5m, 24h or 35d')
+    .regex(durationPattern, {
+      error: unspaced(durationPattern, 'want a duration such as 30s, 5m, 24h or 35d'),
+    })
     .transform(durationMs)
     .refine(isSpan, spanFault)
 
@@ -57,7 +67,7 @@ export const duration = () =>
 export const size = () =>
   z
     .string()
-    .regex(sizePattern, 'want a size such as 512KiB, 1MiB or 2GiB')
+    .regex(sizePattern, { error: unspaced(sizePattern, 'want a size such as 512KiB, 1MiB or 2GiB') })
     .transform(sizeBytes)
     .refine((bytes) => bytes <= MOST_BYTES, 'want at most 16TiB')
 

@@ -40,6 +40,8 @@ interface BoardOptions extends Rereads {
   readonly metrics: Metrics
   /** May throw once the journal is closed: then the last word counts. */
   readonly journalStats: () => JournalStats
+  /** as a whole path */
+  readonly journalPath?: string | undefined
   readonly version: string
   /** epoch ms at which the process started; absent: now */
   readonly startedAt?: number | undefined
@@ -121,19 +123,12 @@ function lastKnown(journalStats: () => JournalStats): () => JournalStats {
   }
 }
 
-function journalStatus(stats: JournalStats, paused: boolean, lost: string | undefined): JournalStatus {
+type BesideStats = Pick<JournalStatus, 'paused' | 'lost' | 'path'>
+
+function journalStatus(stats: JournalStats, beside: BesideStats): JournalStatus {
   const { entries, bytes, capacityBytes, quarantined, gaps, findings, strangers } = stats
-  return {
-    entries,
-    bytes,
-    capacity_bytes: capacityBytes,
-    paused,
-    lost: lost ?? null,
-    quarantined,
-    gaps,
-    findings,
-    strangers,
-  }
+  const counted = { quarantined, gaps, findings, strangers }
+  return { entries, bytes, capacity_bytes: capacityBytes, ...beside, ...counted }
 }
 
 /** Who it was is content, and stays where the entry is: here stands what it takes to find it there. */
@@ -182,7 +177,7 @@ function openRefusal({ clock, errors, mask }: BoardMemory) {
 }
 
 export function openBoard(options: BoardOptions): Board {
-  const { clock, metrics, journalStats, version, budget } = options
+  const { clock, metrics, journalStats, journalPath: path, version, budget } = options
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
   let lost: string | undefined
@@ -198,7 +193,8 @@ export function openBoard(options: BoardOptions): Board {
   const look = () => {
     const stats = currentStats()
     const workspaces = workspacesOf(sources, budget)
-    const journal = journalStatus(stats, isPaused(stats, workspaces), lost)
+    const told = { paused: isPaused(stats, workspaces), lost: lost ?? null, ...(path && { path }) }
+    const journal = journalStatus(stats, told)
     return { stats, workspaces, journal, sinks: sinks.map((sink) => sink.status(stats)) }
   }
 

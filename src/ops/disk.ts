@@ -42,8 +42,9 @@ async function readUpTo(handle: FileHandle, offset: number, length: number): Pro
 }
 
 /** The inode's number alone is given to the next file once this one is removed; the instant of birth tells them apart. */
-function stateOf({ ino, birthtimeNs, size }: BigIntStats): FileState {
-  return { identity: `${ino.toString(36)}-${birthtimeNs.toString(36)}`, size: Number(size) }
+function stateOf({ ino, birthtimeNs, size, ctimeMs }: BigIntStats): FileState {
+  const identity = `${ino.toString(36)}-${birthtimeNs.toString(36)}`
+  return { identity, size: Number(size), changedAt: Number(ctimeMs) }
 }
 
 function kindOf(entry: Dirent): Listed['kind'] {
@@ -56,6 +57,7 @@ function openedFile(handle: FileHandle, path: string): DiskFile {
     size: () => told('read the size of', path, async () => (await handle.stat()).size),
     identity: () =>
       told('read the state of', path, async () => stateOf(await handle.stat({ bigint: true })).identity),
+    isNamed: () => told('read the state of', path, async () => (await handle.stat()).nlink > 0),
     read: (offset, length) => told('read', path, () => readUpTo(handle, offset, length)),
     write: (bytes, offset) => told('write', path, () => writeAll(handle, bytes, offset)),
     truncate: (size) => told('cut', path, () => handle.truncate(size)),

@@ -100,6 +100,8 @@ export interface JournalStatus {
   readonly paused: boolean
   /** why the next start would not find it, such as a file that was removed; null: it would */
   readonly lost: string | null
+  /** where its daemon has it, as a whole path; absent: a daemon of an older version */
+  readonly path?: string
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number
@@ -144,8 +146,11 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
   readonly sent_entries: number
 }
 
-/** `secret_unread`, `file_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API. */
-export const warningCodes = ['secret_unread', 'file_unread', 'clock_apart'] as const
+/**
+ * `secret_unread`, `file_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API.
+ * `file_removed`: of a `file` sink, with what stood in it; told for a day.
+ */
+export const warningCodes = ['secret_unread', 'file_unread', 'clock_apart', 'file_removed'] as const
 
 /** What is to be mended although no part fails of it, and `ok` stays as it is. */
 export interface WarningStatus {

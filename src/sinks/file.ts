@@ -9,6 +9,7 @@ import { size } from '../model/units.ts'
 import { begunAtEnd, endAfter, equalPrefix, type FileEnd, placeAt, readPlace } from './file-place.ts'
 import { findPlace, type Found, unfinished } from './file-search.ts'
 import { closedOnThrow, closeQuietly, endLine, rotate, writeWhole } from './file-steps.ts'
+import { Others } from './file-others.ts'
 import { framedBytes, lineFrame } from './line-frame.ts'
 
 const options = z.strictObject({
@@ -62,12 +63,13 @@ class FileSink implements Sink {
   #folderSynced = false
   /** the place of a batch on which a sync may have failed: its bytes may stand in memory alone, and are written anew */
   #unsynced: string | undefined
-  #strangerTold = false
+  readonly #others: Others
 
   constructor(name: string, options: FileOptions, deps: SinkDeps) {
     this.name = name
     this.#options = options
     this.#deps = deps
+    this.#others = new Others(name, options.path, deps)
   }
 
   async prepare(lines: Lines): Promise<string> {
@@ -150,21 +152,12 @@ class FileSink implements Sink {
       throw error
     })
     if (there?.identity === pen.end.identity) {
+      this.#others.seen()
       if (there.size === pen.end.size) return pen
-      if (there.size > pen.end.size) this.#tellStranger()
-    }
+      if (there.size > pen.end.size) this.#others.tellWriter()
+    } else await this.#others.tellRemoved(pen)
     await this.#leave()
     return this.#takeUp()
-  }
-
-  /** Two that append to one file write over each other's last batch, and each may cut the other's after a crash. */
-  #tellStranger(): void {
-    if (this.#strangerTold) return
-    this.#strangerTold = true
-    this.#deps.log.warn(
-      'Somebody else writes to the file of this sink: give it a file of its own, or lines may be lost or doubled.',
-      { path: this.#options.path },
-    )
   }
 
   async #takeUp(): Promise<Pen> {

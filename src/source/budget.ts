@@ -27,6 +27,8 @@ interface BudgetOptions {
   readonly clock: Clock
   readonly random: Random
   readonly store: BudgetStore
+  /** Nobody reads live: no lane leaves anything untouched. */
+  readonly undivided?: boolean
 }
 
 interface Waiter {
@@ -146,7 +148,8 @@ export class Budget {
 
   #placesFor(lane: Lane): number {
     const allowed = this.#allowed
-    return Math.max(1, allowed - Math.floor(allowed * reserved[lane]))
+    const share = this.#options.undivided ? 0 : reserved[lane]
+    return Math.max(1, allowed - Math.floor(allowed * share))
   }
 
   #expire(): void {

@@ -3,6 +3,7 @@ import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { HttpReply } from '../model/http.ts'
+import type { SecretPlace } from '../model/secret.ts'
 import { abandon } from './body.ts'
 
 /** What of a request matters to its answer. */
@@ -31,7 +32,6 @@ const codes: Readonly<Record<number, ErrorCode>> = {
 
 const advices: Partial<Record<ErrorCode, string>> = {
   bad_request: 'the request was refused as invalid',
-  unauthorized: 'the API key was refused: put a valid key into its file, it is read again by itself',
   forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
   not_found: 'there is no such path or entry: check base_url',
   redirected: 'it redirects, which is never followed: set base_url to where the API really is',
@@ -46,7 +46,19 @@ export function codeOfStatus(status: number): ErrorCode {
   return status >= 500 ? 'server_error' : status >= 300 && status < 400 ? 'redirected' : 'bad_reply'
 }
 
-export const adviceOn = (code: ErrorCode): string => advices[code] ?? 'no answer of this API'
+/** By where the key stands. */
+const keyAdvices: Readonly<Record<SecretPlace, string>> = {
+  file: 'put a valid key into its file, it is read again by itself',
+  environment: 'set a valid key in the environment variable that api_key names, and start again',
+  configuration:
+    'put a valid key in the place of api_key in the configuration, which is read again by itself',
+}
+
+/** `key`: where the one stands that was sent. */
+export const adviceOn = (code: ErrorCode, key: SecretPlace): string =>
+  code === 'unauthorized'
+    ? `the API key was refused: ${keyAdvices[key]}`
+    : (advices[code] ?? 'no answer of this API')
 
 /** Our own requests stay below the limit. No number here: the same trouble is told in the same words. */
 export const adviceOnLimit = (hintMs: number | undefined): string =>

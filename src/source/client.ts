@@ -204,7 +204,8 @@ export class Client {
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
-    const advice = code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code)
+    const advice =
+      code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.place)
     // 0 is our own word to whoever is held: the key has changed. From a server it names no time.
     const heldMs = hintMs === 0 ? undefined : hintMs
     return new ConnectorError(code, `${where}: ${advice}`, {

@@ -153,6 +153,10 @@ export function openCursor(cursor: Cursor, workspace: string, source: SourceName
   return openStored(cursor, { workspace, source, isWhole })
 }
 
+/** Nothing before is shipped, µs. A row without a time is dated with its day, which may begin before the start does. */
+export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
+  timeless ? startAt * 1000 : startUs
+
 export function closeCursor(cursor: HistoryCursor): Cursor {
   return JSON.stringify(cursor)
 }

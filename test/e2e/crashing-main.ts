@@ -48,6 +48,7 @@ async function* mortalBody(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
 function mortalFile(file: DiskFile): DiskFile {
   return {
     identity: () => file.identity(),
+    isNamed: () => file.isNamed(),
     size: () => file.size(),
     read: (offset, length) => file.read(offset, length),
     write: async (bytes, offset) => {

@@ -104,7 +104,12 @@ async function replayOver(
 ): Promise<void> {
   const first = await startDaemon(built, stage)
   // The journal is pruned at the start.
-  await untilSaid(stage, /^0 entries .*[^]*is read from the API: about \d+ requests/, ...asked, '--dry-run')
+  await untilSaid(
+    stage,
+    /^The journal has nothing .*[^]*is read from the API: about \d+ requests/,
+    ...asked,
+    '--dry-run',
+  )
   expect(replayed(stage)).toBe(0)
   const command = startChild([built.main, 'replay', ...asked, '--config', stage.config])
   await until(

@@ -57,6 +57,8 @@ interface Inode {
   readonly synced: Content
   pending: DataStep[]
   readOnly: boolean
+  /** epoch ms */
+  changedAt: number
 }
 
 interface NameStep {
@@ -142,8 +144,9 @@ export class FakeDisk implements Disk {
   }
 
   /** As if another program had written the file, and long ago. */
-  put(path: string, text: string): void {
+  put(path: string, text: string, changedAt = 0): void {
     const inode = this.#made()
+    inode.changedAt = changedAt
     inode.live.apply({ offset: 0, bytes: Buffer.from(text) })
     inode.synced.become(inode.live)
     this.#names.set(path, inode)
@@ -188,7 +191,7 @@ export class FakeDisk implements Disk {
   async look(path: string): Promise<FileState | undefined> {
     this.#enter('look')
     const inode = this.#names.get(path)
-    return inode && { identity: String(inode.id), size: inode.live.size }
+    return inode && { identity: String(inode.id), size: inode.live.size, changedAt: inode.changedAt }
   }
 
   async list(folder: string): Promise<readonly Listed[]> {
@@ -229,7 +232,8 @@ export class FakeDisk implements Disk {
   }
 
   #made(): Inode {
-    return { id: this.#nextId++, live: new Content(), synced: new Content(), pending: [], readOnly: false }
+    const [live, synced] = [new Content(), new Content()]
+    return { id: this.#nextId++, live, synced, pending: [], readOnly: false, changedAt: 0 }
   }
 
   #alive(): void {
@@ -317,6 +321,7 @@ export class FakeDisk implements Disk {
     return {
       size: async () => (entered('read'), inode.live.size),
       identity: async () => (entered('read'), String(inode.id)),
+      isNamed: async () => (entered('look'), [...this.#names.values()].includes(inode)),
       read: async (offset, length) => {
         entered('read')
         return Buffer.from(inode.live.view().subarray(offset, offset + length))

@@ -82,6 +82,7 @@ class Life {
 function mortalDisk(disk: Disk, life: Life): Disk {
   const mortalFile = (file: DiskFile): DiskFile => ({
     identity: life.guard(() => file.identity()),
+    isNamed: life.guard(() => file.isNamed()),
     size: life.guard(() => file.size()),
     read: life.guard((offset, length) => file.read(offset, length)),
     write: life.guard((bytes, offset) => file.write(bytes, offset)),

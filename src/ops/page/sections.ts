@@ -96,6 +96,7 @@ const mended: Readonly<Record<WarningStatus['code'], string>> = {
     'set right, reading goes on by itself; where it was wrong for days, a backfill finds what was missed',
   secret_unread: 'put it back where it was: it is read again by itself',
   file_unread: 'put it back where it was: it is read again by itself',
+  file_removed: 'find out who did it, and send again what is to be there; this is told for a day',
 }
 
 function warned({ warnings }: StatusReport): Matter[] {

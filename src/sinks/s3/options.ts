@@ -5,6 +5,7 @@ import { duration, secret, size } from '../../model/units.ts'
 import { always } from '../always.ts'
 import { isBareUrl, isEncrypted } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
+import { awsNameFault, isUsualName } from './bucket-name.ts'
 import { signingKeyFault } from './manifest-signature.ts'
 
 const endpoint = () =>
@@ -71,6 +72,14 @@ const evidence = () =>
 
 const text = (description: string) => z.string().min(1).optional().describe(description)
 
+type Named = Readonly<Record<'bucket', string> & Record<'force_path_style', boolean>> &
+  Pick<Asked, 'endpoint'>
+
+/** In the host name, or from a newer account, AWS has usual names alone. */
+function mayBeThere({ bucket, endpoint: at, force_path_style: inPath }: Named): boolean {
+  return inPath || ownerOf(at) !== 'AWS' || isUsualName(bucket)
+}
+
 interface Asked {
   readonly endpoint?: string | undefined
   readonly sts_endpoint?: string | undefined
@@ -88,7 +97,10 @@ export const options = z
   .strictObject({
     bucket: z
       .string()
-      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/, 'want the name of a bucket')
+      .regex(
+        /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/,
+        'want the name of a bucket: 3 to 63 letters, digits, dots and hyphens, a letter or digit at each end',
+      )
       .describe('The bucket; it must be there.'),
     prefix: z
       .string()
@@ -159,6 +171,8 @@ export const options = z
     error: 'has an effect with https:// only: change the endpoint, or leave it out',
     path: ['tls'],
   })
+
+  .refine((given) => mayBeThere(given), { error: awsNameFault, path: ['bucket'] })
 
 export type S3Options = z.output<typeof options>
 

@@ -5,6 +5,7 @@ import type { CheckResult, ObjectLimits, ObjectSink } from '../../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
 import { Certificates } from '../expiry.ts'
 import { lineFrame } from '../line-frame.ts'
+import { isUsualName, unusualNameDoubt } from './bucket-name.ts'
 import { lockedUntil } from './demands.ts'
 import { openEvidence } from './evidence.ts'
 import { checkSigningKey } from './signing-key.ts'
@@ -151,6 +152,7 @@ export const s3: SinkKind<typeof options, ObjectSink> = {
   urls: urlsOf,
   place: placeOf,
   files: filesOf,
+  idle: ({ bucket }) => (isUsualName(bucket) ? [] : [{ field: 'bucket', why: unusualNameDoubt }]),
   clearSpools,
   open: (name, s3Options, deps) => new S3Sink(name, s3Options, deps),
 }

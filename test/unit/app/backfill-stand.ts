@@ -38,6 +38,7 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
       }
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
+    startUs: () => undefined,
     isLimited: () => budget.isLimited,
     unread: () => undefined,
   }
@@ -119,7 +120,7 @@ export async function walkOver(
     }
     for (const { day, ...more } of step.days) {
       const sum = days.get(day) ?? { fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
-      const each = (name: keyof typeof more) => sum[name] + more[name]
+      const each = (name: keyof typeof sum) => sum[name] + more[name]
       days.set(day, {
         ...{ day, fetched: each('fetched'), known: each('known'), filtered: each('filtered') },
         ...{ malformed: each('malformed'), unknown: each('unknown'), changed: each('changed') },

@@ -1,7 +1,9 @@
 // The questions of `validate --connect`, with the mock as the API and a receiver of the test's own.
 import { afterEach, describe, expect, test } from 'vitest'
 import { checkConnections } from '../../../src/connections.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import type { HttpReply } from '../../../src/model/http.ts'
+import { Secret } from '../../../src/model/secret.ts'
 import { never, openHouse, refuseToken, reply } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
@@ -35,11 +37,37 @@ test('a refused key and a refused token are faults, each with what to do', async
   expect(results.join()).not.toMatch(/planted|another-key/)
 })
 
+test.each([
+  ['file', (): string => 'another', 'put a valid key into its file, it is read again by itself'],
+  [
+    'environment',
+    (): string => 'another',
+    'set a valid key in the environment variable that api_key names, and start again',
+  ],
+  ['configuration', undefined, 'put a valid key in the place of api_key in the configuration'],
+] as const)('a refused key is mended where it stands: %s', async (place, reread, advice) => {
+  house = openHouse({ key: 'another-key' })
+  const [workspace] = house.config.workspaces
+  const api_key = new Secret('another')
+  if (reread) api_key.follow(reread, '', place)
+  const config = { ...house.config, workspaces: workspace ? [{ ...workspace, api_key }] : [] }
+  const [result] = await checkConnections(config, house.outside, new AbortController().signal)
+  expect(result?.message).toContain(`the API key was refused: ${advice}`)
+})
+
 test('what never answers has failed in time, and the rest is told', async () => {
   const results = await check({ api: never, receiver: never })
   expect(results).toContain('FAIL acme: API: no answer within 25 s')
   expect(results.filter((line) => line.startsWith('FAIL siem'))).toHaveLength(1)
   expect(results.filter((line) => line.startsWith('ok archive'))).toHaveLength(1)
+})
+
+test('an address that refuses is told once in its line', async () => {
+  const refused = new ConnectorError('unreachable', 'siem.example.com:8088 refused the connection')
+  const results = await check({ receiver: () => Promise.reject(refused) })
+  const lines = results.filter((line) => line.startsWith('FAIL siem'))
+  expect(lines).not.toEqual([])
+  for (const line of lines) expect(line.split('siem.example.com:8088')).toHaveLength(2)
 })
 
 test('asks under the name of the daemon that runs, so that it finds the request as its own', async () => {

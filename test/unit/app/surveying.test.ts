@@ -49,10 +49,15 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
       quiet = watch
       return source
     },
+    startUs: () => undefined,
     isLimited: () => false,
     unread: () => undefined,
   }
-  const surveys = new Surveys({ ranges: [range], journal: { known }, clock })
+  const surveys = new Surveys({
+    ranges: [range],
+    journal: { known, cursor: () => Promise.resolve(undefined) },
+    clock,
+  })
   return { clock, surveys, stand, answer: () => answers.shift()?.() }
 }
 

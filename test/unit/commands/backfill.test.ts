@@ -235,6 +235,7 @@ test.each([
   [{ workspace: 'other', status: true }, 'there is no workspace other; there are acme'],
   [{ source: 'vault.projects', status: true }, '--source vault.projects has no past'],
   [{ source: 'vault.projects' }, '--source vault.projects has no past'],
+  [{ source: 'foo' }, 'error: there is no source foo; there are audit, history.usage, history.query\n'],
   [{ source: 'history.usage' }, '--source history.usage is not switched on at any workspace'],
 ])('wrong usage is said: %j', async (more, message) => {
   stand = await openPastStand()

@@ -91,7 +91,9 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stdout).toContain('Splunk said: ?[31mno')
     expect(stdout).not.toContain('planted')
     await listLetters(stand.world, options({ limit: 1 }))
-    expect(stand.heard().stdout).toContain('more than 1: see them with --limit\n')
+    expect(stand.heard().stdout).toContain(
+      'there are more than these 1: a larger --limit shows them, dead-letters export takes all of them away\n',
+    )
     await listLetters(stand.world, options({ sink: 'archive' }))
     expect(stand.heard().stdout).toBe('no dead letters\n')
   })

@@ -49,6 +49,7 @@ describe('validate', () => {
     expect(run(['validate', '--config', path])).toEqual({
       code: 0,
       stdout: `${path}
+  journal ${join(folder, 'a.db')}
   workspace acme reads audit from https://a.example.com
   sink console (stdout, assurance: sent) takes audit as raw
   sink archive (file, assurance: stored) takes audit as raw
@@ -284,6 +285,12 @@ describe('a first configuration', () => {
     expect(stderr).toBe(
       'error: --sink kafka: there is no such type; there are stdout, file, splunk_hec, syslog, s3\n',
     )
+  })
+
+  test('init of one type twice is wrong usage: the names of two would be one', () => {
+    const { code, stdout, stderr } = run(['init', '--sink', 'file,file'])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^error: --sink names one of them twice: want each once; a second sink of a type/)
   })
 
   test('config print tells what it comes to: defaults filled in, secrets masked', () => {

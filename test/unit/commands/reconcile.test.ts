@@ -85,15 +85,94 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 })
 
+test('with no daemon running nothing of the budget is kept for live reading', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.write({ limit: 5 })
+  // As if that run were a minute ago: the walk takes five requests.
+  stand.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
+  const sleeps: number[] = []
+  const watched: Clock = { ...clock, sleep: (ms, signal) => (sleeps.push(ms), clock.sleep(ms, signal)) }
+  expect(await reconcile(stand.world, options(), watched)).toBe(0)
+  expect(sleeps).toEqual([])
+})
+
 test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
   stand = await openPastStand()
   expect(await reconcile(stand.world, options({ workspace: 'nope' }), clock)).toBe(2)
   expect(stand.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
 })
 
+describe('what lies before the configured start', () => {
+  const half = () => `${dayText(2)}T12:30:00Z`
+
+  test('is no loss: it has a sum of its own, a day of nothing else is not judged, and the way to it is told', async () => {
+    stand = await openPastStand({ start: half() })
+    await stand.once()
+    stand.heard()
+    const { code, report: found } = await report()
+    expect(found.read.map((row) => [row.before_start, row.unknown, row.known, row.result])).toEqual([
+      [25, 0, 0, 'early'],
+      [13, 0, 12, 'even'],
+      [0, 0, 25, 'even'],
+    ])
+    expect(found.sources[0]).toMatchObject({ start: `${dayText(2)}T12:30:00.000Z`, unknown: [] })
+    expect(code).toBe(0)
+    expect(await reconcile(stand.world, options(), clock)).toBe(0)
+    const { stdout } = stand.heard()
+    expect(stdout).toContain('BALANCED. Each of the 37 elements that the API shows is known here')
+    expect(stdout).toMatch(
+      new RegExp(`acme audit +${dayText(3)} +25 +0 +0 +0 +0 +25 +0 +0 +0 +keys +before start`),
+    )
+    expect(stdout).toContain(
+      `\n38 entries of acme audit from before ${dayText(2)}T12:30:00.000Z, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill --workspace acme --source audit --from ${dayText(3)} --to ${dayText(2)}T12:30:00.000Z\n`,
+    )
+    expect(await reconcile(stand.world, options({ to: dayText(2) }), clock)).toBe(1)
+    expect(stand.heard().stdout).toContain(
+      'NOTHING TO JUDGE: each day of the span was over before live reading began.',
+    )
+  })
+
+  test('does not excuse what is not here from after it', async () => {
+    stand = await openPastStand({ start: half() })
+    await stand.once()
+    stand.tamper(`DELETE FROM keys WHERE at = ${(today() - 2 * DAY + 15 * 3_600_000) * 1000}`)
+    stand.heard()
+    const { code, report: found } = await report()
+    expect(code).toBe(1)
+    expect(found.read[1]).toMatchObject({ before_start: 13, unknown: 1, result: 'missing' })
+  })
+
+  test('is to be whole where a backfill had it read', () => {
+    const day = today() / DAY - 2
+    const walked = {
+      ...{
+        origin: { workspace: 'acme', source: 'audit' } as const,
+        unknown: [],
+        gaps: 0,
+        unread: [],
+        user: 'u',
+      },
+      days: [{ day, fetched: 5, known: 3, changed: 0, filtered: 0, malformed: 0, early: 2, unknown: 0 }],
+      startUs: (day + 1) * DAY * 1000,
+    }
+    const found = reportOf({
+      ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
+      ...{ againFromMs: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
+      ...{
+        walked: [walked],
+        balance: { kept: [{ origin: walked.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
+      },
+    })
+    expect(found.read[0]).toMatchObject({ before_start: 0, unknown: 2, result: 'missing' })
+    expect(found.balanced).toBe(false)
+  })
+})
+
 test('it keeps nothing: a second report finds the same', async () => {
-  stand = await openPastStand({ start: dayText(1) })
+  stand = await openPastStand()
   await stand.once()
+  stand.tamper(`DELETE FROM keys WHERE at < ${(today() - DAY) * 1000}`)
   stand.heard()
   const first = await report()
   expect(first.code).toBe(1)
@@ -201,7 +280,10 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   )
 })
 
-test('what it waits for and how far it is are told while it walks', async () => {
+test.each([
+  ['through a daemon', false, "the rest is live reading's"],
+  ['with none running', true, 'a place in the request budget: all of it is used'],
+])('what it waits for and how far it is are told while it walks: %s', async (_, isAlone, words) => {
   stand = await openPastStand()
   let now = 0
   const slow: Clock = { ...clock, elapsed: () => now, sleep: async () => void (now += 10_000) }
@@ -220,9 +302,9 @@ test('what it waits for and how far it is are told while it walks', async () => 
   const survey = async () => steps.shift() ?? expect.fail('asked on')
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
-  await walkOver({ origin, past: { survey }, span, clock: slow, world: stand.world })
+  await walkOver({ origin, past: { survey }, span, clock: slow, world: stand.world, isAlone })
   expect(stand.heard().stderr.split('\n')).toEqual([
-    expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; waiting for .* the rest is live reading's$/),
+    expect.stringMatching(new RegExp(`^acme audit: 25 %, 4 entries fetched; waiting for .*${words}$`)),
     expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; trying again: no JSON$/),
     '',
   ])

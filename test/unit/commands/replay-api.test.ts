@@ -1,6 +1,8 @@
 // `replay` where the journal no longer keeps all: which days come from where, what is begun at the daemon, and what is said without one.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { shortText } from '../../../src/commands/replay-left.ts'
+import type { PlannedDay } from '../../../src/commands/replay-plan.ts'
 import { replay } from '../../../src/commands/replay.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Journal } from '../../../src/model/journal.ts'
@@ -259,10 +261,46 @@ test('with no daemon the journal gives what it has, and the rest is told; --only
     'of acme audit, 2026-01-31 to 2026-02-01, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
   )
   expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
-  stand.heard()
+  expect(stand.heard().stderr).toContain(
+    'of acme audit, 2026-01-31 to 2026-02-01, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent with --only journal\n',
+  )
   expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
   expect(stand.heard().stderr).toContain('what comes from the API needs one')
   journal = await stand.openJournal(['siem', 'archive'], 200)
+})
+
+test('days that are left out are told: which, how many, and how to have them', async () => {
+  await running()
+  const span = { from: '2026-01-29', to: '2026-02-08', dryRun: true }
+  expect(await replay(stand.world, options(span), clock)).toBe(0)
+  const left =
+    'the journal took nothing in on 2026-01-29 to 2026-01-31, 2026-02-02 to 2026-02-05 (5 days, left out)'
+  expect(stand.heard().stdout).toContain(`Of acme audit ${left}; --only api reads what the API has of it\n`)
+  expect(await replay(stand.world, options({ from: '2026-01-10', to: '2026-01-12' }), clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toContain(
+    'The journal has nothing of this span to send to siem again: 0 entries; the journal keeps',
+  )
+  expect(stdout).not.toContain('they go out')
+  expect(stdout).toContain(
+    'Of all that siem takes the journal took nothing in on 2026-01-10 to 2026-01-12 (2 days, left out)',
+  )
+})
+
+test('days that are not whole are told one by one where others lie between them, the first few', () => {
+  const from = START_US / DAY_US
+  const short = [0, 1, 3].map((i) => ({
+    origin: audit,
+    day: from + i,
+    kept: 2,
+    still: 1,
+    via: 'journal' as const,
+  }))
+  expect(shortText(short, () => 'so it is')).toBe(
+    'auditferry: of acme audit, 2026-01-31 to 2026-02-02, 2026-02-03 to 2026-02-04, the journal keeps 3 of the 6 entries that it took in on 3 days: so it is\n',
+  )
+  const many = Array.from({ length: 10 }, (_, i) => ({ ...short[0], day: from + 2 * i }) as PlannedDay)
+  expect(shortText(many, () => '')).toContain('2026-02-14 to 2026-02-15 and 2 days more, the journal')
 })
 
 test('an inventory has no past: what of it the journal lost is told, and the command fails', async () => {

@@ -1,5 +1,5 @@
 // `status` as a person sees it, from a daemon's control socket and from its listener.
-import { writeFileSync, readFileSync } from 'node:fs'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { status, statusText } from '../../../src/commands/status.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
@@ -152,6 +152,56 @@ test('without a socket the listener is asked, and only the own daemon’s word c
   const { stdout, stderr } = stand.heard()
   expect(stderr).toContain('there is no control socket')
   expect(stdout).toContain('acme audit')
+})
+
+/** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
+async function listen(journalPath?: string) {
+  const { board, metrics } = openHouse(journalPath)
+  const http = await openHttp({
+    ...{ listen: '127.0.0.1:0', board, metrics, live: () => true, ready: () => true },
+  })
+  closers.push(() => http.close())
+  const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
+  writeFileSync(stand.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
+}
+
+test.each([
+  ['a configuration in order', ''],
+  ['one at fault', 'nonsense: true\n'],
+])(
+  'who listens on the same address with parts of the same names, on another journal, is not taken for this daemon: %s',
+  async (_, fault) => {
+    await listen(`${stand.folder}/other.db`)
+    writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}${fault}`)
+    expect(await ask().catch(() => 1)).toBe(1)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout).toBe('')
+    if (fault === '') {
+      expect(stderr).toContain(`no daemon runs on ${stand.config}`)
+      expect(stderr).toContain(`another daemon answers, whose journal is ${stand.folder}/other.db`)
+    }
+  },
+)
+
+test.each([
+  ['its own name', (path: string) => path],
+  ['a link to it', linkTo],
+])('a journal is the same one under %s', async (_, named) => {
+  await listen(named(stand.path))
+  expect(await ask()).toBe(0)
+  expect(stand.heard().stderr).toContain('there is no control socket')
+})
+
+function linkTo(path: string): string {
+  symlinkSync(path, `${path}.link`)
+  return `${path}.link`
+}
+
+test('a journal of another file system view counts by its name, as one in a container asked from outside it', async () => {
+  await listen('/not/here/a.db')
+  const text = readFileSync(stand.config, 'utf8')
+  writeFileSync(stand.config, text.replace(stand.path, '/not/here/a.db'))
+  expect(await ask()).toBe(0)
 })
 
 test('a configuration at fault in more than secrets is refused', async () => {

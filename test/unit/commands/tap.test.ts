@@ -7,10 +7,11 @@ import { bundle } from '../../../src/commands/bundle.ts'
 import { runDaemon } from '../../../src/commands/daemon.ts'
 import { tap } from '../../../src/commands/tap.ts'
 import { configSchema } from '../../../src/config/schema.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 import { openHouse, until } from '../app/house.ts'
-import { openHouse as opsHouse } from '../ops/board-fixture.ts'
+import { openHouse as opsHouse, settle } from '../ops/board-fixture.ts'
 import { openStand } from './stand.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -90,6 +91,37 @@ describe('tap', () => {
     clearInterval(adding)
     if (code === 'EPIPE') expect(end).toBe(0)
     else expect(end).toMatchObject({ message: 'Cannot write to standard output: the disk is full' })
+  })
+
+  test('says what keeps lines from coming, once for each reason', async () => {
+    const told = opsHouse()
+    settle(told)
+    const journal = await stand.openJournal()
+    const asked = { times: 0 }
+    const next = async () => {
+      const times = ++asked.times
+      if (times === 2) told.owe(1, 0, { full: true })
+      if (times === 4) told.sink.state('held', new ConnectorError('forbidden', 'no\u001b right'))
+      if (times === 6) stand.stop.abort()
+      return []
+    }
+    const { board, metrics } = told
+    const control = await openControl({
+      journalPath: stand.path,
+      journal,
+      log: logOf(),
+      board,
+      metrics,
+      taps: { next },
+    })
+    expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    await control.close()
+    await journal.close()
+    expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
+      'auditferry: reading is paused, so nothing new comes: auditferry status says why',
+      'auditferry: archive takes nothing just now: it is held: no? right',
+      '',
+    ])
   })
 
   test('is refused where the configuration does not allow it', async () => {

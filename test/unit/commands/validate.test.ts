@@ -45,6 +45,12 @@ test('where all answer, --connect exits 0', async () => {
   })
 })
 
+test('the summary names the journal', async () => {
+  const said: string[] = []
+  await connecting(async () => [], undefined, said)
+  expect(said.join('')).toMatch(/\n {2}journal \S+\n {2}workspace /)
+})
+
 test('before it asks, --connect says that the API counts its requests too', async () => {
   const said: string[] = []
   const checks: ConnectChecks = async (_, { stdout }) => {

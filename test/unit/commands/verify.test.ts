@@ -182,7 +182,11 @@ describe('a folder', () => {
 it.each<[string, string[], string]>([
   ['no key', ['x'], 'want --public-key'],
   ['a key that is none', ['x', '--public-key', 'package.json'], 'holds no public key'],
-  ['a key file that is not there', ['x', '--public-key', 'nowhere.pem'], 'ENOENT'],
+  [
+    'a key file that is not there',
+    ['x', '--public-key', 'nowhere.pem'],
+    'nowhere.pem cannot be used: there is no such file',
+  ],
   ['no place', ['--public-key', 'PUBLIC'], 'want what to verify'],
   ['another scheme', ['gs://a/b', '--public-key', 'PUBLIC'], 'want s3://bucket/prefix'],
   ['a time that is none', ['x', '--public-key', 'PUBLIC', '--until', 'soon'], '--until soon'],
@@ -270,7 +274,9 @@ sinks:
   })
 
   it('of a sink that is none is wrong usage', async () => {
-    expect((await verify('--sink', 'local')).code).toBe(2)
+    const local = await program('--sink', 'local', '--config', config, '--public-key', 'nowhere.pem')
+    expect(local).toMatchObject({ code: 2, out: '' })
+    expect(local.err).toContain('sink local is of type file: only what an s3 sink stored can be verified')
   })
 })
 

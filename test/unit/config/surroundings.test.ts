@@ -22,6 +22,7 @@ import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
 import { SCHEMA } from '../../../src/model/journal-mark.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
+import { sinkKinds } from '../../../src/sinks/index.ts'
 import { certificate } from '../../fakes/certificates.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 
@@ -569,8 +570,8 @@ test('a source that nobody reads is a warning where somebody named it', () => {
 })
 
 /** What is warned of where a workspace reads the audit log and what stands in `more`. */
-function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]', audit = '{}') {
-  const text = `journal: { path: ${folder}/a.db }
+function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]', audit = '{}', kept = '35d') {
+  const text = `journal: { path: ${folder}/a.db, keep_keys: ${kept} }
 workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: k, audit: ${audit}, ${more} }
 sinks: ${sinks}
@@ -598,6 +599,45 @@ test('intervals that leave too little together, of workspaces that share a key, 
   expect(together('k')).toEqual([`3 ${why('beta')}`, `4 ${why('acme')}`])
   expect(together('k', ', sweep: 0s')).toEqual([`3 ${why('beta')}`])
   expect(together('another')).toEqual([])
+})
+
+test('polls that are further apart than keys are kept are a warning, where they are written or by the tier', () => {
+  const kept = (keep: string, more: string, audit?: string) =>
+    warningsOf(more, undefined, audit, keep).filter((one) => one.includes('keep_keys'))
+  const why = (keep: string) =>
+    `and what was read is known for ${keep} (journal.keep_keys): what two polls show may be sent twice; want a shorter interval, or keep_keys well above it`
+  expect(kept('1h', 'rate_limits: {}', '{ interval: 90m }')).toEqual([
+    `3 workspaces.0.audit.interval: polls are 90m apart, ${why('1h')}`,
+  ])
+  expect(kept('1h', 'rate_limits: {}', '{ activity: low }')).toEqual([
+    `1 journal.keep_keys: polls are 1h apart (workspaces.0.audit.interval), ${why('1h')}`,
+  ])
+  expect(kept('1h', 'history: { interval: 2h, reread: 0s }')).toEqual([
+    `3 workspaces.0.history.interval: polls are 2h apart, ${why('1h')}`,
+  ])
+  expect(kept('2h', 'history: { interval: 90m, reread: 0s }', '{ activity: low }')).toEqual([])
+})
+
+test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
+  'a bucket of a name that AWS does not give is a fault there, and a doubt at another server: %s',
+  (name) => {
+    const bucketAt = (more: string) => `  - { name: b, type: s3, bucket: ${name}${more} }\n`
+    const endpoint = 'https://bucket.vpce-1.s3.eu-central-1.vpce.amazonaws.com'
+    for (const more of [{}, { endpoint }])
+      expect(sinkKinds.s3.options.safeParse({ bucket: name, ...more }).error?.message).toContain(
+        'AWS has no bucket of such a name: want small letters, digits',
+      )
+    for (const more of [', endpoint: "https://ceph.example.com"', ', force_path_style: true']) {
+      const { faults, warnings } = around(bucketAt(more))
+      expect(faults).toEqual([])
+      expect(warnings.join()).toMatch(/sinks\.0\.bucket: most servers have no bucket of such a name/)
+    }
+  },
+)
+
+test('a usual name of a bucket is no doubt', () => {
+  for (const name of ['logs', 'my-logs.2026', '1abc', 'a.b-c', '1.2.3.4.5'])
+    expect(around(`  - { name: b, type: s3, bucket: ${name} }\n`).warnings.join()).not.toContain('bucket')
 })
 
 test('an interval that leaves too little to find late entries with is a warning', () => {

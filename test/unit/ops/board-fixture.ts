@@ -31,11 +31,17 @@ export const fakeStats: JournalStats = {
 }
 
 /** One workspace with an audit source read every 30 s, and one file sink. */
-export function openHouse() {
+export function openHouse(journalPath?: string) {
   const clock = testClock()
   const journal = { stats: fakeStats }
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
-  const board = openBoard({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
+  const board = openBoard({
+    clock,
+    metrics,
+    journalStats: () => journal.stats,
+    journalPath,
+    version: '1.2.3',
+  })
   const source = board.source({ workspace: 'acme', source: 'audit' }, 30_000)
   const sink = board.sink('archive', 'file', 'stored')
   const owe = (entries: number, sinceAt: number, more: Partial<JournalStats> = {}) => {

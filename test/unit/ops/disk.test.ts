@@ -44,6 +44,23 @@ test('bytes stand where they were written, and reading stops at the end', async 
   expect(readFileSync(at('f'), 'utf8')).toBe('heL')
 })
 
+test('a file has a name until it is removed or replaced, not only moved', async () => {
+  for (const [name, lose] of [
+    ['f', () => disk.remove(at('f.1'))],
+    [
+      'g',
+      () => disk.open(at('new')).then((file) => file.close().then(() => disk.rename(at('new'), at('g.1')))),
+    ],
+  ] as const) {
+    const file = await disk.open(at(name))
+    await disk.rename(at(name), at(`${name}.1`))
+    expect(await file.isNamed()).toBe(true)
+    await lose()
+    expect(await file.isNamed()).toBe(false)
+    await file.close()
+  }
+})
+
 test('a file keeps its identity under another name, and no other file has it', async () => {
   const identity = async (path: string) => {
     const file = await disk.open(path)

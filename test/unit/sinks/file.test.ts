@@ -541,6 +541,89 @@ test('who shares the file with another daemon is told so, once; a file that was 
   expect(disk.content(PATH)?.toString()).toBe(text(batchOf(ours, 10, 3)))
 })
 
+describe('a file that goes away between two batches', () => {
+  const hour = 3_600_000
+
+  function house() {
+    const warned: (string | undefined)[] = []
+    const disk = new FakeDisk()
+    const deps = sinkDeps({ disk, warn: (code, message) => warned.push(message && `${code}: ${message}`) })
+    const options = sinkKinds.file.options.parse({ path: PATH })
+    const sink = sinkKinds.file.open('archive', options, deps)
+    return { ...{ disk, sink, warned }, clock: deps.clock, lines: deps.log.lines }
+  }
+
+  test('removed by hand with what stood in it: told, and delivery goes on in a new file', async () => {
+    const { disk, sink, lines, warned, clock } = house()
+    await deliver(sink, batchOf(sink, 3, 1))
+    await disk.remove(PATH)
+    await deliver(sink, batchOf(sink, 2, 4))
+    await deliver(sink, batchOf(sink, 2, 6))
+    expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 4, 4)))
+    expect(lines).toEqual([
+      expect.stringMatching(/^The file of this sink was removed or replaced .*"bytes":\d/),
+    ])
+    expect(warned).toEqual([
+      expect.stringMatching(/^file_removed: .*entries\.ndjson was removed or replaced/),
+    ])
+    clock.pass(23 * hour)
+    await deliver(sink, batchOf(sink, 2, 8))
+    expect(warned).toHaveLength(1)
+    clock.pass(2 * hour)
+    await deliver(sink, batchOf(sink, 2, 10))
+    await deliver(sink, batchOf(sink, 2, 12))
+    expect(warned.slice(1)).toEqual([undefined])
+  })
+
+  test('replaced by another file: told', async () => {
+    const { disk, sink, lines } = house()
+    await deliver(sink, batchOf(sink, 3, 1))
+    disk.put('/out/other', 'a line\n')
+    await disk.rename('/out/other', PATH)
+    await deliver(sink, batchOf(sink, 2, 4))
+    expect(lines).toHaveLength(1)
+    expect(disk.content(PATH)?.toString()).toBe('a line\n' + text(batchOf(sink, 2, 4)))
+  })
+
+  test('each removal is told, not that of an empty file', async () => {
+    const { disk, sink, lines } = house()
+    for (const from of [1, 4]) {
+      await deliver(sink, batchOf(sink, 3, from))
+      await disk.remove(PATH)
+    }
+    await sink.prepare?.(batchOf(sink, 3, 7), never)
+    await disk.remove(PATH)
+    await deliver(sink, batchOf(sink, 3, 7))
+    expect(lines).toHaveLength(2)
+  })
+
+  test.each(['entries.ndjson.1.gz', 'entries-20261121.ndjson.gz'])(
+    'moved away it is no loss, also where it is removed or compressed to %s afterwards',
+    async (compressed) => {
+      const { disk, sink, clock, lines, warned } = house()
+      await deliver(sink, batchOf(sink, 3, 1))
+      await disk.rename(PATH, `${PATH}.1`)
+      await deliver(sink, batchOf(sink, 2, 4))
+      await disk.remove(`${PATH}.1`)
+      await deliver(sink, batchOf(sink, 2, 6))
+      clock.pass(hour)
+      await disk.remove(PATH)
+      disk.put(`/out/${compressed}`, 'zipped', clock.now() - 1000)
+      await deliver(sink, batchOf(sink, 2, 8))
+      expect({ lines, warned }).toEqual({ lines: [], warned: [] })
+    },
+  )
+
+  test('what was compressed long before says nothing of a file that is removed now', async () => {
+    const { disk, sink, clock, lines } = house()
+    disk.put(`${PATH}.1.gz`, 'zipped', clock.now() - hour)
+    await deliver(sink, batchOf(sink, 3, 1))
+    await disk.remove(PATH)
+    await deliver(sink, batchOf(sink, 2, 4))
+    expect(lines).toHaveLength(1)
+  })
+})
+
 test('a file of the same size in the place of ours is another file', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)

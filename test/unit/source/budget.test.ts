@@ -233,6 +233,19 @@ it('a sweep leaves a quarter of the limit untouched, a backfill two fifths', asy
   for (let i = 0; i < 15; i++) expect(await pass(budget, clock, 'live')).toBe(START)
 })
 
+it('where nobody reads live, a backfill has all of it', async () => {
+  const clock = new VirtualClock(START)
+  const budget = new Budget({
+    limit: () => 60,
+    clock,
+    random: () => 0.5,
+    store: new Notes(),
+    undivided: true,
+  })
+  for (let i = 0; i < 60; i++) expect(await pass(budget, clock, 'backfill')).toBe(START)
+  expect(budget.freeAt('backfill')).toBeGreaterThan(clock.now())
+})
+
 it('one who gives up waiting leaves the queue, and the others go on', async () => {
   const clock = new VirtualClock(START)
   const budget = open(1, clock)

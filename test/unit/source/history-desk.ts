@@ -105,6 +105,7 @@ export class HistoryDesk {
       ...{ origin, watch, log, wanted: () => true },
       open: (span, quiet, use) =>
         new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, use }),
+      startUs: () => undefined,
       isLimited: () => false,
       unread: (place) => unreadOf(openPlace(place, origin)),
     }
