@@ -1,6 +1,7 @@
 // What an object says of its entries, and when a stretch that grows is full.
 import { describe, expect, test } from 'vitest'
 import type { Batch, Run } from '../../../src/model/journal.ts'
+import type { SinkWatch } from '../../../src/model/watch.ts'
 import { Contents, Groups, OpenStretch } from '../../../src/ship/stretch.ts'
 import { raw } from '../../../src/formats/raw.ts'
 import { lineFrame } from '../../../src/sinks/line-frame.ts'
@@ -31,6 +32,30 @@ describe('an object', () => {
   })
 })
 
+describe('the delays of an object', () => {
+  const tell = (timesMs: readonly number[], writtenAt: number, toldAt: number) => {
+    const contents = new Contents(group)
+    timesMs.forEach((atMs, i) => {
+      contents.add(i, atMs * 1000, writtenAt)
+    })
+    const told: [number, number][] = []
+    const watch = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
+    contents.delays.tell(watch as unknown as SinkWatch, toldAt)
+    return told
+  }
+
+  test('are told as a mean of those that are alike, and as long as they have become since it was written', () => {
+    expect(tell([1_000, 1_200], 1_300, 1_300)).toEqual([[200, 2]])
+    expect(tell([1_000, 1_200], 1_300, 61_300)).toEqual([[60_200, 2]])
+    const [first, last, ...more] = tell([0, 3_600_000 * 24 * 400], 3_600_000 * 24 * 400, 3_600_000 * 24 * 400)
+    expect([first, last, more]).toEqual([[0, 1], [3_600_000 * 24 * 400, 1], []])
+  })
+
+  test('are none of what is dated in the future', () => {
+    expect(tell([5_000], 1_000, 1_000)).toEqual([[0, 1]])
+  })
+})
+
 describe('a group', () => {
   const dayOf = (time: string) => new Groups().of(runOf([{ id: 'a', time }]), 0).day
 
@@ -38,6 +63,7 @@ describe('a group', () => {
     expect(dayOf('2026-11-21T23:59:59.999999')).toBe('2026-11-21')
     expect(dayOf('1969-12-31T23:59:59')).toBe('1969-12-31')
     expect(dayOf('soon')).toBe('unknown')
+    expect(['0000-01-01T00:00:00', '9999-12-31T23:59:59'].map(dayOf)).toEqual(['0000-01-01', '9999-12-31'])
   })
 
   test('is the same for the same origin, day and replay, whatever stood between', () => {
@@ -82,6 +108,25 @@ describe('a stretch', () => {
     stretch.add(pieceOf(runOf([line('b')], { appendedAt: 2_000, firstSeq: 2 })), wanted, 1_000, 'archive')
     stretch.add(pieceOf(runOf([line('c')], { appendedAt: 3_000, firstSeq: 3 })), wanted, 1_000, 'archive')
     expect([stretch.count, stretch.oldestAt, stretch.first, stretch.last]).toEqual([2, 2_000, 1, 3])
+  })
+
+  test('counts what nobody wants as filtered, once: not of a replay, and not what is another sink’s alone', () => {
+    const filtered = (more: Partial<Run>, wanted = false) => {
+      const stretch = new OpenStretch()
+      stretch.add(
+        pieceOf(runOf([line('a'), line('b')], more)),
+        framing(() => wanted),
+        1_000,
+        'archive',
+      )
+      return stretch.filtered.sums.map(({ filtered: count }) => count)
+    }
+    expect([filtered({}), filtered({ onlySink: 'archive' })]).toEqual([[2], [2]])
+    expect([filtered({ onlySink: 'siem' }), filtered({ replay: true }), filtered({}, true)]).toEqual([
+      [],
+      [],
+      [],
+    ])
   })
 
   test('touches 64 groups at most', () => {
