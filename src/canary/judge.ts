@@ -32,7 +32,8 @@ export class Judge {
   }
 
   /** What a former process told, to who watches this one: of the sinks that are still there. */
-  remember({ round, wholeAt, missing }: CanaryMemory): void {
+  remember(memory: CanaryMemory): void {
+    const { round, wholeAt, missed } = memory
     const { canary, sinks } = this.#options
     if (wholeAt > 0) canary.whole(wholeAt)
     if (!round) return
@@ -43,7 +44,11 @@ export class Judge {
       if (at !== undefined) this.seen({ stage: 'delivered', sink }, round, at)
     }
     if (round.answered) this.seen({ stage: 'request' }, round, round.sentAt + round.answered.tookMs)
-    if (round.over && missing) this.#alarm(round, this.#lacking(round))
+    if (!missed) return
+    const lacking = this.#lacking(missed)
+    if (lacking.length > 0) this.#alarm(missed, lacking)
+    // What it lacked is looked for no more.
+    else memory.missed = undefined
   }
 
   seen(trace: CanaryTrace, { sentAt }: Round, at: number): void {
@@ -51,9 +56,9 @@ export class Judge {
   }
 
   /** A prompt was answered. What a former one lacked stays told until one comes back whole. */
-  asked({ missing }: CanaryMemory): void {
+  asked({ missed }: CanaryMemory): void {
     const { watch } = this.#options
-    if (missing) watch.state('failing', this.#alarmed)
+    if (missed) watch.state('failing', this.#alarmed)
     else {
       watch.success()
       watch.caughtUp()
@@ -69,7 +74,7 @@ export class Judge {
     if (lacking.length === 0) this.#whole(memory, round, now)
     else if (Math.abs(now - round.sentAt) >= boundMs) {
       round.over = true
-      memory.missing = true
+      memory.missed = round
       log.warn('The canary did not come back: a prompt of our own left no trace where it should', {
         missing: lacking.map(nameOf).join(', '),
         error: this.#alarm(round, lacking).message,
@@ -79,9 +84,9 @@ export class Judge {
 
   #whole(memory: CanaryMemory, round: Round, now: number): void {
     const { canary, watch, log } = this.#options
-    if (memory.missing) log.info('The canary came back whole again')
+    if (memory.missed) log.info('The canary came back whole again')
     round.over = true
-    memory.missing = false
+    memory.missed = undefined
     memory.wholeAt = now
     canary.missing([])
     canary.whole(now)

@@ -29,8 +29,8 @@ const round = z.object({
 const memory = z.object({
   user: z.string().optional(),
   round: round.optional(),
-  /** the last round that ended lacked something */
-  missing: z.boolean(),
+  /** the last round that ended, where it lacked something: told until one comes back whole */
+  missed: round.optional(),
   /** epoch ms; 0: never */
   wholeAt: z.number(),
 })
@@ -38,7 +38,7 @@ const memory = z.object({
 export type Round = z.output<typeof round>
 export type CanaryMemory = z.output<typeof memory>
 
-const fresh = (): CanaryMemory => ({ missing: false, wholeAt: 0 })
+const fresh = (): CanaryMemory => ({ wholeAt: 0 })
 
 /** What a note holds; one that is not ours, or of another version, is as good as none. */
 export function readMemory(note: string | undefined): CanaryMemory {

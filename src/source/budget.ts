@@ -124,10 +124,11 @@ export class Budget {
    */
   async limited(retryAfterMs: number | undefined): Promise<void> {
     const { clock, random } = this.#options
+    // What the store still knows of a wait must not take the place of this one.
+    if (!this.#isLoaded) await this.load()
     const waitMs = retryAfterMs ?? BLIND_WAIT_MS + random() * BLIND_SPREAD_MS
     this.#blockedUntil = Math.max(this.#blockedUntil, clock.elapsed() + waitMs)
     this.#allowance.lower(clock.elapsed())
-    if (!this.#loaded) return
     // What is being written may not know of it yet.
     await this.#saving
     // What the store counts from now on is told anew: nobody takes a place of the block before.
@@ -135,11 +136,10 @@ export class Budget {
     await this.#reserve()
   }
 
-  /** Writes the exact window: what was reserved and not used is free again after a clean restart. */
+  /** Writes the exact window: what was reserved and not used is free again after a clean restart. What was not read is not written over. */
   async close(): Promise<void> {
-    this.#wake?.abort()
     await this.#saving
-    if (this.#loaded) await this.#save(0)
+    if (this.#isLoaded) await this.#save(0)
   }
 
   get #allowed(): number {
@@ -149,7 +149,7 @@ export class Budget {
   #placesFor(lane: Lane): number {
     const allowed = this.#allowed
     const share = this.#options.undivided ? 0 : reserved[lane]
-    return Math.max(1, allowed - Math.floor(allowed * share))
+    return allowed - Math.floor(allowed * share)
   }
 
   #expire(): void {
@@ -212,7 +212,7 @@ export class Budget {
   }
 
   #reserve(): Promise<void> {
-    const block = Math.max(1, Math.ceil(this.#options.limit() / 6))
+    const block = Math.ceil(this.#options.limit() / 6)
     return (this.#saving ??= this.#save(block).finally(() => (this.#saving = undefined)))
   }
 

@@ -26,10 +26,7 @@ const laneOf: Readonly<Record<Kind, Lane>> = {
 export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const { client, clock } = options
   const now = clock.now()
-  const when = (kind: Kind, dueAt: number): Due => [
-    kind,
-    dueAt === Infinity ? dueAt : Math.max(dueAt, client.freeAt(laneOf[kind])),
-  ]
+  const when = (kind: Kind, dueAt: number): Due => [kind, Math.max(dueAt, client.freeAt(laneOf[kind]))]
   const { live, sweep, todo } = cursor
   const dues: readonly Due[] = [
     ['live', live ? now : pollDueAt(options, cursor, now)],
@@ -56,7 +53,7 @@ const TROUBLE_MOST_MS = 6 * HOUR_MS
 const TROUBLE_FIRST_MS = 15 * MINUTE_MS
 
 export function troubleDelayMs(tries: number): number {
-  return Math.min(TROUBLE_FIRST_MS * 2 ** Math.min(tries, 10), TROUBLE_MOST_MS)
+  return Math.min(TROUBLE_FIRST_MS * 2 ** tries, TROUBLE_MOST_MS)
 }
 
 export function troubleDueAt({ troubles }: HistoryCursor, now: number): number {
@@ -83,7 +80,7 @@ function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number)
 function* daysToReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Generator<number> {
   const newest = Math.min(cursor.openDay, dayStart(now)) - DAY_MS
   const oldest = Math.max(cursor.startAt, dayStart(now - options.rereadMs))
-  for (let day = newest; day >= oldest && day + DAY_MS > now - options.rereadMs; day -= DAY_MS) yield day
+  for (let day = newest; day >= oldest; day -= DAY_MS) yield day
   for (const day of Object.keys(cursor.rereads).map(Number))
     if (day < oldest && day >= cursor.startAt && isMissed(options, cursor, day, now)) yield day
 }
@@ -175,7 +172,7 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
 /** Keeps when each day that is to be read again was last read whole. */
 function noteRead(options: HistoryOptions, cursor: HistoryCursor, walk: Walk, now: number): void {
   const { from, to, begunAt } = walk
-  for (let day = dayStart(from); day + DAY_MS <= Math.min(to, now); day += DAY_MS)
+  for (let day = dayStart(from); day + DAY_MS <= to; day += DAY_MS)
     if (day >= from) cursor.rereads[String(day)] = [now, Math.max(0, now - begunAt)]
   const oldest = dayStart(now - options.rereadMs)
   const isToReread = (day: number) =>

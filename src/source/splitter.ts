@@ -35,7 +35,7 @@ export function splitOne(body: Uint8Array, options: SplitOneOptions): Group {
   const wrapped = splitValue(body, options.wrapper, options)
   const found = wrapped.entries.count + wrapped.quarantined.length > 0 ? wrapped : bare
   const malformed = found.quarantined[0]
-  if (!malformed || malformed.reason === 'too_large') return found
+  if (!malformed) return found
   if (isNothing(malformed.bytes)) return none
   if (malformed.reason === 'not_an_object')
     throw new ConnectorError('bad_reply', 'the reply is JSON of another shape: one entry was expected')

@@ -329,3 +329,106 @@ test('a note that is none of ours is as good as none', async () => {
     expect(await perch.step()).toBe(0)
   }
 })
+
+test('what a former round lacked stays told over a restart until one comes back whole, also while the next is under way', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
+  await perch.step()
+  perch.pass(HOUR)
+  await perch.read('audit', perch.audit())
+  await perch.step()
+  perch.pass(HOUR)
+  // The first is judged, and its interval over: the next goes out at once.
+  await perch.step()
+  expect([perch.asked.length, perch.notes.lacking]).toEqual([2, ['delivered siem']])
+  const said = perch.watch.errors.at(-1)?.message
+  perch.restart()
+  await perch.step()
+  expect(perch.notes.lacking).toEqual(['delivered siem'])
+  expect(perch.watch.errors.map(({ message }) => message)).toEqual([said])
+  await perch.read('audit', perch.audit())
+  await perch.settle('siem')
+  await perch.step()
+  expect(perch.notes.lacking).toEqual([])
+  perch.restart()
+  await perch.step()
+  expect([perch.notes.lacking, perch.watch.errors]).toEqual([[], []])
+})
+
+test('a trace that is read again, as each day of the history is, is told once and keeps its first time', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
+  await perch.step()
+  perch.pass(MINUTE)
+  await perch.read('audit', perch.audit())
+  perch.pass(MINUTE)
+  await perch.settle('siem')
+  await perch.read('audit', perch.audit(), { id: 'later', type: 'auth:login' })
+  await perch.step()
+  expect(perch.notes.told).toEqual(['request 0', 'audit 60', 'delivered siem 120'])
+})
+
+test('what comes after its round is over is told no more', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [], intervalMs: 5 * HOUR })
+  await perch.step()
+  perch.pass(2 * HOUR)
+  await perch.step()
+  await perch.read('audit', perch.audit())
+  expect([perch.notes.told, perch.notes.lacking]).toEqual([['request 0'], ['audit']])
+})
+
+test('who our key is stays known where a later trace does not say it', async () => {
+  const perch = await openPerch({ sinks: [] })
+  await perch.step()
+  await perch.read('audit', perch.audit())
+  await perch.read('history.query', { id: 'q', time: perch.time(), of: { query: perch.nonce } })
+  await perch.read('history.usage', { id: 'u', time: perch.time(), of: { user: USER } })
+  expect(perch.notes.told).toEqual(['request 0', 'audit 0', 'query 0', 'usage 0'])
+})
+
+test('how long the answer took is told again after a restart, and a clock that is set back makes nothing come before its prompt', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [] })
+  perch.answers(async () => {
+    perch.pass(3_000)
+    return undefined
+  })
+  await perch.step()
+  expect(perch.notes.told).toEqual(['request 3'])
+  perch.restart({ clock: new VirtualClock(START - HOUR) })
+  await perch.step()
+  await perch.read('audit', perch.audit())
+  expect(perch.notes.told).toEqual(['request 3', 'audit 0'])
+})
+
+test('that it came back whole again is said once, and each prompt and each whole round is a success', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [] })
+  const whole = async () => {
+    await perch.read('audit', perch.audit())
+    await perch.step()
+    perch.pass(HOUR)
+  }
+  const again = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('whole again')).length
+  await perch.step()
+  await whole()
+  expect([again(), perch.watch.successes, perch.watch.caughtUps]).toEqual([0, 2, 2])
+  await perch.step()
+  perch.pass(2 * HOUR)
+  await perch.step()
+  expect([perch.notes.lacking, perch.watch.successes]).toEqual([['audit'], 3])
+  await whole()
+  expect([again(), perch.watch.successes, perch.watch.caughtUps]).toEqual([1, 4, 4])
+  await perch.step()
+  await whole()
+  expect([again(), perch.watch.successes, perch.watch.caughtUps]).toEqual([1, 6, 6])
+})
+
+test('a prompt that could not be sent changes nothing of what is told of the one before', async () => {
+  const perch = await openPerch({ sources: ['audit', 'history.query'], sinks: [] })
+  await perch.step()
+  await perch.read('audit', perch.audit())
+  perch.answers(() => Promise.reject(new ConnectorError('unreachable', 'nobody there')))
+  perch.pass(2 * HOUR)
+  await expect(perch.step()).rejects.toThrow('nobody there')
+  expect(perch.notes.lacking).toEqual(['query'])
+  perch.restart()
+  expect(await perch.step()).toBe(HOUR)
+  expect(perch.notes.lacking).toEqual(['query'])
+})

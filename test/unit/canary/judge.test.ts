@@ -29,9 +29,9 @@ test.each([
   const round: Round = {
     ...{ nonce: 'c', sentAt: START, traces: {}, delivered: {}, parked: [], over: false },
   }
-  const memory: CanaryMemory = { round, missing: false, wholeAt: 0 }
+  const memory: CanaryMemory = { round, wholeAt: 0 }
   judge.judge(memory, round)
-  expect([round.over, memory.missing]).toEqual([over, over])
+  expect([round.over, memory.missed !== undefined]).toEqual([over, over])
   expect(lacking).toEqual(over ? [1] : [])
 })
 
@@ -44,6 +44,22 @@ test('of a former process only what sinks did that are still there is told', () 
   })
   const delivered = { siem: START + 1, gone: START + 2 }
   const round: Round = { ...{ nonce: 'c', sentAt: START, traces: {}, parked: [], over: false }, delivered } // prettier-ignore
-  judge.remember({ round, missing: false, wholeAt: 0 })
+  judge.remember({ round, wholeAt: 0 })
   expect(told).toEqual([{ stage: 'delivered', sink: 'siem' }])
+})
+
+test('what a former round lacked is told no more where nobody looks for it any more', () => {
+  const lacking: number[] = []
+  const canary = { seen: () => undefined, whole: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
+  const watch = new SourceNotes()
+  const judge = new Judge({
+    ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary, watch },
+    ...{ log: new LogLines(), clock: new VirtualClock(START) },
+  })
+  const traces = { audit: { at: START, seq: 1, id: 'a' } }
+  const round: Round = { nonce: 'c', sentAt: START, traces, delivered: {}, parked: [], over: true }
+  const memory: CanaryMemory = { round, missed: round, wholeAt: 0 }
+  judge.remember(memory)
+  judge.asked(memory)
+  expect([lacking, watch.errors, watch.states, watch.successes]).toEqual([[], [], [], 1])
 })

@@ -6,6 +6,7 @@ import type { Appended } from '../../../src/model/journal.ts'
 import type { Source } from '../../../src/model/source.ts'
 import { audit, entriesOf, part, spec, START_US } from '../../contract/journal-parts.ts'
 import { COLUMNS, Entries } from '../../../src/model/entries.ts'
+import { entriesOf as made } from '../../fakes/lines.ts'
 
 const NONCE = 'n0nce'
 const sought = { nonce: NONCE, sentAt: START_US / 1000, madeUs: undefined, user: undefined }
@@ -65,4 +66,52 @@ test('what did not land is not shown', async () => {
   await parts.next({} as Appended)
   await parts.next({ last: 9 } as Appended)
   expect(shown).toEqual([9])
+})
+
+const PROMPT = 'api:create_query'
+const at = (ms: number) => new Date(START_US / 1000 + ms).toISOString().replace('Z', '')
+const said = (members: object) => JSON.stringify(members)
+
+test('a trace may stand behind others of its kind', () => {
+  const others = ['a', 'b'].map((id) => ({ id, type: PROMPT, raw: said({ id, user_agent: 'another' }) }))
+  const ours = { id: 'c', type: PROMPT, raw: said({ id: 'c', user: 'us', user_agent: `x ${NONCE}` }) }
+  expect(traceIn('audit', made([...others, ours, ...others]), sought)).toEqual({ id: 'c', user: 'us' })
+})
+
+test('a query event may be seen before its prompt is answered: two days from when that was sent are near, no more', () => {
+  const DAY = 86_400_000
+  const found = (ms: number) => {
+    const raw = said({ id: 'q', query: `say ${NONCE}` })
+    return traceIn('history.query', made([{ id: 'q', time: at(ms), raw }]), sought)?.id
+  }
+  expect([-2 * DAY - 1, -2 * DAY, 0, 2 * DAY, 2 * DAY + 1].map(found)).toEqual([
+    ...[undefined, 'q', 'q', 'q', undefined],
+  ])
+})
+
+test('a usage event is told by our user and by when the prompt was made: without either it is nobody’s', () => {
+  const madeUs = { from: START_US, to: START_US + 1_000_000 }
+  const found = (members: object, user: string | undefined, ms = 0) =>
+    traceIn('history.usage', made([{ id: 'u', time: at(ms), raw: said(members) }]), {
+      ...sought,
+      madeUs,
+      user,
+    })?.id
+  expect(found({ user: 'us' }, 'us')).toBe('u')
+  expect([found({}, undefined), found({ user: 7 }, undefined), found({ user: 'you' }, 'us')]).toEqual([
+    ...[undefined, undefined, undefined],
+  ])
+  expect([-1, 0, 1_000, 1_001].map((ms) => found({ user: 'us' }, 'us', ms))).toEqual([
+    ...[undefined, 'u', 'u', undefined],
+  ])
+  const beforeTheAnswer = traceIn('history.usage', made([{ id: 'u', time: at(0), raw: said({ user: 'us' }) }]), { ...sought, user: 'us' }) // prettier-ignore
+  expect(beforeTheAnswer).toBeUndefined()
+})
+
+test('a user that is no text is none', () => {
+  const raw = said({ id: 'c', user: { name: 'us' }, user_agent: `x ${NONCE}` })
+  expect(traceIn('audit', made([{ id: 'c', type: PROMPT, raw }]), sought)).toEqual({
+    id: 'c',
+    user: undefined,
+  })
 })

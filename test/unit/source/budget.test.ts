@@ -79,6 +79,8 @@ it('an answer told twice gives one place back', async () => {
   answered()
   answered()
   expect(budget.used.places).toBe(1)
+  clock.advance(START + 2 * MINUTE)
+  expect(budget.used.places).toBe(0)
 })
 
 it('no rolling minute as the server counts it holds more than the limit, whatever travels and however long answers take, over crashes and restarts', async () => {

@@ -1,0 +1,93 @@
+// Where the splitter's limits lie, to the byte: what stands before an entry in the same memory moves none of them, and no cut does.
+import { describe, expect, test } from 'vitest'
+import { openSplitter, splitOne } from '../../../src/source/splitter.ts'
+import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.ts'
+
+const ahead = ' '.repeat(5_000)
+const [a, b] = [entry('a'), entry('b')]
+
+/** Pushes the pieces, and says after each what came out and what is held. */
+function follow(pieces: readonly string[], more: { maxGroupBytes?: number; maxEntryBytes?: number }) {
+  const splitter = openSplitter({ ...options, ...more })
+  return pieces.map((piece) => {
+    splitter.push(Buffer.from(piece))
+    return { out: drain(splitter).map(({ entries }) => entries.count), held: splitter.heldBytes }
+  })
+}
+
+describe('limits', () => {
+  test('an entry of exactly the limit is kept, however it is cut and whatever stands before it', () => {
+    const body = `[${ahead}${a},${b}]`
+    for (const cuts of [[], [body.length - 10], everyByte(body)]) {
+      const { entries, quarantined } = splitAll(body, { maxEntryBytes: a.length }, cuts)
+      expect([entries.map(({ id }) => id), quarantined]).toEqual([['a', 'b'], []])
+    }
+  })
+
+  test('entries of exactly a group’s bytes are one group, wherever in the body they stand', () => {
+    const span = `${a},${b}`
+    const counts = (maxGroupBytes: number) =>
+      splitAll(`[${ahead}${span}]`, { maxGroupBytes }).groups.map(({ entries }) => entries.count)
+    expect(counts(span.length)).toEqual([2])
+    expect(counts(span.length - 1)).toEqual([1, 1])
+  })
+
+  test('without a limit of its own a group holds 4 MiB', () => {
+    const body = `[${Array.from({ length: 5 }, (_, i) => entry(String(i), `,"x":"${'x'.repeat(2 ** 20)}"`)).join()}]`
+    expect(splitAll(body).groups.map(({ entries }) => entries.count)).toEqual([3, 2])
+  })
+
+  test('a group that is full is given out while the next entry still comes, and not before it is full', () => {
+    const steps = follow([`[${ahead}${a},{"x":"`, 'x'.repeat(800), 'x'.repeat(800), 'x'.repeat(800)], {
+      maxGroupBytes: 1_000,
+    })
+    expect(steps.map(({ out }) => out)).toEqual([[], [], [1], []])
+    expect(steps.at(-1)?.held).toBe('{"x":"'.length + 2_400)
+  })
+
+  test('of an element that went over the limit nothing more is held, however little comes at a time', () => {
+    const piece = 'x'.repeat(600)
+    const steps = follow([`[${a},{"x":"`, piece, piece, piece, piece, piece], { maxEntryBytes: 1_000 })
+    expect(steps.slice(2).map(({ held }) => held)).toEqual([0, 0, 0, 0])
+  })
+
+  test('white space behind a group is not held, wherever the group stood in its piece', () => {
+    const steps = follow([`[${ahead}${a}`, ahead, ahead], {})
+    expect(steps.map(({ held }) => held)).toEqual([a.length, a.length, a.length])
+  })
+})
+
+test('a body that was whole before what made it invalid is none at its end either', () => {
+  for (const rest of ['x', ' ]', '[]']) {
+    const splitter = openSplitter(options)
+    expect(() => splitter.push(Buffer.from(`[${a}]${rest}`))).toThrow('not valid JSON')
+    expect(() => splitter.end()).toThrow('not valid JSON')
+  }
+})
+
+test('a key behind the entries is read whole, wherever it is cut', () => {
+  const body = `{"events":[${a}],"events":[${b}]}`
+  for (const cuts of [[], ...everyByte(body).map((cut) => [cut])]) {
+    const { entries, error } = splitAll(body, { arrayKey: 'events' }, cuts)
+    expect(error).toBeUndefined()
+    expect(entries.map(({ id }) => id)).toEqual(['a', 'b'])
+  }
+})
+
+describe('one entry', () => {
+  const split = (body: string) => splitOne(Buffer.from(body), { ...options, wrapper: 'log' })
+
+  test.each(['\t', '\r\n', '\n\n'])('white space alone is none: %j', (body) => {
+    expect(split(body)).toMatchObject({ entries: { count: 0 }, quarantined: [] })
+  })
+
+  test('the wrapper twice is a bad reply, also where one of both is malformed, or both are large', () => {
+    const large = entry('large', `,"x":"${'x'.repeat(3 * 2 ** 20)}"`)
+    for (const [first, second] of [
+      [a, '7'],
+      ['7', a],
+      [large, large],
+    ])
+      expect(() => split(`{"log":${first},"log":${second}}`)).toThrow('twice')
+  })
+})
