@@ -143,16 +143,27 @@ function addTrouble(cursor: HistoryCursor, trouble: Trouble): void {
   const joined: Trouble[] = []
   for (const one of all) {
     const before = joined.at(-1)
-    if (before && one.from <= before.to) before.to = Math.max(before.to, one.to)
-    else joined.push({ ...one })
+    if (before && one.from <= before.to) joined.splice(-1, 1, joint(before, one))
+    else joined.push(one)
   }
   while (joined.length > MOST_TROUBLES) {
     const gaps = joined.slice(1).map(({ from }, i) => from - (joined[i]?.to ?? 0))
     const at = gaps.indexOf(Math.min(...gaps))
     const [left, right] = joined.slice(at, at + 2) as [Trouble, Trouble]
-    joined.splice(at, 2, { ...left, to: right.to })
+    joined.splice(at, 2, joint(left, right))
   }
   cursor.troubles = joined
+}
+
+/** Tried for as long as the younger one by itself, and as soon as the one that comes first. */
+function joint(left: Trouble, right: Trouble): Trouble {
+  return {
+    ...left,
+    to: Math.max(left.to, right.to),
+    sinceAt: Math.max(left.sinceAt, right.sinceAt),
+    tries: Math.min(left.tries, right.tries),
+    dueAt: Math.min(left.dueAt, right.dueAt),
+  }
 }
 
 /** Tried again in vain: later once more, in halves where it is long. */

@@ -79,6 +79,25 @@ test.each([
   expect(log.lines.some((line) => line.includes('is given up'))).toBe(told)
 })
 
+test.each([
+  ['before', -MINUTE, 0],
+  ['behind', MINUTE, 2 * MINUTE],
+])(
+  'a window that is passed today right %s one of 13 days ago is tried again for its own 14 days, and soon',
+  async (_, from, to) => {
+    const old = {
+      ...trouble(TODAY - DAY, TODAY - DAY + MINUTE, START - 13 * DAY),
+      tries: 60,
+      dueAt: START + 6 * HOUR,
+    }
+    const { step, cursor } = openStep([old])
+    const walk = walkOver(TODAY - DAY + from, TODAY - DAY + to, START)
+    await partsOf(refused(step, taskOn('backfill', walk), windowOn(walk), error))
+    const joined = { from: Math.min(old.from, walk.from), to: Math.max(old.to, walk.to) }
+    expect(cursor.troubles).toEqual([{ ...joined, sinceAt: START, tries: 0, dueAt: START + 15 * MINUTE }])
+  },
+)
+
 test('more troubles than are remembered: the two that are nearest become one, and no other', async () => {
   const from = (i: number) => TODAY - 20 * DAY + i * HOUR - (i === 40 ? 30 * MINUTE : 0)
   const { step, cursor } = openStep(Array.from({ length: 64 }, (_, i) => trouble(from(i), from(i) + MINUTE)))
