@@ -151,6 +151,19 @@ test('guarantees.md names tests that are there', () => {
 /** Configurations in these are parts. */
 const sources = inFolder('docs/sources')
 
+test('each law that the code names is one of laws.md', () => {
+  const laws = new Set(Array.from(read('docs/laws.md').matchAll(/^## (\d+)\./gm), ([, law]) => law))
+  const code = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  )
+  const named = code.flatMap((name) =>
+    Array.from(read(join('src', name)).matchAll(/\blaw (\d+)/g), ([, law]) => law),
+  )
+  expect(named.length).toBeGreaterThan(20)
+  expect(named.filter((law) => !laws.has(law))).toEqual([])
+  expect(laws.size).toBe(Array.from(read('docs/guarantees.md').matchAll(/^\| \d+ /gm)).length)
+})
+
 test.each([...documents, ...sources])('%s: its links lead somewhere', (document) => {
   for (const [, target = ''] of read(document).matchAll(/\]\(([^)#\s]+)[^)]*\)/g))
     if (!/^[a-z]+:/.test(target)) expect(existsSync(join(dirname(document), target)), target).toBe(true)
