@@ -74,6 +74,20 @@ async function openSyslog(): Promise<Syslog> {
   }
 }
 
+/** A collector that takes whatever comes. */
+async function openHec() {
+  let bytes = 0
+  const server = createServer((request, reply) => {
+    request.on('data', (chunk: Buffer) => (bytes += chunk.length))
+    request.on('end', () =>
+      reply.setHeader('content-type', 'application/json').end('{"text":"Success","code":0}'),
+    )
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received: () => bytes }
+}
+
 /** Runs the program until all is delivered; answers with its peak memory. */
 async function peakBytesOf(folder: string, of: string, sinks: readonly string[]): Promise<number> {
   const config = join(folder, 'auditferry.yaml')
@@ -127,12 +141,17 @@ describe.runIf(process.platform === 'linux')(
         expect(statSync(join(folder, name)).size).toBeGreaterThan(ENTRIES * BYTES * times)
     })
 
-    test('of = as CEF over TCP and RELP, where the text stands beside the messages that it is split into', async () => {
+    test('of = as CEF into HEC, where a line is three times its entry, and over TCP and RELP, where the text stands beside the messages that it is split into', async () => {
       const { addresses, received } = await openSyslog()
       const sinks = addresses.map(
         (address, i) => `{ name: s${i}, type: syslog, format: cef, address: "${address}" }`,
       )
-      expectBounded(await peakBytesOf(openFolder(), '=', sinks), '= over TCP and RELP')
+      const hec = await openHec()
+      sinks.push(
+        `{ name: hec, type: splunk_hec, format: cef, acks: false, compression: none, token: t, url: "${hec.url}" }`,
+      )
+      expectBounded(await peakBytesOf(openFolder(), '=', sinks), '= into HEC and over TCP and RELP')
+      expect(hec.received()).toBeGreaterThan(ENTRIES * BYTES * 3)
       expect(received()).toBeGreaterThan(2 * ENTRIES * BYTES * 2)
     })
   },

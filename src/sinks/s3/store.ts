@@ -166,6 +166,11 @@ export class Store {
       for (const { Key: key, Size: bytes } of answer.Contents ?? [])
         if (key !== undefined) yield { key, bytes: bytes ?? 0 }
       next = answer.IsTruncated === true ? answer.NextContinuationToken : undefined
+      if (answer.IsTruncated === true && next === undefined)
+        throw new ConnectorError(
+          'bad_reply',
+          `${this.where} cut a list of objects short, and says not where it goes on`,
+        )
     } while (next !== undefined)
   }
 

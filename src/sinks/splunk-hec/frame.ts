@@ -1,7 +1,7 @@
 // One line as one HEC event object. Only keys that Splunk knows: an unknown one is answered with 200, and nothing after it is kept.
 import { DOT, OPEN_OBJECT, QUOTE, ZERO } from '../../model/ascii.ts'
 import { ID_END, ID_START } from '../../model/entries.ts'
-import { writeEscaped } from '../../model/json.ts'
+import { quote, writeEscaped } from '../../model/json.ts'
 import { perOrigin, type Shared } from '../../model/per-origin.ts'
 import type { Frame } from '../../model/sink.ts'
 import { epochSeconds } from '../../model/time.ts'
@@ -79,11 +79,7 @@ function writeTime(us: number, out: ByteWriter): void {
 /** A line of another format than JSON is an event as JSON string. An entry's own JSON is always an object. */
 function quoteUnlessJson(out: ByteWriter, from: number): void {
   if (out.bytes[from] === OPEN_OBJECT) return
-  const line = Buffer.from(out.bytes.subarray(from, out.length))
-  out.length = from
-  out.byte(QUOTE)
-  writeEscaped(out, line, 0, line.length)
-  out.byte(QUOTE)
+  quote(out, from)
 }
 
 export function hecFrame(options: FrameOptions): Frame {
