@@ -7,11 +7,13 @@ import type {
   Batch,
   Intent,
   Journal,
+  LoneLimits,
   NoteChange,
   Seq,
   Settlement,
   Stretch,
   TakeLimits,
+  TooLarge,
 } from '../model/journal.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
 import type { DeadLetterQuery, QuarantineQuery } from '../model/set-aside.ts'
@@ -42,6 +44,8 @@ function prepare(db: Database) {
     notes: prepareNotes(db),
   }
 }
+
+type Busy = readonly Stretch[]
 
 export class SqliteJournal implements Journal {
   readonly #core: Core
@@ -87,7 +91,14 @@ export class SqliteJournal implements Journal {
       : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
-  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]) {
+  async take(
+    sink: string,
+    limits: LoneLimits,
+    after?: Seq,
+    busy?: Busy,
+  ): Promise<Batch | TooLarge | undefined>
+  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy): Promise<Batch | undefined>
+  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy) {
     const { ledger, shelf, transactions } = this.#core
     const { first, last } = ledger.nextOwed(sink, after, busy)
     return transactions.read(() => shelf.slice(first, last, limits))

@@ -1,6 +1,6 @@
 // What is owed next, as lines: taken from the journal when enough stands there, framed in the sink's share of the room.
 import { believed } from '../model/clock.ts'
-import type { Batch, Stretch } from '../model/journal.ts'
+import type { Batch, Stretch, TooLarge } from '../model/journal.ts'
 import type { Room } from '../model/room.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
@@ -69,12 +69,17 @@ export class Loader {
   }
 
   /** What may go out now, as it stands in the journal, or ms to wait for more. */
-  async #take({ maxEntries, busy }: Wish, mostBytes: number, loneBytes?: number): Promise<Batch | number> {
+  async #take(
+    { maxEntries, busy }: Wish,
+    mostBytes: number,
+    loneBytes?: number,
+  ): Promise<Batch | TooLarge | number> {
     const { journal, sink, limits, clock, lookAgainMs } = this.#options
     const { maxBytes, lingerMs } = limits
     const wished = { maxEntries, maxBytes: mostBytes, loneBytes }
     const batch = await journal.take(sink.name, wished, undefined, busy)
     if (!batch) return Infinity
+    if ('rawBytes' in batch) return batch
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
     const now = clock.now()
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now

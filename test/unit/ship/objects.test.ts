@@ -692,7 +692,8 @@ describe('failures', () => {
     const read: (number | undefined)[] = []
     const take: Journal['take'] = async (...asked) => {
       const batch = await quay.journal.take(...asked)
-      if (read.push(batch?.runs.length) === 2) throw new ConnectorError('disk_failed', 'as told')
+      const runs = batch && ('runs' in batch ? batch.runs.length : 0)
+      if (read.push(runs) === 2) throw new ConnectorError('disk_failed', 'as told')
       return batch
     }
     const pier = openPier(quay)

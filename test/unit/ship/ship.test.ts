@@ -599,7 +599,7 @@ describe('room', () => {
     const read: (number | undefined)[] = []
     const journal = taking(quay.journal, async (take) => {
       const batch = await take()
-      read.push(batch?.runs.length)
+      read.push(batch && ('runs' in batch ? batch.runs.length : 0))
       return batch
     })
     const berth = quay.berth('archive', { journal })
