@@ -100,7 +100,7 @@ export async function openApp(
   const sinks = config.sinks.map(({ name }) => name)
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
   const replays = new ApiReplays({ ranges, journal, clock, random, sinks, readTo })
-  const coming = mode.once ? comingOnce(readers, board) : { over: () => false }
+  const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
   return {

@@ -170,7 +170,7 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
       const collected = await collectOnce(reader, cursor, signal)
       cursor = collected.cursor
       if (collected.fault) throw collected.fault
-      if (streak.over()) collector.log.info('Reading goes on again')
+      if (streak.succeeded()) collector.log.info('Reading goes on again')
     } catch (error) {
       if (stopped()) return
       await clock.sleep(delayAfter(collector, error, streak), signal)

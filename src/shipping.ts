@@ -36,7 +36,7 @@ export interface Shipping extends LoopOptions {
 }
 
 /** What of the reading is still to come. */
-export type Coming = Pick<LoopOptions, 'over' | 'nothingDue'>
+export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openShipping(shared: SharedToShip, config: SinkConfig, coming: Coming): Shipping {
   const { outside, journal, board } = shared

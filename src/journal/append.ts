@@ -83,7 +83,7 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
 /** They are owed from now on, and at hand for who takes them at once. */
 export function applyPut({ ledger, shelf }: Core, puts: readonly Put[]): void {
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
-  shelf.hold(puts)
+  shelf.keepAtHand(puts)
 }
 
 /** `news`: what is told of, if found; a known entry was when it was new. */

@@ -73,7 +73,7 @@ export class Shelf {
     )
   }
 
-  /** Into the running transaction; `hold` what it returns once that has landed. */
+  /** Into the running transaction; `keepAtHand` what it returns once that has landed. */
   put(first: Seq, address: Address, entries: Entries): Put {
     const { source, appendedAt, onlySink, replay } = address
     const last = first + entries.count - 1
@@ -101,7 +101,7 @@ export class Shelf {
   }
 
   /** Keeps what was put at hand: nearly always a sink takes it at once, and need not read it back. */
-  hold(puts: readonly Put[]): void {
+  keepAtHand(puts: readonly Put[]): void {
     for (const put of puts) this.#touch(this.#chunk(put))
   }
 

@@ -41,8 +41,8 @@ export class Streak {
     return { count: this.#count, tell }
   }
 
-  /** Something succeeded: the next failure is the first in a row. True when that is worth telling: of the failures before it some were. */
-  over(): boolean {
+  /** To be called at each success: the next failure is the first in a row. True when it is worth telling: some of the failures before it were told. */
+  succeeded(): boolean {
     const told = this.#told
     this.#code = undefined
     this.#count = 0

@@ -6,7 +6,7 @@ import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Framing, framingOf, type Loaded } from './lines.ts'
 import { type DeliveryOptions, waitsInVain } from './loop.ts'
-import { type Held, hold, holdNow, rawBytesIn, roomBytes } from './share.ts'
+import { type Held, rawBytesIn, roomBytes, takeIfRoom, takeIntoRoom } from './share.ts'
 import { BATCH_SPARE_BYTES } from './spare.ts'
 
 export interface BatchLimits {
@@ -48,14 +48,14 @@ export class Loader {
   /** The oldest entries that are neither settled nor on their way, or ms to wait for more of them. `free` what comes. */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
-    const held = await hold(this.#options, this.#reading(wish), limits.maxBytes, signal)
+    const held = await takeIntoRoom(this.#options, this.#reading(wish), limits.maxBytes, signal)
     return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
   }
 
   /** The same where it may go out now and there is room right now; else undefined. */
   async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
     const { limits, room } = this.#options
-    const held = await holdNow(room, this.#reading(wish), limits.maxBytes)
+    const held = await takeIfRoom(room, this.#reading(wish), limits.maxBytes)
     return held && this.#frame(held, this.#lineBytes(wish))
   }
 
@@ -93,7 +93,7 @@ export class Loader {
   /** All of a stretch, whatever the limits are now: the batch of an intent. */
   async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
     const read = () => this.#options.journal.range(first, last)
-    return this.#frame(await hold<never>(this.#options, read, Infinity, signal), Infinity)
+    return this.#frame(await takeIntoRoom<never>(this.#options, read, Infinity, signal), Infinity)
   }
 
   /** Once: its buffer is another batch's from then on. */

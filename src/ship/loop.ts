@@ -30,7 +30,7 @@ export interface Stepper {
   /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
   readonly unfinished?: boolean
   /** At a stop, behind the last step: notes what is heard still, until nothing more can be or `signal` aborts. Absent: there is nothing to hear. */
-  leave?(signal: AbortSignal): Promise<void>
+  hearOut?(signal: AbortSignal): Promise<void>
 }
 
 export interface LoopOptions {
@@ -41,12 +41,13 @@ export interface LoopOptions {
   readonly clock: Clock
   readonly random: Random
   /** True when nothing more will come: with nothing owed the loop ends. */
-  readonly over: () => boolean
-  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `over`. */
+  readonly nothingMoreComes: () => boolean
+  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `nothingMoreComes`. */
   readonly nothingDue?: () => boolean
 }
 
-export const waitsInVain = ({ over, nothingDue = over }: LoopOptions): boolean => nothingDue()
+export const waitsInVain = ({ nothingMoreComes, nothingDue = nothingMoreComes }: LoopOptions): boolean =>
+  nothingDue()
 
 /** What batches and objects have in common. */
 export interface DeliveryOptions extends LoopOptions {
@@ -78,20 +79,20 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      if (result !== 'passed' && streak.over()) options.log.info('Delivery goes on again')
+      if (result !== 'passed' && streak.succeeded()) options.log.info('Delivery goes on again')
       if (typeof result !== 'number') {
         await othersTurn()
         continue
       }
       options.watch.state('idle')
-      if (result === Infinity && options.over()) return
+      if (result === Infinity && options.nothingMoreComes()) return
       await waitForMore(options, result, signal)
     } catch (error) {
       if (stopped()) break
       await options.clock.sleep(delayAfter(options, error, streak), signal)
     }
   }
-  await shipper.leave?.(cut)
+  await shipper.hearOut?.(cut)
 }
 
 async function waitForMore(

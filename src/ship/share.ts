@@ -50,7 +50,11 @@ async function look<Nothing extends number | undefined>(
 }
 
 /** What `read` finds, where there is room for it right now; else undefined. */
-export async function holdNow(room: Room, read: Read<number>, mostBytes: number): Promise<Held | undefined> {
+export async function takeIfRoom(
+  room: Room,
+  read: Read<number>,
+  mostBytes: number,
+): Promise<Held | undefined> {
   // A batch that could not stay is not read to find that out.
   if (room.full) return undefined
   const found = await look(room, read, mostBytes)
@@ -58,10 +62,10 @@ export async function holdNow(room: Room, read: Read<number>, mostBytes: number)
 }
 
 /**
- * Like `holdNow`, but waits for room and then reads again, up to what it waited for. The caller must hold nothing of the share,
+ * Like `takeIfRoom`, but waits for room and then reads again, up to what it waited for. The caller must hold nothing of the share,
  * or it waits for itself.
  */
-export async function hold<Nothing extends number | undefined>(
+export async function takeIntoRoom<Nothing extends number | undefined>(
   { room, watch }: ShareOptions,
   read: Read<Nothing>,
   mostBytes: number,
