@@ -89,8 +89,8 @@ export async function openApp(
   const rooms = openRooms(config.sinks.length)
   const instance = await instanceOf(journal, outside)
   const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
-  const undivided = mode.pastAlone === true
-  const budgets = new Budgets(config.workspaces, { journal, clock, random, undivided })
+  const pastAlone = mode.pastAlone === true
+  const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
   const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()

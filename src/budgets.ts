@@ -18,7 +18,7 @@ interface BudgetsOptions {
   readonly clock: Clock
   readonly random: Random
   /** Nobody reads live, only the past is asked for. */
-  readonly undivided?: boolean
+  readonly pastAlone?: boolean
 }
 
 type Asking = Pick<WorkspaceConfig, 'name' | 'base_url' | 'api_key' | 'rate_limits'>
@@ -131,7 +131,7 @@ export class Budgets {
     const note = `${WINDOW}${key}:${area}`
     const known = this.#opened.get(note)
     if (known) return known
-    const { journal, clock, random, undivided = false } = this.#options
+    const { journal, clock, random, pastAlone = false } = this.#options
     const holders = this.#holders.get(key) ?? new Set()
     const old = [...holders].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
     const store = {
@@ -139,7 +139,7 @@ export class Budgets {
       save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
     }
     const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
-    const budget = new Budget({ limit, clock, random, store, undivided })
+    const budget = new Budget({ limit, clock, random, store, pastAlone })
     this.#opened.set(note, budget)
     return budget
   }
