@@ -6,7 +6,7 @@ import type { Append, Appended, Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
 import { Seldom } from './model/seldom.ts'
-import { Streak } from './model/streak.ts'
+import { Streak, tellFailure } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
 import { giveWay } from './giving-way.ts'
 import type { KeptReads } from './kept-reads.ts'
@@ -180,28 +180,21 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
 function delayAfter({ watch, log, random }: Collector, error: unknown, streak: Streak): number {
-  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = streak.next(error)
-  if (tell)
-    log.warn('Reading failed and will be tried again', {
-      code: error.code,
-      error: error.message,
-      attempt: count,
-    })
-  switch (error.action) {
+  const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
+  switch (failure.action) {
     case 'pause':
-      watch.state('paused', error)
-      return error.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
+      watch.state('paused', failure)
+      return failure.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
     case 'hold':
-      watch.state('held', error)
-      return heldMs(error.retryAfterMs) ?? backoffMs(count, HELD, random)
+      watch.state('held', failure)
+      return heldMs(failure.retryAfterMs) ?? backoffMs(count, HELD, random)
     default:
-      watch.state('failing', error)
+      watch.state('failing', failure)
       // The budget itself waits out a rate limit.
-      if (error.code === 'rate_limited') return 0
+      if (failure.code === 'rate_limited') return 0
       return Math.max(
-        error.retryAfterMs ?? 0,
-        backoffMs(count, error.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
+        failure.retryAfterMs ?? 0,
+        backoffMs(count, failure.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
       )
   }
 }

@@ -2,12 +2,11 @@
 import { Tether } from '../model/abort.ts'
 import { backoffMs } from '../model/backoff.ts'
 import type { Clock, Random } from '../model/clock.ts'
-import { ConnectorError } from '../model/errors.ts'
 import type { Journal, Run } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Room } from '../model/room.ts'
 import type { Format } from '../model/sink.ts'
-import { Streak } from '../model/streak.ts'
+import { Streak, tellFailure } from '../model/streak.ts'
 import { turns } from '../model/turns.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import type { Redact } from './redact.ts'
@@ -109,18 +108,11 @@ async function waitForMore(
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
 function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak: Streak): number {
-  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = streak.next(error)
-  if (tell)
-    log.warn('Delivery failed and will be tried again', {
-      code: error.code,
-      error: error.message,
-      attempt: count,
-    })
-  watch.retry(error.code)
-  const held = error.action === 'hold'
-  watch.state(held ? 'held' : 'failing', error)
+  const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
+  watch.retry(failure.code)
+  const held = failure.action === 'hold'
+  watch.state(held ? 'held' : 'failing', failure)
   // Nobody knows how soon a person mends what is held: no hint about that is believed for long.
-  const hintMs = Math.min(error.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
+  const hintMs = Math.min(failure.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
   return Math.max(hintMs, backoffMs(count, held ? HELD : RETRY, random))
 }
