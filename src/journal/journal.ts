@@ -34,14 +34,15 @@ import { settle } from './settle.ts'
 import { Totals } from './totals.ts'
 
 function prepare(db: Database) {
+  const notes = prepareNotes(db)
   return {
-    append: prepareAppend(db),
+    append: prepareAppend(db, notes),
     letters: letters.prepareLetters(db),
     prune: preparePrune(db),
     replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
     findings: findings.prepareFindings(db),
-    notes: prepareNotes(db),
+    notes,
   }
 }
 
@@ -91,12 +92,7 @@ export class SqliteJournal implements Journal {
       : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
-  async take(
-    sink: string,
-    limits: LoneLimits,
-    after?: Seq,
-    busy?: Busy,
-  ): Promise<Batch | TooLarge | undefined>
+  async take(sink: string, lone: LoneLimits, after?: Seq, busy?: Busy): Promise<Batch | TooLarge | undefined>
   async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy): Promise<Batch | undefined>
   async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy) {
     const { ledger, shelf, transactions } = this.#core

@@ -77,13 +77,13 @@ export class Room {
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (this.#isFree(wanted, rank)) this.#heldBytes += wanted
     else await this.#turn(wanted, signal, rank)
-    const leave = this.#wayOut(wanted, elsewhereBytes)
+    const giveBack = this.#wayOut(wanted, elsewhereBytes)
     const next = this.#onwards(bytes, elsewhereBytes)
-    if (!next) return leave
+    if (!next) return giveBack
     try {
-      return both(await next.room.enter(next.bytes, signal, rank, next.elsewhereBytes), leave)
+      return both(await next.room.enter(next.bytes, signal, rank, next.elsewhereBytes), giveBack)
     } catch (error) {
-      leave()
+      giveBack()
       throw error
     }
   }
@@ -93,11 +93,11 @@ export class Room {
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (!this.#isFree(wanted, rank)) return undefined
     const next = this.#onwards(bytes, elsewhereBytes)
-    const leaveNext = next?.room.tryEnter(next.bytes, rank, next.elsewhereBytes)
-    if (next && !leaveNext) return undefined
+    const giveBackNext = next?.room.tryEnter(next.bytes, rank, next.elsewhereBytes)
+    if (next && !giveBackNext) return undefined
     this.#heldBytes += wanted
-    const leave = this.#wayOut(wanted, elsewhereBytes)
-    return leaveNext ? both(leaveNext, leave) : leave
+    const giveBack = this.#wayOut(wanted, elsewhereBytes)
+    return giveBackNext ? both(giveBackNext, giveBack) : giveBack
   }
 
   /** For callers that must have a thing in hand to know how much room it wants: in all parts together one looks at a time. */

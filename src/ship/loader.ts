@@ -97,16 +97,21 @@ export class Loader {
   }
 
   /** Once: its buffer is another batch's from then on. */
-  free({ leave, writer }: Loaded): void {
-    leave()
+  free({ giveBack, writer }: Loaded): void {
+    giveBack()
     if (writer.bytes.length <= BATCH_SPARE_BYTES) this.#spare.push(writer)
   }
 
-  #frame({ batch, leave }: Held, maxBytes: number): Loaded {
+  #frame({ batch, giveBack }: Held, maxBytes: number): Loaded {
     try {
-      return frameBatch(batch, { ...this.#framing, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
+      return frameBatch(
+        batch,
+        { ...this.#framing, maxBytes },
+        this.#spare.pop() ?? new ByteWriter(),
+        giveBack,
+      )
     } catch (error) {
-      leave()
+      giveBack()
       throw error
     }
   }

@@ -110,7 +110,7 @@ export class ObjectShipper implements Stepper {
   }
 
   /** Whether the stretch is full. */
-  #count({ batch, leave }: Held): boolean {
+  #count({ batch, giveBack }: Held): boolean {
     try {
       const { sink } = this.#options
       const open = this.#open
@@ -118,7 +118,7 @@ export class ObjectShipper implements Stepper {
       if (open.last !== undefined && batch.first !== open.last + 1) return true
       return open.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
-      leave()
+      giveBack()
     }
   }
 

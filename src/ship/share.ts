@@ -15,7 +15,7 @@ export interface ShareOptions {
 export interface Held {
   readonly batch: Batch
   /** to be called when it is done with, and before for what of it is let go of */
-  readonly leave: WayOut
+  readonly giveBack: WayOut
 }
 
 /** Up to so many raw bytes, or why there is nothing. Only where `loneBytes` is given an entry may be too large (`LoneLimits`). */
@@ -44,8 +44,8 @@ async function look<Nothing extends number | undefined>(
     if (typeof found !== 'object') return found
     if ('rawBytes' in found) return { wantedBytes: FORMS * found.rawBytes }
     const wantedBytes = roomBytes(found)
-    const leave = room.tryEnter(wantedBytes)
-    return leave ? { batch: found, leave } : { wantedBytes }
+    const giveBack = room.tryEnter(wantedBytes)
+    return giveBack ? { batch: found, giveBack } : { wantedBytes }
   })
 }
 
@@ -75,14 +75,14 @@ export async function takeIntoRoom<Nothing extends number | undefined>(
   if (typeof found !== 'object' || 'batch' in found) return found
   // Nobody is idle who has something to send: the wait is a part of that.
   watch.state('sending')
-  const leave = await room.enter(found.wantedBytes, signal)
+  const giveBack = await room.enter(found.wantedBytes, signal)
   try {
     const again = await read(found.wantedBytes / FORMS)
-    if (typeof again === 'object') return { batch: whole(again), leave }
-    leave()
+    if (typeof again === 'object') return { batch: whole(again), giveBack }
+    giveBack()
     return again
   } catch (error) {
-    leave()
+    giveBack()
     throw error
   }
 }

@@ -7,7 +7,7 @@ import { Delays } from './delays.ts'
 import type { Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { ENTRY_SPARE_BYTES } from './spare.ts'
-import { dayOf, isOwn, Tally } from './tally.ts'
+import { dayOf, Tally } from './tally.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
@@ -76,7 +76,7 @@ export class OpenStretch {
           if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
           if (this.count++ === 0) this.oldestAt = run.appendedAt
           this.#bytes += length
-        } else if (isOwn(run, name) && !run.replay) this.filtered.add(run, dayOf(run, i), 'filtered')
+        } else this.filtered.addFiltered(run, i, name)
         this.last = run.firstSeq + i
       }
     return this.#bytes >= maxBytes

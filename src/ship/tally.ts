@@ -21,6 +21,11 @@ export class Tally {
     this.#last[fate] += count
   }
 
+  /** Counts an entry that the sink does not want; nothing where it counts as no entry of this sink, or was counted before its replay. */
+  addFiltered(run: CountedRun, index: number, sink: string): void {
+    if (isOwn(run, sink) && !run.replay) this.add(run, dayOf(run, index), 'filtered')
+  }
+
   get sums(): readonly DayTally[] {
     return [...this.#sums.values()]
   }
