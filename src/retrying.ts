@@ -4,7 +4,7 @@ import { columnsOf, Entries } from './model/entries.ts'
 import type { Journal, Run } from './model/journal.ts'
 import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from './model/set-aside.ts'
 import { deniedBy } from './ship/deny.ts'
-import { wantedBy } from './shipping.ts'
+import { wantedBy } from './wanted.ts'
 
 type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
 type Why = LeftLetters['why'] | undefined
