@@ -46,7 +46,7 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Reading again what was. Backfills are read by `run`, and not with `once`. */
   readonly past: Past
-  /** The same for one sink alone. */
+  /** Reading again what was, for one sink alone. */
   readonly replays: Replays
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>

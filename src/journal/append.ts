@@ -80,7 +80,7 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
   return puts
 }
 
-/** They are owed from now on, and at hand for who takes them at once. */
+/** What was put is owed from now on, and at hand for who takes it at once. */
 export function applyPut({ ledger, shelf }: Core, puts: readonly Put[]): void {
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
   shelf.keepAtHand(puts)

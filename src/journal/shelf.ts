@@ -164,7 +164,7 @@ export class Shelf {
     return undefined
   }
 
-  /** Of an entry with a chunk of its own that would have to be read first: the payload; of any other 0. */
+  /** The payload of an entry with a chunk of its own that would have to be read first; 0 for any other. */
   #loneBytes(seq: Seq): number {
     if (this.#chunkAtHand(seq)) return 0
     const size = this.#size.get(seq)

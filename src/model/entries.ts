@@ -121,7 +121,7 @@ export class Entries {
     return new Entries(this.bytes, indices.length, columns, times, this.types)
   }
 
-  /** Those whose own time lies in [fromUs, toUs), in order; the same object where that is all of them. */
+  /** The entries whose own time lies in [fromUs, toUs), in order; the same object where that is all of them. */
   between(fromUs: number, toUs: number): Entries {
     const { times, count } = this
     const isWithin = (i: number) => (times[i] as number) >= fromUs && (times[i] as number) < toUs

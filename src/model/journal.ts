@@ -50,7 +50,7 @@ export interface Appended {
   readonly last?: Seq | undefined
 }
 
-/** Of a part that is not taken in. */
+/** What is answered of a part that is not taken in. */
 export const nothingAppended: Appended = {
   added: 0,
   late: 0,
@@ -226,7 +226,7 @@ export interface Journal extends Books {
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>
   putNote(name: string, value: string): Promise<void>
-  /** Those whose names begin with `prefix`, in the order of their names. */
+  /** The notes whose names begin with `prefix`, in the order of their names. */
   notes(prefix: string, limit: number): Promise<readonly Note[]>
   /** Drops, then puts: all of it or nothing. */
   changeNotes(change: NoteChange): Promise<void>

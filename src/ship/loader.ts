@@ -17,7 +17,7 @@ export interface BatchLimits {
   readonly lingerMs: number
 }
 
-/** Those of a sink with this share: a batch of several entries fits into it. */
+/** The limits of a sink with this share: a batch of several entries fits into it. */
 export function limitsIn(share: Room, limits: BatchLimits): BatchLimits {
   return { ...limits, maxBytes: Math.min(limits.maxBytes, rawBytesIn(share)) }
 }
@@ -52,7 +52,7 @@ export class Loader {
     return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
   }
 
-  /** The same where it may go out now and there is room right now; else undefined. */
+  /** Like `load`, where something may go out now and there is room for it right now; else undefined. */
   async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
     const { limits, room } = this.#options
     const held = await takeIfRoom(room, this.#reading(wish), limits.maxBytes)

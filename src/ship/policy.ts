@@ -21,7 +21,7 @@ export interface PolicySettings {
 type Wanted = (run: Run, index: number) => boolean
 
 export interface Policy {
-  /** The same without what is denied, also of what is addressed to this sink alone. */
+  /** What is `wanted` and not denied; what is addressed to this sink alone may be denied too. */
   readonly allowed: (wanted: Wanted) => Wanted
   readonly redact: Redact | undefined
   /** settings that shape what goes out; none without a policy. Of a key its hash, no key. */

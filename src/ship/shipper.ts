@@ -142,7 +142,7 @@ export class Shipper implements Stepper {
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
     // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
-    // What keeps us from looking ahead comes up again when that batch's own turn comes.
+    // An error here is dropped: the batch meets it again when it is sent.
     const looking = this.#corner.open
       ? undefined
       : this.#ahead.look(this.#wish(intent)).catch(() => undefined)

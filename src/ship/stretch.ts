@@ -23,7 +23,7 @@ const groupDay = (day: number): string =>
 const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
   replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
-/** The same object for the same group, as long as this lives. */
+/** The groups of a stretch: of each there is one object here, so that groups are compared by identity. */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
   readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
