@@ -103,7 +103,7 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
       clock: systemClock,
       random: Math.random,
       room: new Room(32 * 2 ** 20),
-      over: () => true,
+      nothingMoreComes: () => true,
       lookAgainMs: 1,
     },
   })

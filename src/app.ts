@@ -46,7 +46,7 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Reading again what was. Backfills are read by `run`, and not with `once`. */
   readonly past: Past
-  /** The same for one sink alone. */
+  /** Reading again what was, for one sink alone. */
   readonly replays: Replays
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
   run(): Promise<void>
@@ -89,8 +89,8 @@ export async function openApp(
   const rooms = openRooms(config.sinks.length)
   const instance = await instanceOf(journal, outside)
   const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
-  const undivided = mode.pastAlone === true
-  const budgets = new Budgets(config.workspaces, { journal, clock, random, undivided })
+  const pastAlone = mode.pastAlone === true
+  const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
   const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()
@@ -100,7 +100,7 @@ export async function openApp(
   const sinks = config.sinks.map(({ name }) => name)
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
   const replays = new ApiReplays({ ranges, journal, clock, random, sinks, readTo })
-  const coming = mode.once ? comingOnce(readers, board) : { over: () => false }
+  const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
   return {

@@ -18,15 +18,14 @@ interface BudgetsOptions {
   readonly clock: Clock
   readonly random: Random
   /** Nobody reads live, only the past is asked for. */
-  readonly undivided?: boolean
+  readonly pastAlone?: boolean
 }
 
 type Asking = Pick<WorkspaceConfig, 'name' | 'base_url' | 'api_key' | 'rate_limits'>
 
 /**
- * So long a key that was given up still counts what is asked with the next one. The specification leaves open whether the limit is
- * the key's or the workspace's (§8): by the key the new one begins with nothing used, by the workspace it does not, and both hold
- * where both count. A minute is the limit's own, another is for workspaces that learn of one rotation one after the other.
+ * After a rotation both keys count for two minutes: we cannot know whether the limit is the key's or the workspace's (spec §8).
+ * One minute is the limit's own, another is for workspaces that learn of one rotation one after the other.
  */
 const LINGER_MS = 2 * MINUTE_MS
 
@@ -67,7 +66,7 @@ export class Budgets {
     return names.filter((name) => name !== workspace.name)
   }
 
-  /** Of those asked for so far: from then on each tells what an earlier process, or the one before a reload, has used. */
+  /** Loads the budgets that were asked for so far: from then on each tells what an earlier process, or the one before a reload, has used. */
   async load(): Promise<void> {
     const { journal, clock } = this.#options
     for (const workspace of this.#workspaces) {
@@ -131,7 +130,7 @@ export class Budgets {
     const note = `${WINDOW}${key}:${area}`
     const known = this.#opened.get(note)
     if (known) return known
-    const { journal, clock, random, undivided = false } = this.#options
+    const { journal, clock, random, pastAlone = false } = this.#options
     const holders = this.#holders.get(key) ?? new Set()
     const old = [...holders].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
     const store = {
@@ -139,7 +138,7 @@ export class Budgets {
       save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
     }
     const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
-    const budget = new Budget({ limit, clock, random, store, undivided })
+    const budget = new Budget({ limit, clock, random, store, pastAlone })
     this.#opened.set(note, budget)
     return budget
   }

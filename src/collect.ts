@@ -6,7 +6,7 @@ import type { Append, Appended, Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
 import { Seldom } from './model/seldom.ts'
-import { Streak } from './model/streak.ts'
+import { Streak, tellFailure } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
 import { giveWay } from './giving-way.ts'
 import type { KeptReads } from './kept-reads.ts'
@@ -39,22 +39,29 @@ export interface Collector {
   readonly foreignTold?: Seldom
 }
 
+interface Collected {
+  /** to go on from */
+  readonly cursor: Cursor | undefined
+  /** what was bad about the page, whose cursor counts that and has landed all the same; undefined: nothing */
+  readonly fault: ConnectorError | undefined
+}
+
 /**
- * One step: reads once and keeps what came. Returns the cursor to go on from. Throws ConnectorError; then whatever of the
- * page had landed is known already, and reading it again is free of duplicates.
+ * One step: reads once and keeps what came. Throws ConnectorError; then whatever of the page had landed is known already, and
+ * reading it again is free of duplicates.
  * @internal the loop's step, for tests
  */
 export async function collectOnce(
   collector: Collector,
   cursor: Cursor | undefined,
   signal: AbortSignal,
-): Promise<Cursor | undefined> {
+): Promise<Collected> {
   const parts = collector.source.read(cursor, signal)
   let fault: ConnectorError | undefined
   let kept = false
   // In a call of its own, so that nothing holds a part that is kept while the next one comes.
-  const keepNext = async (...given: [] | [Appended]): Promise<Appended | undefined> => {
-    const next = await parts.next(...given)
+  const keepNext = async (appended?: Appended): Promise<Appended | undefined> => {
+    const next = await (appended ? parts.next(appended) : parts.next())
     if (next.done) return undefined
     const part = next.value
     fault ??= part.fault
@@ -71,9 +78,8 @@ export async function collectOnce(
     // Leaves the request of a page that we could not keep; its place in the budget comes back.
     await parts.return(undefined)
   }
-  if (fault) throw new FaultyPage(fault, cursor)
-  collector.watch.success()
-  return cursor
+  if (!fault) collector.watch.success()
+  return { cursor, fault }
 }
 
 const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined && underWay !== true
@@ -101,18 +107,6 @@ async function appendOrWait(
       watch.state('paused', error)
       await clock.sleep(PAUSED_MS, signal)
     }
-  }
-}
-
-/** The page was bad, and the cursor that counts this has landed all the same. */
-class FaultyPage extends Error {
-  readonly fault: ConnectorError
-  readonly cursor: Cursor | undefined
-
-  constructor(fault: ConnectorError, cursor: Cursor | undefined) {
-    super(fault.message, { cause: fault })
-    this.fault = fault
-    this.cursor = cursor
   }
 }
 
@@ -173,11 +167,12 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
       continue
     }
     try {
-      cursor = await collectOnce(reader, cursor, signal)
-      if (streak.over()) collector.log.info('Reading goes on again')
+      const collected = await collectOnce(reader, cursor, signal)
+      cursor = collected.cursor
+      if (collected.fault) throw collected.fault
+      if (streak.succeeded()) collector.log.info('Reading goes on again')
     } catch (error) {
       if (stopped()) return
-      if (error instanceof FaultyPage) cursor = error.cursor
       await clock.sleep(delayAfter(collector, error, streak), signal)
     }
   }
@@ -185,29 +180,21 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
 function delayAfter({ watch, log, random }: Collector, error: unknown, streak: Streak): number {
-  const cause = error instanceof FaultyPage ? error.fault : error
-  if (!(cause instanceof ConnectorError) || cause.action === 'exit') throw cause
-  const { count, tell } = streak.next(cause)
-  if (tell)
-    log.warn('Reading failed and will be tried again', {
-      code: cause.code,
-      error: cause.message,
-      attempt: count,
-    })
-  switch (cause.action) {
+  const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
+  switch (failure.action) {
     case 'pause':
-      watch.state('paused', cause)
-      return cause.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
+      watch.state('paused', failure)
+      return failure.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
     case 'hold':
-      watch.state('held', cause)
-      return heldMs(cause.retryAfterMs) ?? backoffMs(count, HELD, random)
+      watch.state('held', failure)
+      return heldMs(failure.retryAfterMs) ?? backoffMs(count, HELD, random)
     default:
-      watch.state('failing', cause)
+      watch.state('failing', failure)
       // The budget itself waits out a rate limit.
-      if (cause.code === 'rate_limited') return 0
+      if (failure.code === 'rate_limited') return 0
       return Math.max(
-        cause.retryAfterMs ?? 0,
-        backoffMs(count, cause.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
+        failure.retryAfterMs ?? 0,
+        backoffMs(count, failure.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
       )
   }
 }

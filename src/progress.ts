@@ -34,7 +34,7 @@ export function progressOf(
 export function comingOnce(readers: readonly Reader[], board: Pick<Board, 'reading'>): Coming {
   const isHeld = ({ source }: Reader) => board.reading(source.origin)?.isHeld() === true
   return {
-    over: () => readers.every(({ finished }) => finished),
+    nothingMoreComes: () => readers.every(({ finished }) => finished),
     nothingDue: () => readers.every((reader) => reader.finished || isHeld(reader)),
   }
 }

@@ -1,10 +1,10 @@
 // Putting dead letters back: only those that their sink still wants. What it does not want would be settled as filtered, and be gone.
 import type { SinkConfig } from './config/schema.ts'
-import { COLUMNS, Entries, RAW_END } from './model/entries.ts'
+import { columnsOf, Entries } from './model/entries.ts'
 import type { Journal, Run } from './model/journal.ts'
 import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from './model/set-aside.ts'
 import { deniedBy } from './ship/deny.ts'
-import { wantedBy } from './shipping.ts'
+import { wantedBy } from './wanted.ts'
 
 type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
 type Why = LeftLetters['why'] | undefined
@@ -43,8 +43,8 @@ function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => 
 
 /** The letter as it will stand in the journal, as far as anybody asks who judges it. */
 function runOf({ origin, seq, type, sink }: DeadLetter, raw: Uint8Array): Run {
-  const columns = new Uint32Array(COLUMNS)
-  columns[RAW_END] = raw.length
+  const places = { raw: [0, raw.length], id: [0, 0], time: [0, 0], type: 0 } as const
+  const columns = Uint32Array.from(columnsOf(places))
   const entries = new Entries(raw, 1, columns, new Float64Array(1), [type])
   return { origin, firstSeq: seq, appendedAt: 0, onlySink: sink, replay: false, entries }
 }

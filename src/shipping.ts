@@ -7,8 +7,6 @@ import { sinkLingerMs } from './config/sink.ts'
 import { formatNamed } from './formats/named.ts'
 import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import { globFilter, takesAll } from './model/globs.ts'
-import type { Run } from './model/journal.ts'
 import { spoolPath } from './model/journal-files.ts'
 import type { Log } from './model/log.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
@@ -21,6 +19,7 @@ import { ObjectShipper } from './ship/objects.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf, sinkKinds } from './sinks/index.ts'
+import { wantedBy } from './wanted.ts'
 
 /** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
@@ -36,20 +35,19 @@ export interface Shipping extends LoopOptions {
 }
 
 /** What of the reading is still to come. */
-export type Coming = Pick<LoopOptions, 'over' | 'nothingDue'>
+export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openShipping(shared: SharedToShip, config: SinkConfig, coming: Coming): Shipping {
   const { outside, journal, board } = shared
   const { clock, random } = outside
   const log = outside.log.with({ sink: config.name })
-  // Nothing is connected to, and so no certificate seen, before somebody watches.
+  const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
   const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
   const warn: Watcher['warn'] = (code, message) => board.warn({ code, about: config.name }, message)
   const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, warn, ear })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
-  const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, ...coming }
   const shipper = openAfterKeys(config, readTextFile, (policy) =>
     openStepper(shared, config, sink, loop, policy),
@@ -87,7 +85,7 @@ const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
-/** The same entry becomes the same line under the same. @internal for tests */
+/** Hash of the settings that shape a line: equal hashes, equal bytes. @internal for tests */
 export const lineShape = (
   { format }: Pick<SinkConfig, 'format'>,
   { shape }: Pick<Sink, 'shape'>,
@@ -189,26 +187,4 @@ function earliest(tell: (endsAt: number) => void): (which: string, endsAt: numbe
 function hostOf(config: Config, workspace: string): string {
   const url = config.workspaces.find(({ name }) => name === workspace)?.base_url
   return url === undefined ? workspace : new URL(url).hostname
-}
-
-/** The sink's own sources and types, also of what is sent again; what is addressed to one sink alone is nobody else's. */
-export function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
-  const sources = new Set<string>(config.sources)
-  const types = globFilter(config.types)
-  const everything = takesAll(config.types)
-  const known = new Map<string, boolean>()
-  const typeWanted = (type: string): boolean => {
-    let answer = known.get(type)
-    if (answer === undefined) {
-      answer = types(type)
-      // Types come from outside: what is remembered of them stays bounded.
-      if (known.size < 10_000) known.set(type, answer)
-    }
-    return answer
-  }
-  return (run, index) => {
-    if (run.onlySink !== undefined && run.onlySink !== config.name) return false
-    if (!sources.has(run.origin.source)) return false
-    return everything || typeWanted(run.entries.type(index))
-  }
 }

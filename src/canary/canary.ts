@@ -154,7 +154,7 @@ export class Canary {
       throw error
     }
     this.#again = false
-    this.#streak.over()
+    this.#streak.succeeded()
     const tookMs = clock.elapsed() - from
     const answeredAt = serverAt ?? sentAt + tookMs
     round.answered = {

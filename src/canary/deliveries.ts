@@ -16,7 +16,7 @@ export function undelivered({ delivered }: Round, sinks: readonly Destination[])
   return sinks.filter(({ name }) => delivered[name] === undefined)
 }
 
-/** Those that have the trace before them and have not answered for it. */
+/** The sinks that have the trace before them and have not answered for it. */
 export function awaited(round: Round, sinks: readonly Destination[]) {
   return undelivered(round, sinks).flatMap(({ name, source }) => {
     const trace = round.traces[source]
@@ -24,7 +24,7 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
   })
 }
 
-/** Those that have settled it by now; those that refused it for good are noted in the round. */
+/** The sinks that have settled their trace by now; those that refused it for good are noted in the round. */
 export async function settledBy(
   round: Round,
   sinks: readonly Destination[],

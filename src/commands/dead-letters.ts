@@ -4,7 +4,7 @@ import { countText, cutText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
 import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
-import { showContent, writeExport } from './export-file.ts'
+import { exportAside, showContent } from './export-file.ts'
 import { instantText } from './instants.ts'
 import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
@@ -193,21 +193,13 @@ function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
 
 export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
   return withLetters(world, options, async (opened) => {
-    const seen: DeadLetter[] = []
-    await writeExport(world, file, lines())
-    if (seen.length === 0)
-      world.stderr(`auditferry: no dead letters to export${file === '-' ? '' : `: ${file} was not made`}\n`)
-    else if (file !== '-') world.stderr(`auditferry: ${noun(seen.length)} in ${file}\n`)
+    const seen = await exportAside(world, file, {
+      pages: lettersOf(opened, options, options.limit),
+      rawOf: (id) => opened.aside.deadLetterRaw(id),
+      line: exported,
+      none: 'no dead letters',
+      noun,
+    })
     return judged(world, options, seen)
-
-    async function* lines() {
-      for await (const page of lettersOf(opened, options, options.limit))
-        for (const letter of page) {
-          const raw = await opened.aside.deadLetterRaw(letter.id)
-          if (!raw) continue
-          seen.push(letter)
-          yield exported(letter, raw)
-        }
-    }
   })
 }

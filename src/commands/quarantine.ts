@@ -4,7 +4,7 @@ import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
 import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
 import { columns } from './columns.ts'
-import { showContent, writeExport } from './export-file.ts'
+import { exportAside, showContent } from './export-file.ts'
 import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -15,6 +15,8 @@ interface QuarantineOptions {
   /** of drop */
   readonly yes?: boolean
 }
+
+const noun = (count: number) => countText(count, 'quarantined elements')
 
 function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
   return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
@@ -99,7 +101,7 @@ export async function dropQuarantine(world: World, options: QuarantineOptions): 
       const sizes = page.map(({ id, keptBytes }) => ({ id, bytes: keptBytes }))
       count += await inChunks(sizes, (ids) => opened.aside.dropQuarantined({ ids }))
     }
-    world.stdout(`${countText(count, 'quarantined elements')} dropped\n`)
+    world.stdout(`${noun(count)} dropped\n`)
     return judged(world, options, seen)
   })
 }
@@ -122,24 +124,13 @@ function exported({ id, origin, ...rest }: QuarantineRecord, raw: Uint8Array): U
 
 export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
   return withAside(world, options.config, async (opened) => {
-    const seen = new Set<number>()
-    await writeExport(world, file, lines())
-    if (seen.size === 0)
-      world.stderr(
-        `auditferry: nothing quarantined to export${file === '-' ? '' : `: ${file} was not made`}\n`,
-      )
-    else if (file !== '-')
-      world.stderr(`auditferry: ${countText(seen.size, 'quarantined elements')} in ${file}\n`)
-    return judged(world, options, seen)
-
-    async function* lines() {
-      for await (const page of recordsOf(opened, options, options.limit))
-        for (const record of page) {
-          const raw = await opened.aside.quarantinedRaw(record.id)
-          if (!raw) continue
-          seen.add(record.id)
-          yield exported(record, raw)
-        }
-    }
+    const seen = await exportAside(world, file, {
+      pages: recordsOf(opened, options, options.limit),
+      rawOf: (id) => opened.aside.quarantinedRaw(id),
+      line: exported,
+      none: 'nothing quarantined',
+      noun,
+    })
+    return judged(world, options, new Set(seen.map(({ id }) => id)))
   })
 }

@@ -31,7 +31,7 @@ interface Walking {
   readonly clock: Clock
   readonly world: Pick<World, 'stderr' | 'signal'>
   /** no daemon runs: all of the request budget is this walk's */
-  readonly isAlone?: boolean
+  readonly pastAlone?: boolean
 }
 
 const LINE_MS = 10_000
@@ -75,8 +75,8 @@ export async function walkOver(walking: Walking): Promise<Walked | undefined> {
   return undefined
 }
 
-function whyText({ isAlone = false }: Walking, how: Parameters<typeof troubleText>[0]): string {
-  if (isAlone && !how.error && how.waitsFor === 'budget')
+function whyText({ pastAlone = false }: Walking, how: Parameters<typeof troubleText>[0]): string {
+  if (pastAlone && !how.error && how.waitsFor === 'budget')
     return '; waiting for a place in the request budget: all of it is used'
   return troubleText(how)
 }

@@ -153,7 +153,7 @@ async function walkAll(
   const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
   const all: Walked[] = []
   for (const origin of origins) {
-    const walked = await walkOver({ past, origin, span, clock, world, isAlone: !running })
+    const walked = await walkOver({ past, origin, span, clock, world, pastAlone: !running })
     if (!walked) {
       world.stderr('auditferry: stopped before the walk was whole: nothing is told, nothing was changed\n')
       return undefined

@@ -14,7 +14,7 @@ export interface EventType {
   readonly outcome: string
 }
 
-/** Of documented types, by group and severity. Reading is 2, changing what others may do is 7. */
+/** The severities of documented types, by group. Reading is 2, changing what others may do is 7. */
 const severities: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   auth: { 1: 'logout', 2: 'login', 5: 'failed' },
   api: {

@@ -1,5 +1,5 @@
 // An entry's text and JSON as what may stand in one field of one line: no control character, nothing that a reader takes for the end of the line.
-import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SPACE } from '../model/ascii.ts'
+import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SMALL_U, SPACE } from '../model/ascii.ts'
 import type { ByteWriter } from '../model/writer.ts'
 
 /** What may not stand in a line: control characters, the two line ends that only Unicode knows, halves of surrogate pairs. */
@@ -34,7 +34,7 @@ function cutAt(raw: Uint8Array, from: number, least: number): number {
   let at = from
   while (at < least) {
     if (raw[at] !== BACKSLASH) at++
-    else at += raw[at + 1] === 117 ? 6 : 2
+    else at += raw[at + 1] === SMALL_U ? 6 : 2
   }
   return at
 }

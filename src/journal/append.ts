@@ -10,7 +10,7 @@ import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
 import { type DayCounts, tally } from './counts.ts'
 import { explaining } from './filled.ts'
-import { prepareNotes, writeNotes } from './notes.ts'
+import { type NoteStatements, writeNotes } from './notes.ts'
 import type { Address, Put } from './shelf.ts'
 
 /** A thousand keys, with room to spare. */
@@ -18,9 +18,9 @@ export const SMALL_BYTES = 1024 * 1024
 
 type AppendStatements = ReturnType<typeof prepareAppend>
 
-export function prepareAppend(db: Database) {
+export function prepareAppend(db: Database, notes: NoteStatements) {
   return {
-    notes: prepareNotes(db),
+    notes,
     // An entry that is not wanted takes no key, and is met again with every overlap.
     finding: db.prepare(
       `INSERT INTO findings (source, kind, entry_id, found_at, at) SELECT :source, :kind, :id, :now, :at
@@ -80,10 +80,10 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
   return puts
 }
 
-/** They are owed from now on, and at hand for who takes them at once. */
+/** What was put is owed from now on, and at hand for who takes it at once. */
 export function applyPut({ ledger, shelf }: Core, puts: readonly Put[]): void {
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
-  shelf.hold(puts)
+  shelf.keepAtHand(puts)
 }
 
 /** `news`: what is told of, if found; a known entry was when it was new. */
@@ -108,8 +108,8 @@ function writeCounts(
   source: number,
   days: ReadonlyMap<number, DayCounts>,
 ): void {
-  for (const [day, { fresh, late, known, filtered, quarantined }] of days)
-    count.run(source, day, fresh, late, known, filtered, quarantined)
+  for (const [day, { added, late, known, filtered, quarantined }] of days)
+    count.run(source, day, added, late, known, filtered, quarantined)
 }
 
 export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {

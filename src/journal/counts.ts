@@ -4,14 +4,15 @@ import { epochDay } from '../model/time.ts'
 import type { Claim } from './keys.ts'
 
 export interface DayCounts {
-  fresh: number
+  /** new and not late */
+  added: number
   late: number
   known: number
   filtered: number
   quarantined: number
 }
 
-interface Tally {
+interface PartCounts {
   readonly outcomes: Omit<Appended, 'quarantined' | 'findings'>
   /** by days since 1970 */
   readonly days: ReadonlyMap<number, DayCounts>
@@ -40,7 +41,7 @@ class Days {
 
   of(day: number): DayCounts {
     if (this.#last === undefined || day !== this.#lastDay) {
-      this.#last = this.byDay.get(day) ?? { fresh: 0, late: 0, known: 0, filtered: 0, quarantined: 0 }
+      this.#last = this.byDay.get(day) ?? { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0 }
       this.byDay.set(day, this.#last)
       this.#lastDay = day
     }
@@ -54,7 +55,7 @@ export function tally(
   claim: Claim,
   quarantined: number,
   nowMs: number,
-): Tally {
+): PartCounts {
   const { entries, headAt = -Infinity } = part
   const outcomes = outcomesOf(part, wanted, claim)
   const days = new Days()
@@ -72,7 +73,7 @@ export function tally(
       day.late++
       late++
       latestBehindUs = Math.max(latestBehindUs, headAt - at)
-    } else day.fresh++
+    } else day.added++
   }
   if (quarantined > 0) days.of(epochDay(nowMs * 1000)).quarantined += quarantined
   const filtered = wanted === undefined ? 0 : entries.count - wanted.length

@@ -59,7 +59,7 @@ function privately<T>(work: () => T): T {
  * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the blocks below (SSD, snapshots)
  * would keep the old ones anyway. Encryption at rest is the volume's.
  */
-function hold(db: Database, path: string): void {
+function configure(db: Database, path: string): void {
   db.pragma('locking_mode = EXCLUSIVE')
   refuseForeign(db, path)
   db.pragma(`page_size = ${PAGE_BYTES}`)
@@ -111,7 +111,7 @@ export function checkDatabase(path: string): void {
     refuseNetwork(path, fileSystemTypeOf)
     const db = new Sqlite(path, { timeout: 0, fileMustExist: true })
     try {
-      hold(db, path)
+      configure(db, path)
       check(db, path)
     } finally {
       db.close()
@@ -146,7 +146,7 @@ export function openDatabase(options: FileOptions): Database {
     return privately(() => {
       refuseNetwork(path, fileSystemType)
       db = new Sqlite(path, { timeout: 0 })
-      hold(db, path)
+      configure(db, path)
       if (!isHandedOver) check(db, path)
       migrate(db, path)
       bound(db, maxFileBytes)

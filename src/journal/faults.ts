@@ -49,7 +49,7 @@ export function diskFull(path: string, why: string, cause?: unknown, next = MAKE
   return new JournalFull(path, why, `Reading pauses, what is kept goes on being delivered; ${next}`, cause)
 }
 
-/** Of a start, which ends with it: nothing is paused then, and nothing goes on by itself. `shortage`: how much room is missing, as it follows "make room". */
+/** A full journal as told at a start, which ends with it: nothing is paused then, and nothing goes on by itself. `shortage`: how much room is missing, as it follows "make room". */
 export function atStart(error: unknown, shortage: () => string): unknown {
   if (!(error instanceof JournalFull)) return error
   const next = `So it cannot be opened, and nothing was begun or lost: make room${shortage()}, or raise the limit that is named, and start again`

@@ -7,11 +7,13 @@ import type {
   Batch,
   Intent,
   Journal,
+  LoneLimits,
   NoteChange,
   Seq,
   Settlement,
   Stretch,
   TakeLimits,
+  TooLarge,
 } from '../model/journal.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
 import type { DeadLetterQuery, QuarantineQuery } from '../model/set-aside.ts'
@@ -32,16 +34,19 @@ import { settle } from './settle.ts'
 import { Totals } from './totals.ts'
 
 function prepare(db: Database) {
+  const notes = prepareNotes(db)
   return {
-    append: prepareAppend(db),
+    append: prepareAppend(db, notes),
     letters: letters.prepareLetters(db),
     prune: preparePrune(db),
     replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
     findings: findings.prepareFindings(db),
-    notes: prepareNotes(db),
+    notes,
   }
 }
+
+type Busy = readonly Stretch[]
 
 export class SqliteJournal implements Journal {
   readonly #core: Core
@@ -87,7 +92,9 @@ export class SqliteJournal implements Journal {
       : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
-  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]) {
+  async take(sink: string, lone: LoneLimits, after?: Seq, busy?: Busy): Promise<Batch | TooLarge | undefined>
+  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy): Promise<Batch | undefined>
+  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy) {
     const { ledger, shelf, transactions } = this.#core
     const { first, last } = ledger.nextOwed(sink, after, busy)
     return transactions.read(() => shelf.slice(first, last, limits))

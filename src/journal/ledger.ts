@@ -3,7 +3,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { Intent, Seq, SinkPosition, Stretch } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Amount } from '../model/set-aside.ts'
-import { advance, aheadCount, gapFrom, type Progress } from './positions.ts'
+import { advance, aheadCount, nextFree, type Progress } from './positions.ts'
 
 interface SinkState {
   progress: Progress
@@ -118,7 +118,7 @@ export class Ledger {
 
   nextOwed(name: string, after: Seq | undefined, busy?: readonly Stretch[]): Stretch {
     const { progress } = this.#sink(name)
-    return gapFrom(progress, (after ?? progress.position) + 1, this.lastSeq, busy)
+    return nextFree(progress, (after ?? progress.position) + 1, this.lastSeq, busy)
   }
 
   intents(name: string): readonly Intent[] {

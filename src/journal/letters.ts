@@ -1,6 +1,6 @@
 // Dead letters: entries that a sink refuses for good, kept with their bytes until somebody retries or drops them.
 import type { Database } from 'better-sqlite3'
-import { COLUMNS, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
+import { COLUMNS, columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import type { Parked } from '../model/journal.ts'
 import type { DeadLetter, DeadLetterQuery } from '../model/set-aside.ts'
 import { putChunks } from './append.ts'
@@ -152,10 +152,14 @@ function entriesOf({ raw }: LetterStatements, { rows }: Bundle): Entries {
     const rawEnd = length + body.length
     const idEnd = rawEnd + row.entry_id.length
     const timeEnd = idEnd + row.time.length
-    columns.set(
-      [length, rawEnd, rawEnd, idEnd, idEnd, timeEnd, types.indexOf(row.type), row.version],
-      i * COLUMNS,
-    )
+    const places = {
+      raw: [length, rawEnd],
+      id: [rawEnd, idEnd],
+      time: [idEnd, timeEnd],
+      type: types.indexOf(row.type),
+      version: row.version,
+    } as const
+    columns.set(columnsOf(places), i * COLUMNS)
     pieces.push(body, row.entry_id, row.time)
     length = timeEnd
   })

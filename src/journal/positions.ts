@@ -25,7 +25,7 @@ export function advance({ position, ahead }: Progress, { first, last }: Stretch)
 }
 
 /** The first stretch at or behind `from` that is neither settled nor busy: where to take next, and how far. */
-export function gapFrom(
+export function nextFree(
   { position, ahead }: Progress,
   from: Seq,
   until: Seq,

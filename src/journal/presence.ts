@@ -20,7 +20,7 @@ export class Presence {
   readonly #path: string
   readonly #opened: readonly (readonly [path: string, is: Identity])[]
 
-  /** Of a journal that is open, and has written. `name`: where the next start looks for it, which may be a link to `path`. */
+  /** To be made once the journal is open and has written. `name`: where the next start looks for it, which may be a link to `path`. */
   constructor(path: string, name: string) {
     this.#path = path
     this.#opened = [name, path, `${path}-wal`].flatMap((each) => {

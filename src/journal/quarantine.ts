@@ -20,7 +20,7 @@ interface Chosen {
   limit: number
 }
 
-/** Its sums follow the disk: `apply` what a transaction returned when that has landed. */
+/** What is quarantined, and its sums, which follow the disk: `apply` what a transaction returned when that has landed. */
 export class Quarantine {
   readonly #origins: Origins
   readonly #statements: ReturnType<typeof prepareQuarantine>

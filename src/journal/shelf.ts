@@ -2,7 +2,7 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Entries } from '../model/entries.ts'
 import { makeWay } from '../model/large.ts'
-import type { Batch, Run, Seq, TakeLimits } from '../model/journal.ts'
+import type { Batch, LoneLimits, Run, Seq, TakeLimits, TooLarge } from '../model/journal.ts'
 import { checksum, decode, encode, payloadBytes } from './chunk.ts'
 import { corrupt } from './faults.ts'
 import type { Origins } from './origins.ts'
@@ -73,7 +73,7 @@ export class Shelf {
     )
   }
 
-  /** Into the running transaction; `hold` what it returns once that has landed. */
+  /** Into the running transaction; `keepAtHand` what it returns once that has landed. */
   put(first: Seq, address: Address, entries: Entries): Put {
     const { source, appendedAt, onlySink, replay } = address
     const last = first + entries.count - 1
@@ -101,7 +101,7 @@ export class Shelf {
   }
 
   /** Keeps what was put at hand: nearly always a sink takes it at once, and need not read it back. */
-  hold(puts: readonly Put[]): void {
+  keepAtHand(puts: readonly Put[]): void {
     for (const put of puts) this.#touch(this.#chunk(put))
   }
 
@@ -114,15 +114,16 @@ export class Shelf {
   }
 
   /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. */
-  slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined {
+  slice(from: Seq, until: Seq, limits: LoneLimits): Batch | TooLarge | undefined
+  slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined
+  slice(from: Seq, until: Seq, limits: TakeLimits & Partial<LoneLimits>): Batch | TooLarge | undefined {
     const runs: Run[] = []
     let next = from
     let bytes = 0
     const { loneBytes = Infinity } = limits
     while (next <= until && next - from < limits.maxEntries) {
       const lone = this.#loneBytes(next)
-      if (next === from && lone > loneBytes)
-        return { first: from, last: from - 1, count: 0, runs, leftBytes: lone }
+      if (next === from && lone > loneBytes) return { rawBytes: lone }
       if (next > from && lone > limits.maxBytes - bytes) break
       const chunk = this.#chunkAt(next, lone)
       if (chunk === undefined) break
@@ -163,7 +164,7 @@ export class Shelf {
     return undefined
   }
 
-  /** Of an entry with a chunk of its own that would have to be read first: the payload; of any other 0. */
+  /** The payload of an entry with a chunk of its own that would have to be read first; 0 for any other. */
   #loneBytes(seq: Seq): number {
     if (this.#chunkAtHand(seq)) return 0
     const size = this.#size.get(seq)

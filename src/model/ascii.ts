@@ -16,6 +16,8 @@ export const QUESTION_MARK = 63
 export const OPEN_ARRAY = 91
 export const BACKSLASH = 92
 export const CLOSE_ARRAY = 93
+/** of an escape of four digits */
+export const SMALL_U = 117
 export const OPEN_OBJECT = 123
 export const CLOSE_OBJECT = 125
 export const DEL = 127

@@ -27,7 +27,7 @@ export interface DayKept {
   readonly quarantined: number
 }
 
-/** Of each source, day and sink: kept = before + accepted + filtered + parked + dropped + what is owed. */
+/** What became of a day of one source at one sink: kept = before + accepted + filtered + parked + dropped + what is owed. */
 export interface DayDeliveries {
   readonly sink: string
   readonly origin: Origin

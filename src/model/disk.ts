@@ -2,7 +2,7 @@
 
 export interface DiskFile {
   size(): Promise<number>
-  /** The same for one file under whatever name, another for any other file, as far as the file system can tell. */
+  /** A text that is the same for one file under whatever name, and another for any other file, as far as the file system can tell. */
   identity(): Promise<string>
   /** False once it was removed, or replaced, under every name: what stands in it goes when it is closed. */
   isNamed(): Promise<boolean>

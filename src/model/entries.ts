@@ -13,6 +13,21 @@ export const TYPE = 6
 export const VERSION = 7
 export const COLUMNS = 8
 
+type Bounds = readonly [start: number, end: number]
+
+interface EntryPlaces {
+  readonly raw: Bounds
+  readonly id: Bounds
+  readonly time: Bounds
+  readonly type: number
+  readonly version?: number
+}
+
+/** The columns of one entry, in their order. */
+export function columnsOf({ raw, id, time, type, version = 0 }: EntryPlaces): readonly number[] {
+  return [...raw, ...id, ...time, type, version]
+}
+
 /** One transaction keeps at most so many entries or bytes; one larger entry is a transaction of its own (law 4). */
 export const TRANSACTION_ENTRIES = 1_000
 export const TRANSACTION_BYTES = 4 * 1024 * 1024
@@ -106,7 +121,7 @@ export class Entries {
     return new Entries(this.bytes, indices.length, columns, times, this.types)
   }
 
-  /** Those whose own time lies in [fromUs, toUs), in order; the same object where that is all of them. */
+  /** The entries whose own time lies in [fromUs, toUs), in order; the same object where that is all of them. */
   between(fromUs: number, toUs: number): Entries {
     const { times, count } = this
     const isWithin = (i: number) => (times[i] as number) >= fromUs && (times[i] as number) < toUs

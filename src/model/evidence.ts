@@ -17,7 +17,7 @@ export interface EvidenceState {
   /** Nothing else is to be done now: what failed is tried again at once; otherwise entries go first for a while. */
   readonly idle: boolean
   /** Nothing more will come, or nothing before a person mends it: what was stored is testified before its time is up. */
-  readonly over: boolean
+  readonly last: boolean
 }
 
 /** Who testifies which objects were stored. Never asked concurrently. */

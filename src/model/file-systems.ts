@@ -16,7 +16,7 @@ const kernel: ReadonlySet<number> = new Set([
   ...[0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x1cd1],
 ])
 
-/** Its name; undefined: it is none. */
+/** The name of a network file system; undefined: the type is none. */
 export const networkFileSystem = (type: number): string | undefined => network[type >>> 0]
 
 export const isOfKernel = (type: number): boolean => kernel.has(type >>> 0)

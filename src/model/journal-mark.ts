@@ -9,7 +9,7 @@ export const APPLICATION_ID = 0x61664a72
 export const SCHEMA = 5
 /** Journals up to this schema bear no mark. */
 const LAST_UNMARKED = 4
-/** They have had these tables from the first on. */
+/** Tables that journals have had from the first on. */
 const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
 
 interface Known {

@@ -50,7 +50,7 @@ export interface Appended {
   readonly last?: Seq | undefined
 }
 
-/** Of a part that is not taken in. */
+/** What is answered of a part that is not taken in. */
 export const nothingAppended: Appended = {
   added: 0,
   late: 0,
@@ -79,8 +79,12 @@ export interface Batch {
   readonly last: Seq
   readonly count: number
   readonly runs: readonly Run[]
-  /** what the next entry takes, where that was left on the disk for being larger than wished: then nothing stands in the batch */
-  readonly leftBytes?: number
+}
+
+/** An entry that was left on the disk, since it is larger than it may be to be read. */
+export interface TooLarge {
+  /** of its raw payload */
+  readonly rawBytes: number
 }
 
 /** Sequence numbers from `first` to `last`, both included. */
@@ -93,8 +97,11 @@ export interface TakeLimits {
   readonly maxEntries: number
   /** of raw payload; one entry is always taken, however large */
   readonly maxBytes: number
-  /** one larger entry is not read from the disk, only told of; absent: it is taken all the same */
-  readonly loneBytes?: number | undefined
+}
+
+export interface LoneLimits extends TakeLimits {
+  /** a larger first entry is not read from the disk, only told of; undefined: it is taken all the same */
+  readonly loneBytes: number | undefined
 }
 
 /** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (law 2). */
@@ -182,6 +189,12 @@ export interface Journal extends Books {
    * The oldest entries after `after` (default: the sink's position) that are not settled and in no stretch of `busy`, whatever
    * they are: the caller filters. Undefined: none.
    */
+  take(
+    sink: string,
+    limits: LoneLimits,
+    after?: Seq,
+    busy?: readonly Stretch[],
+  ): Promise<Batch | TooLarge | undefined>
   take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]): Promise<Batch | undefined>
   /** Exactly [first, last]: for an intent found at start. */
   range(first: Seq, last: Seq): Promise<Batch>
@@ -213,7 +226,7 @@ export interface Journal extends Books {
   /** Small facts of the other rooms: a budget's window, the instance's id. */
   note(name: string): Promise<string | undefined>
   putNote(name: string, value: string): Promise<void>
-  /** Those whose names begin with `prefix`, in the order of their names. */
+  /** The notes whose names begin with `prefix`, in the order of their names. */
   notes(prefix: string, limit: number): Promise<readonly Note[]>
   /** Drops, then puts: all of it or nothing. */
   changeNotes(change: NoteChange): Promise<void>

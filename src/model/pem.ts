@@ -14,7 +14,7 @@ const isThrown = (work: () => unknown): boolean => {
   }
 }
 
-/** Of authorities TLS itself says nothing: it stops at the first that it cannot read, and takes every peer for a stranger. */
+/** What is wrong with authorities in PEM; undefined: nothing. TLS itself does not say: it stops at the first that it cannot read, and takes every peer for a stranger. */
 export function certificateFault(pem: string): string | undefined {
   const begun = pem.match(begins)?.length ?? 0
   const whole = pem.match(blocks) ?? []

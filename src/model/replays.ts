@@ -43,11 +43,11 @@ export interface ApiReplay extends ReplayOrder {
 }
 
 export interface BegunReplay extends ApiReplay {
-  /** It was under way before, by another command, though perhaps in the same instant. */
+  /** The replay was under way before, by another command, though perhaps in the same instant. */
   readonly isJoined?: true
 }
 
-/** Of a sink and a source one is read at a time: the one under way, which the order joins. Throws ConnectorError `misconfigured` where it is another. */
+/** The replay under way that the order joins, since a sink has one of a source at a time; undefined: none is. Throws ConnectorError `misconfigured` where it is of another span. */
 export function underWay(
   all: readonly ApiReplay[],
   { sink, origin, spans }: Omit<ReplayOrder, 'runAt'>,

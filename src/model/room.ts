@@ -3,14 +3,14 @@
 const MIB = 1024 * 1024
 /** What readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
 const READING_BYTES = 16 * MIB
-/** Of these, what reading of the past may hold: backfills and replays whose answers stall keep no live reading waiting, and who waits for room keeps none waiting either. */
+/** Part of that for reading the past, so that backfills and replays whose answers stall keep no live reading waiting; whoever waits here lets live reading pass. */
 const PAST_BYTES = 8 * MIB
-/** Of these, what single entries may take beyond their sinks' shares, or one that wants more: receivers that hang over such keep no reading waiting. */
+/** Part of what readers may hold, for single entries larger than their sinks' shares, or for one that wants more: receivers that hang over such keep no reading waiting. */
 const LARGE_BYTES = 8 * MIB
 /** What sinks may hold, an equal share each: receivers that hang, however many, keep neither reading nor other sinks waiting. */
 const SINKS_BYTES = 16 * MIB
 
-/** The way out, of all but `keptBytes`, which stay held. No more is ever held by it than before. */
+/** The way out of a room: gives back all but `keptBytes`, which stay held. It never holds more than before. */
 export type WayOut = (keptBytes?: number) => void
 
 interface Waiter {
@@ -18,13 +18,22 @@ interface Waiter {
   enter(): void
 }
 
-/** Whom one that waits lets past. */
+interface Onwards {
+  readonly room: Room
+  readonly bytes: number
+  readonly elsewhereBytes: number
+}
+
+/** Who comes first: `in_turn` before `behind`, whenever both wait. */
 type Rank = 'in_turn' | 'behind'
 
 /**
  * First come, first served, so that a large holder is not starved by small ones; only who waits behind gets in when nobody
  * else waits. A part of a room bounds one kind of holder: the rest is left to the others. Whoever is in a part has still to come
  * into the room around it, never the other way round: so nobody waits for whom he keeps waiting.
+ *
+ * With 4 sinks each share has 4 MiB. An entry that wants 10 takes the 4 of its sink's share, and goes on to `large` for the 6
+ * that are missing: `large` holds 6, `reading` around that holds 6, and the room of all holds 10.
  */
 export class Room {
   readonly capacityBytes: number
@@ -36,8 +45,8 @@ export class Room {
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
   /**
-   * `around`: what is held here is held there too. `rank`: of all who enter here, there too. `beyond`: the part of the same room
-   * in which the rest is held of what asks for more than there is here.
+   * `around`: the room that this one is a part of; what is held here is held there too. `rank`: how whoever enters here waits,
+   * here and around. `beyond`: another part of the same room, for the rest of what asks for more than there is here.
    */
   constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn', beyond?: Room) {
     this.capacityBytes = capacityBytes
@@ -61,20 +70,20 @@ export class Room {
 
   /**
    * Resolves with the way out. What asks for more than there is gets in alone. Rejects when `signal` aborts.
-   * `elsewhereBytes`: so much of it is held in another part already.
+   * `elsewhereBytes`: so much of `bytes` is held in another part already, such as a sink's share.
    */
   async enter(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<WayOut> {
     signal.throwIfAborted()
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (this.#isFree(wanted, rank)) this.#heldBytes += wanted
     else await this.#turn(wanted, signal, rank)
-    const leave = this.#wayOut(wanted, elsewhereBytes)
-    const [outer, outerBytes, besideBytes] = this.#onwards(bytes, elsewhereBytes)
-    if (!outer) return leave
+    const giveBack = this.#wayOut(wanted, elsewhereBytes)
+    const next = this.#onwards(bytes, elsewhereBytes)
+    if (!next) return giveBack
     try {
-      return both(await outer.enter(outerBytes, signal, rank, besideBytes), leave)
+      return both(await next.room.enter(next.bytes, signal, rank, next.elsewhereBytes), giveBack)
     } catch (error) {
-      leave()
+      giveBack()
       throw error
     }
   }
@@ -83,15 +92,15 @@ export class Room {
   tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): WayOut | undefined {
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (!this.#isFree(wanted, rank)) return undefined
-    const [outer, outerBytes, besideBytes] = this.#onwards(bytes, elsewhereBytes)
-    const leaveOuter = outer?.tryEnter(outerBytes, rank, besideBytes)
-    if (outer && !leaveOuter) return undefined
+    const next = this.#onwards(bytes, elsewhereBytes)
+    const giveBackNext = next?.room.tryEnter(next.bytes, rank, next.elsewhereBytes)
+    if (next && !giveBackNext) return undefined
     this.#heldBytes += wanted
-    const leave = this.#wayOut(wanted, elsewhereBytes)
-    return leaveOuter ? both(leaveOuter, leave) : leave
+    const giveBack = this.#wayOut(wanted, elsewhereBytes)
+    return giveBackNext ? both(giveBackNext, giveBack) : giveBack
   }
 
-  /** For who must have a thing in hand to know how much room it wants: of all of them, in all parts, one has at a time. */
+  /** For callers that must have a thing in hand to know how much room it wants: in all parts together one looks at a time. */
   oneByOne<T>(look: () => Promise<T>): Promise<T> {
     if (this.#around) return this.#around.oneByOne(look)
     const looked = this.#looking.then(look)
@@ -102,24 +111,27 @@ export class Room {
     return looked
   }
 
-  /** The room around all parts has all of it. */
+  /** What is to be held here: in a part what no other part holds, in the room around all parts all of it. */
   #wanted(bytes: number, elsewhereBytes: number): number {
     const wanted = this.#around ? Math.max(0, bytes - elsewhereBytes) : bytes
     return Math.min(wanted, this.capacityBytes)
   }
 
   /**
-   * The room that is to be entered too, for how much, and how much is held elsewhere then. Around all parts no more is held than
-   * in them: however large it is, what it may not have there it does not take from the parts of others.
+   * The room that is to be entered next, and with what. Around all parts no more is held than in them: however large it is, what
+   * it may not have there it does not take from the parts of others.
    */
-  #onwards(bytes: number, elsewhereBytes: number): [Room | undefined, number, number] {
-    if (this.#beyond && bytes > this.capacityBytes) return [this.#beyond, bytes, this.capacityBytes]
-    const outer = this.#around
-    const outerBytes = outer && !outer.#around ? Math.min(bytes, elsewhereBytes + this.capacityBytes) : bytes
-    return [outer, outerBytes, elsewhereBytes]
+  #onwards(bytes: number, elsewhereBytes: number): Onwards | undefined {
+    if (this.#beyond && bytes > this.capacityBytes)
+      return { room: this.#beyond, bytes, elsewhereBytes: this.capacityBytes }
+    const room = this.#around
+    if (!room) return undefined
+    const outermost = room.#around === undefined
+    const most = outermost ? elsewhereBytes + this.capacityBytes : Infinity
+    return { room, bytes: Math.min(bytes, most), elsewhereBytes }
   }
 
-  /** Right now, past nobody whose turn comes before. */
+  /** True where so much fits right now, and nobody waits whose turn comes before. */
   #isFree(bytes: number, rank: Rank): boolean {
     const { in_turn: inTurn, behind } = this.#waiting
     const isTurn = inTurn.length === 0 && (rank === 'in_turn' || behind.length === 0)

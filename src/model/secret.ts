@@ -39,12 +39,12 @@ export class Secret {
     this.#place = place
   }
 
-  /** It comes from where another one may stand later. */
+  /** True where the secret comes from a place at which another one may stand later. */
   get mayChange(): boolean {
     return this.#reread !== undefined
   }
 
-  /** The same value from the same place: one may stand for the other, also when it changes. */
+  /** True for the same value from the same place: one may stand for the other, also when it changes. */
   isSame(other: Secret): boolean {
     return this.#value === other.#value && this.#from === other.#from
   }

@@ -36,7 +36,7 @@ export interface NamedFile {
   readonly path: string
   /** What is wrong with the file's text, without a word of it; undefined: nothing. `read` gives that of another one, or throws. */
   readonly fault?: (text: string, read: (path: string) => string) => string | undefined
-  /** Of a file that is written to: as it fills it is moved on, to `path.1` and up to so many, over what stands there. */
+  /** Given for a file that is written to: as it fills it is moved on, to `path.1` and up to so many, over what stands there. */
   readonly rotatedTo?: number
 }
 

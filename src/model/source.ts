@@ -28,7 +28,7 @@ export interface Quarantined {
   /** The bytes as they came; of one over the limit its first MiB. */
   readonly bytes: Uint8Array
   readonly totalBytes: number
-  /** Of all of it, hex. */
+  /** hash of all the bytes that came, kept here or not; hex */
   readonly sha256: string
 }
 
@@ -53,7 +53,7 @@ export interface Part {
   readonly findings: readonly Finding[]
   /** New entries before this instant (µs) are late: found behind the head. */
   readonly headAt: number | undefined
-  /** Of a page's last part only: moves with the entries, in the same transaction. */
+  /** Stands in a page's last part only: moves with the entries, in the same transaction. */
   readonly cursor: Cursor | undefined
   /** Possible gaps met by this part: entries that may have been missed for good. */
   readonly gaps: number

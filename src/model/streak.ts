@@ -1,5 +1,6 @@
 // Failures by their code: how many in a row, for how long to wait, and how often to tell of them.
-import type { ConnectorError, ErrorCode } from './errors.ts'
+import { ConnectorError, type ErrorCode } from './errors.ts'
+import type { Log } from './log.ts'
 
 /** What came up so lately is no news, even where something succeeded in between. */
 const NEWS_MS = 10 * 60_000
@@ -41,12 +42,26 @@ export class Streak {
     return { count: this.#count, tell }
   }
 
-  /** Something succeeded: the next failure is the first in a row. True when that is worth telling: of the failures before it some were. */
-  over(): boolean {
+  /** To be called at each success: the next failure is the first in a row. True when it is worth telling: some of the failures before it were told. */
+  succeeded(): boolean {
     const told = this.#told
     this.#code = undefined
     this.#count = 0
     this.#told = false
     return told
   }
+}
+
+interface Failure {
+  readonly failure: ConnectorError
+  /** how many in a row had its code, from 1 */
+  readonly count: number
+}
+
+/** Tells what failed, where that is news. Throws what no waiting cures. */
+export function tellFailure(log: Log, sentence: string, streak: Streak, error: unknown): Failure {
+  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+  const { count, tell } = streak.next(error)
+  if (tell) log.warn(sentence, { code: error.code, error: error.message, attempt: count })
+  return { failure: error, count }
 }

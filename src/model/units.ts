@@ -71,7 +71,7 @@ export const size = () =>
     .transform(sizeBytes)
     .refine((bytes) => bytes <= MOST_BYTES, 'want at most 16TiB')
 
-/** Of a list of words. */
+/** True for a list of words in which none occurs twice. */
 export const eachOnce = (list: readonly string[]): boolean => new Set(list).size === list.length
 export const twiceFault = 'names one of them twice: want each once'
 

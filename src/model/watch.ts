@@ -76,9 +76,9 @@ export interface CanaryWatch {
 
 /** One request that a receiver is to answer. */
 export interface Asked {
-  /** It took some more of it. */
+  /** The receiver took some more of the request. */
   moved(): void
-  /** `answered`: whatever it said; else it is waited for no more. */
+  /** `answered`: the receiver said something, whatever that is; else nobody waits for its answer any more. */
   over(answered: boolean): void
 }
 

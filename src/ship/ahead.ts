@@ -33,7 +33,7 @@ export class Ahead {
     return loaded
   }
 
-  /** It is framed anew when its turn comes. */
+  /** Lets go of the batch: it is framed anew when its turn comes. */
   drop(): void {
     const loaded = this.take()
     if (loaded) this.#loader.free(loaded)

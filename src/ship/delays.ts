@@ -37,7 +37,7 @@ export function tellAccepted(watch: SinkWatch, nowMs: number, times: Float64Arra
   watch.success()
 }
 
-/** Of entries that are accepted later than they are counted: their own times stay known, as means, until then. */
+/** The delays of entries that are accepted later than they are counted: their own times stay known, as means, until then. */
 export class Delays {
   readonly #times = new Means()
 
@@ -46,7 +46,7 @@ export class Delays {
     this.#times.add(bucketOf(nowMs - atMs), atMs)
   }
 
-  /** They are accepted now. */
+  /** Tells the delays of all that were added: they are accepted now. */
   tell(watch: SinkWatch, nowMs: number): void {
     this.#times.tell((meanAtMs, count) => watch.delivered(Math.max(0, nowMs - meanAtMs), count))
   }

@@ -41,20 +41,25 @@ export interface Loaded {
   /** own time of line i, µs */
   readonly times: Float64Array
   readonly writer: ByteWriter
-  readonly leave: WayOut
+  readonly giveBack: WayOut
 }
 
 /** Frames as many entries of the batch as `maxBytes` holds. Their own bytes are let go of then: of the room the lines alone are held. */
-export function frameBatch(batch: Batch, framing: BatchFraming, writer: ByteWriter, leave: WayOut): Loaded {
+export function frameBatch(
+  batch: Batch,
+  framing: BatchFraming,
+  writer: ByteWriter,
+  giveBack: WayOut,
+): Loaded {
   writer.clear()
   const ends = new Uint32Array(batch.count)
   const seqs = new Float64Array(batch.count)
   const times = new Float64Array(batch.count)
   const { count, last } = frameRuns(batch, framing, writer, { ends, seqs, times })
   const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
-  leave(writer.length)
+  giveBack(writer.length)
   return {
-    ...{ first: batch.first, last, lines, times: times.subarray(0, count), writer, leave },
+    ...{ first: batch.first, last, lines, times: times.subarray(0, count), writer, giveBack },
     runs: batch.runs.map(countedRun),
   }
 }

@@ -1,12 +1,12 @@
 // What is owed next, as lines: taken from the journal when enough stands there, framed in the sink's share of the room.
 import { believed } from '../model/clock.ts'
-import type { Batch, Stretch } from '../model/journal.ts'
+import type { Batch, Stretch, TooLarge } from '../model/journal.ts'
 import type { Room } from '../model/room.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Framing, framingOf, type Loaded } from './lines.ts'
 import { type DeliveryOptions, waitsInVain } from './loop.ts'
-import { type Held, hold, holdNow, rawBytesIn, roomBytes } from './share.ts'
+import { type Held, rawBytesIn, roomBytes, takeIfRoom, takeIntoRoom } from './share.ts'
 import { BATCH_SPARE_BYTES } from './spare.ts'
 
 export interface BatchLimits {
@@ -17,7 +17,7 @@ export interface BatchLimits {
   readonly lingerMs: number
 }
 
-/** Those of a sink with this share: a batch of several entries fits into it. */
+/** The limits of a sink with this share: a batch of several entries fits into it. */
 export function limitsIn(share: Room, limits: BatchLimits): BatchLimits {
   return { ...limits, maxBytes: Math.min(limits.maxBytes, rawBytesIn(share)) }
 }
@@ -48,14 +48,14 @@ export class Loader {
   /** The oldest entries that are neither settled nor on their way, or ms to wait for more of them. `free` what comes. */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
-    const held = await hold(this.#options, this.#reading(wish), limits.maxBytes, signal)
+    const held = await takeIntoRoom(this.#options, this.#reading(wish), limits.maxBytes, signal)
     return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
   }
 
-  /** The same where it may go out now and there is room right now; else undefined. */
+  /** Like `load`, where something may go out now and there is room for it right now; else undefined. */
   async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
     const { limits, room } = this.#options
-    const held = await holdNow(room, this.#reading(wish), limits.maxBytes)
+    const held = await takeIfRoom(room, this.#reading(wish), limits.maxBytes)
     return held && this.#frame(held, this.#lineBytes(wish))
   }
 
@@ -69,12 +69,17 @@ export class Loader {
   }
 
   /** What may go out now, as it stands in the journal, or ms to wait for more. */
-  async #take({ maxEntries, busy }: Wish, mostBytes: number, loneBytes?: number): Promise<Batch | number> {
+  async #take(
+    { maxEntries, busy }: Wish,
+    mostBytes: number,
+    loneBytes?: number,
+  ): Promise<Batch | TooLarge | number> {
     const { journal, sink, limits, clock, lookAgainMs } = this.#options
     const { maxBytes, lingerMs } = limits
     const wished = { maxEntries, maxBytes: mostBytes, loneBytes }
     const batch = await journal.take(sink.name, wished, undefined, busy)
     if (!batch) return Infinity
+    if ('rawBytes' in batch) return batch
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
     const now = clock.now()
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
@@ -88,20 +93,25 @@ export class Loader {
   /** All of a stretch, whatever the limits are now: the batch of an intent. */
   async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
     const read = () => this.#options.journal.range(first, last)
-    return this.#frame(await hold<never>(this.#options, read, Infinity, signal), Infinity)
+    return this.#frame(await takeIntoRoom<never>(this.#options, read, Infinity, signal), Infinity)
   }
 
   /** Once: its buffer is another batch's from then on. */
-  free({ leave, writer }: Loaded): void {
-    leave()
+  free({ giveBack, writer }: Loaded): void {
+    giveBack()
     if (writer.bytes.length <= BATCH_SPARE_BYTES) this.#spare.push(writer)
   }
 
-  #frame({ batch, leave }: Held, maxBytes: number): Loaded {
+  #frame({ batch, giveBack }: Held, maxBytes: number): Loaded {
     try {
-      return frameBatch(batch, { ...this.#framing, maxBytes }, this.#spare.pop() ?? new ByteWriter(), leave)
+      return frameBatch(
+        batch,
+        { ...this.#framing, maxBytes },
+        this.#spare.pop() ?? new ByteWriter(),
+        giveBack,
+      )
     } catch (error) {
-      leave()
+      giveBack()
       throw error
     }
   }

@@ -2,12 +2,11 @@
 import { Tether } from '../model/abort.ts'
 import { backoffMs } from '../model/backoff.ts'
 import type { Clock, Random } from '../model/clock.ts'
-import { ConnectorError } from '../model/errors.ts'
 import type { Journal, Run } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Room } from '../model/room.ts'
 import type { Format } from '../model/sink.ts'
-import { Streak } from '../model/streak.ts'
+import { Streak, tellFailure } from '../model/streak.ts'
 import { turns } from '../model/turns.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import type { Redact } from './redact.ts'
@@ -30,7 +29,7 @@ export interface Stepper {
   /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
   readonly unfinished?: boolean
   /** At a stop, behind the last step: notes what is heard still, until nothing more can be or `signal` aborts. Absent: there is nothing to hear. */
-  leave?(signal: AbortSignal): Promise<void>
+  hearOut?(signal: AbortSignal): Promise<void>
 }
 
 export interface LoopOptions {
@@ -41,12 +40,13 @@ export interface LoopOptions {
   readonly clock: Clock
   readonly random: Random
   /** True when nothing more will come: with nothing owed the loop ends. */
-  readonly over: () => boolean
-  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `over`. */
+  readonly nothingMoreComes: () => boolean
+  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `nothingMoreComes`. */
   readonly nothingDue?: () => boolean
 }
 
-export const waitsInVain = ({ over, nothingDue = over }: LoopOptions): boolean => nothingDue()
+export const waitsInVain = ({ nothingMoreComes, nothingDue = nothingMoreComes }: LoopOptions): boolean =>
+  nothingDue()
 
 /** What batches and objects have in common. */
 export interface DeliveryOptions extends LoopOptions {
@@ -78,20 +78,20 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      if (result !== 'passed' && streak.over()) options.log.info('Delivery goes on again')
+      if (result !== 'passed' && streak.succeeded()) options.log.info('Delivery goes on again')
       if (typeof result !== 'number') {
         await othersTurn()
         continue
       }
       options.watch.state('idle')
-      if (result === Infinity && options.over()) return
+      if (result === Infinity && options.nothingMoreComes()) return
       await waitForMore(options, result, signal)
     } catch (error) {
       if (stopped()) break
       await options.clock.sleep(delayAfter(options, error, streak), signal)
     }
   }
-  await shipper.leave?.(cut)
+  await shipper.hearOut?.(cut)
 }
 
 async function waitForMore(
@@ -108,18 +108,11 @@ async function waitForMore(
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
 function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak: Streak): number {
-  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = streak.next(error)
-  if (tell)
-    log.warn('Delivery failed and will be tried again', {
-      code: error.code,
-      error: error.message,
-      attempt: count,
-    })
-  watch.retry(error.code)
-  const held = error.action === 'hold'
-  watch.state(held ? 'held' : 'failing', error)
+  const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
+  watch.retry(failure.code)
+  const held = failure.action === 'hold'
+  watch.state(held ? 'held' : 'failing', failure)
   // Nobody knows how soon a person mends what is held: no hint about that is believed for long.
-  const hintMs = Math.min(error.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
+  const hintMs = Math.min(failure.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
   return Math.max(hintMs, backoffMs(count, held ? HELD : RETRY, random))
 }

@@ -48,15 +48,15 @@ export class ObjectShipper implements Stepper {
   async #work(signal: AbortSignal): Promise<StepResult> {
     this.#sending ??= await this.#resume()
     if (this.#sending) return this.#send(this.#sending, signal)
-    if (this.#open.first === undefined) await this.#testify({ idle: false, over: false }, signal)
+    if (this.#open.first === undefined) await this.#testify({ idle: false, last: false }, signal)
     const result = await this.#gather(signal)
     if (typeof result !== 'number' || !this.#evidence) return result
     const isEmpty = result === Infinity
-    const ends = isEmpty && this.#options.over()
-    const over = isEmpty && waitsInVain(this.#options)
-    const evidenceMs = await this.#testify({ idle: true, over }, signal)
+    const ends = isEmpty && this.#options.nothingMoreComes()
+    const last = isEmpty && waitsInVain(this.#options)
+    const evidenceMs = await this.#testify({ idle: true, last }, signal)
     this.#unproven = false
-    this.#testified ||= over
+    this.#testified ||= last
     return ends ? Infinity : Math.min(result, evidenceMs, this.#options.lookAgainMs)
   }
 
@@ -110,7 +110,7 @@ export class ObjectShipper implements Stepper {
   }
 
   /** Whether the stretch is full. */
-  #count({ batch, leave }: Held): boolean {
+  #count({ batch, giveBack }: Held): boolean {
     try {
       const { sink } = this.#options
       const open = this.#open
@@ -118,7 +118,7 @@ export class ObjectShipper implements Stepper {
       if (open.last !== undefined && batch.first !== open.last + 1) return true
       return open.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
-      leave()
+      giveBack()
     }
   }
 

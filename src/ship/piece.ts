@@ -1,6 +1,6 @@
 // A piece of the journal for who walks over a stretch of it, in its sink's share of the room.
 import type { Journal, Seq } from '../model/journal.ts'
-import { type Held, hold, rawBytesIn, type ShareOptions } from './share.ts'
+import { type Held, rawBytesIn, type ShareOptions, takeIntoRoom } from './share.ts'
 
 /** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
@@ -21,5 +21,5 @@ export function takePiece(
   const most = Math.min(PIECE.maxEntries, maxEntries)
   const read = (maxBytes: number, loneBytes?: number) =>
     journal.take(sink.name, { maxEntries: most, maxBytes, loneBytes }, after)
-  return hold(options, read, Math.min(PIECE.maxBytes, rawBytesIn(room)), signal)
+  return takeIntoRoom(options, read, Math.min(PIECE.maxBytes, rawBytesIn(room)), signal)
 }

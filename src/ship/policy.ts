@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readHashKey } from '../model/hash-key.ts'
 import type { Run } from '../model/journal.ts'
 import { type Denied, deniedBy } from './deny.ts'
-import { Late } from './late.ts'
+import { AfterKeys } from './after-keys.ts'
 import type { Stepper } from './loop.ts'
 import { type Change, type Redact, redactBy, type Rule } from './redact.ts'
 
@@ -21,7 +21,7 @@ export interface PolicySettings {
 type Wanted = (run: Run, index: number) => boolean
 
 export interface Policy {
-  /** The same without what is denied, also of what is addressed to this sink alone. */
+  /** What is `wanted` and not denied; what is addressed to this sink alone may be denied too. */
   readonly allowed: (wanted: Wanted) => Wanted
   readonly redact: Redact | undefined
   /** settings that shape what goes out; none without a policy. Of a key its hash, no key. */
@@ -38,7 +38,7 @@ export function openAfterKeys(
   open: (policy: Policy) => Stepper,
 ): Stepper {
   const opened = () => open(policyOf(settings, read))
-  return settings.redact?.some((rule) => rule.with === 'hash') ? new Late(opened) : opened()
+  return settings.redact?.some((rule) => rule.with === 'hash') ? new AfterKeys(opened) : opened()
 }
 
 function policyOf({ redact = [], deny = {} }: PolicySettings, read: (path: string) => string): Policy {

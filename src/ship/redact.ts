@@ -125,7 +125,7 @@ function cutAt(raw: Uint8Array, start: number, end: number, most: number): numbe
   return end
 }
 
-/** Of the text that `raw[start, end)` means. */
+/** How many bytes the text has that `raw[start, end)` means. */
 function textBytes(raw: Uint8Array, start: number, end: number): number {
   const inside = raw.subarray(start, end)
   let size = 0

@@ -1,16 +1,5 @@
 // A sink's frame that sees each entry as it may be seen: formats and frames work on the changed entry and know of no other.
-import {
-  COLUMNS,
-  Entries,
-  ID_END,
-  ID_START,
-  RAW_END,
-  RAW_START,
-  TIME_END,
-  TIME_START,
-  TYPE,
-  VERSION,
-} from '../model/entries.ts'
+import { columnsOf, Entries, ID_END, ID_START, TIME_END, TIME_START, TYPE } from '../model/entries.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import type { Redact } from './redact.ts'
@@ -31,18 +20,15 @@ export function redactedFrame(frame: Frame, redact: Redact): Frame {
 
 /** The entry whose changed bytes stand in `slab`. Its id and time are the same ones, behind those bytes: what they were may lie elsewhere by now. */
 function changedEntry(entries: Entries, index: number, slab: ByteWriter): Entries {
-  const columns = new Uint32Array(COLUMNS)
-  columns[RAW_START] = 0
-  columns[RAW_END] = slab.length
-  for (const [start, end] of [
-    [ID_START, ID_END],
-    [TIME_START, TIME_END],
-  ] as const) {
-    columns[start] = slab.length
+  const behind = (start: number, end: number) => {
+    const from = slab.length
     slab.copy(entries.bytes, entries.column(index, start), entries.column(index, end))
-    columns[end] = slab.length
+    return [from, slab.length] as const
   }
-  columns[TYPE] = entries.column(index, TYPE)
-  columns[VERSION] = entries.version(index)
+  const raw = [0, slab.length] as const
+  const id = behind(ID_START, ID_END)
+  const time = behind(TIME_START, TIME_END)
+  const type = entries.column(index, TYPE)
+  const columns = Uint32Array.from(columnsOf({ raw, id, time, type, version: entries.version(index) }))
   return new Entries(slab.bytes, 1, columns, Float64Array.of(entries.at(index)), entries.types)
 }

@@ -1,5 +1,5 @@
 // A sink's share of the process's room: whatever it has of the journal is held there. Who waits for room has nothing in hand meanwhile.
-import type { Batch } from '../model/journal.ts'
+import type { Batch, TooLarge } from '../model/journal.ts'
 import type { Room, WayOut } from '../model/room.ts'
 import type { SinkWatch } from '../model/watch.ts'
 
@@ -15,15 +15,15 @@ export interface ShareOptions {
 export interface Held {
   readonly batch: Batch
   /** to be called when it is done with, and before for what of it is let go of */
-  readonly leave: WayOut
+  readonly giveBack: WayOut
 }
 
-/** Up to so many raw bytes, or why there is nothing. One larger entry than `loneBytes` is told of only (`TakeLimits`). */
-type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | Nothing>
+/** Up to so many raw bytes, or why there is nothing. Only where `loneBytes` is given an entry may be too large (`LoneLimits`). */
+type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | TooLarge | Nothing>
 
 /** What a batch takes of the room, or would. */
-export function roomBytes({ runs, leftBytes = 0 }: Batch): number {
-  let bytes = leftBytes
+export function roomBytes({ runs }: Batch): number {
+  let bytes = 0
   for (const { entries } of runs) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)
   return FORMS * bytes
 }
@@ -40,24 +40,32 @@ async function look<Nothing extends number | undefined>(
   mostBytes: number,
 ): Promise<Held | { readonly wantedBytes: number } | Nothing> {
   return room.oneByOne(async () => {
-    const batch = await read(mostBytes, room.freeBytes / FORMS)
-    if (typeof batch !== 'object') return batch
-    const wantedBytes = roomBytes(batch)
-    const leave = batch.leftBytes === undefined ? room.tryEnter(wantedBytes) : undefined
-    return leave ? { batch, leave } : { wantedBytes }
+    const found = await read(mostBytes, room.freeBytes / FORMS)
+    if (typeof found !== 'object') return found
+    if ('rawBytes' in found) return { wantedBytes: FORMS * found.rawBytes }
+    const wantedBytes = roomBytes(found)
+    const giveBack = room.tryEnter(wantedBytes)
+    return giveBack ? { batch: found, giveBack } : { wantedBytes }
   })
 }
 
 /** What `read` finds, where there is room for it right now; else undefined. */
-export async function holdNow(room: Room, read: Read<number>, mostBytes: number): Promise<Held | undefined> {
+export async function takeIfRoom(
+  room: Room,
+  read: Read<number>,
+  mostBytes: number,
+): Promise<Held | undefined> {
   // A batch that could not stay is not read to find that out.
   if (room.full) return undefined
   const found = await look(room, read, mostBytes)
   return typeof found === 'object' && 'batch' in found ? found : undefined
 }
 
-/** The same; where there is no room it is read again, and no more of it, when its turn has come. Nothing of the share may be held by who calls this. */
-export async function hold<Nothing extends number | undefined>(
+/**
+ * Like `takeIfRoom`, but waits for room and then reads again, up to what it waited for. The caller must hold nothing of the share,
+ * or it waits for itself.
+ */
+export async function takeIntoRoom<Nothing extends number | undefined>(
   { room, watch }: ShareOptions,
   read: Read<Nothing>,
   mostBytes: number,
@@ -67,14 +75,19 @@ export async function hold<Nothing extends number | undefined>(
   if (typeof found !== 'object' || 'batch' in found) return found
   // Nobody is idle who has something to send: the wait is a part of that.
   watch.state('sending')
-  const leave = await room.enter(found.wantedBytes, signal)
+  const giveBack = await room.enter(found.wantedBytes, signal)
   try {
-    const batch = await read(found.wantedBytes / FORMS)
-    if (typeof batch === 'object') return { batch, leave }
-    leave()
-    return batch
+    const again = await read(found.wantedBytes / FORMS)
+    if (typeof again === 'object') return { batch: whole(again), giveBack }
+    giveBack()
+    return again
   } catch (error) {
-    leave()
+    giveBack()
     throw error
   }
+}
+
+function whole(found: Batch | TooLarge): Batch {
+  if ('rawBytes' in found) throw new Error('An entry that there was room for was left on the disk')
+  return found
 }

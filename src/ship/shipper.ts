@@ -77,7 +77,7 @@ export class Shipper implements Stepper {
     return this.#sending ? this.#send(this.#sending, signal) : this.#begin(signal)
   }
 
-  leave(signal: AbortSignal): Promise<void> {
+  hearOut(signal: AbortSignal): Promise<void> {
     return this.#unconfirmed.hearOut(signal)
   }
 
@@ -102,7 +102,7 @@ export class Shipper implements Stepper {
   async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.size === 0) {
       // With nothing left to send, a receiver that refused everything is no better than before.
-      if (!this.#options.over()) this.#corner.check()
+      if (!this.#options.nothingMoreComes()) this.#corner.check()
       return waitMs
     }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
@@ -142,7 +142,7 @@ export class Shipper implements Stepper {
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
     // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
-    // What keeps us from looking ahead comes up again when that batch's own turn comes.
+    // An error here is dropped: the batch meets it again when it is sent.
     const looking = this.#corner.open
       ? undefined
       : this.#ahead.look(this.#wish(intent)).catch(() => undefined)

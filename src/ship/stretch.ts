@@ -7,7 +7,7 @@ import { Delays } from './delays.ts'
 import type { Framing } from './lines.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { ENTRY_SPARE_BYTES } from './spare.ts'
-import { dayOf, isOwn, Tally } from './tally.ts'
+import { dayOf, Tally } from './tally.ts'
 
 /** A stretch is closed before it would touch more groups: an object each. */
 const MOST_GROUPS = 64
@@ -23,7 +23,7 @@ const groupDay = (day: number): string =>
 const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
   replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
-/** The same object for the same group, as long as this lives. */
+/** The groups of a stretch: of each there is one object here, so that groups are compared by identity. */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
   readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
@@ -76,7 +76,7 @@ export class OpenStretch {
           if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
           if (this.count++ === 0) this.oldestAt = run.appendedAt
           this.#bytes += length
-        } else if (isOwn(run, name) && !run.replay) this.filtered.add(run, dayOf(run, i), 'filtered')
+        } else this.filtered.addFiltered(run, i, name)
         this.last = run.firstSeq + i
       }
     return this.#bytes >= maxBytes

@@ -21,6 +21,11 @@ export class Tally {
     this.#last[fate] += count
   }
 
+  /** Counts an entry that the sink does not want; nothing where it counts as no entry of this sink, or was counted before its replay. */
+  addFiltered(run: CountedRun, index: number, sink: string): void {
+    if (isOwn(run, sink) && !run.replay) this.add(run, dayOf(run, index), 'filtered')
+  }
+
   get sums(): readonly DayTally[] {
     return [...this.#sums.values()]
   }
@@ -40,8 +45,7 @@ export const countedRun = ({ entries: { count, times }, ...run }: Run): CountedR
 export const dayOf = (run: CountedRun, index: number): number => epochDay(run.entries.times[index] as number)
 
 /** True for what counts at this sink: what is another sink's alone was never this one's. */
-export const isOwn = ({ onlySink }: CountedRun, sink: string): boolean =>
-  onlySink === undefined || onlySink === sink
+const isOwn = ({ onlySink }: CountedRun, sink: string): boolean => onlySink === undefined || onlySink === sink
 
 interface Counted {
   /** ascending, of the lines that were made of the batch */

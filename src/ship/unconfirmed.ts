@@ -71,7 +71,7 @@ export class Unconfirmed {
     this.#add(takenBefore(this.#options.sink.name, intent, loaded), later, signal)
   }
 
-  /** Of one that was confirmed. */
+  /** Settles a confirmed batch. */
   async settle(judged: Judged): Promise<void> {
     const { journal, sink, watch, clock } = this.#options
     const { intent, times, tally } = judged
@@ -112,7 +112,7 @@ export class Unconfirmed {
     await this.#wait(signal, () => [])
   }
 
-  /** The same, or when more may have come or `withinMs` are over. */
+  /** Resolves when one is judged, when more may have come, when `withinMs` are over, or when `signal` aborts. */
   async waitOrMore(withinMs: number, signal: AbortSignal): Promise<void> {
     const { journal, sink, clock } = this.#options
     await this.#wait(signal, (until) => [

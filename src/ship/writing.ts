@@ -10,7 +10,7 @@ import type { SendingObjects, WaitingObject } from './sending.ts'
 import type { Held, ShareOptions } from './share.ts'
 import { PIECE_SPARE_BYTES } from './spare.ts'
 import { Contents } from './stretch.ts'
-import { dayOf, isOwn, Tally } from './tally.ts'
+import { dayOf, Tally } from './tally.ts'
 
 /** Objects that are written in one walk: each has a compressor. */
 const LOT = 8
@@ -39,11 +39,11 @@ export async function writeLot(
   const lot = new Lot(options, framing, sending)
   try {
     for (let at = intent.first - 1; at < intent.last;) {
-      const { batch, leave } = await pieceOf(options, at, intent.last, signal)
+      const { batch, giveBack } = await pieceOf(options, at, intent.last, signal)
       try {
         await lot.add(batch)
       } finally {
-        leave()
+        giveBack()
       }
       at = batch.last
     }
@@ -58,7 +58,7 @@ export async function writeLot(
 async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: AbortSignal): Promise<Held> {
   const piece = await takePiece(options, after, last - after, signal)
   if (piece?.batch.first === after + 1) return piece
-  piece?.leave()
+  piece?.giveBack()
   throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
@@ -100,7 +100,7 @@ class Lot {
     const nowMs = this.#options.clock.now()
     for (let i = 0; i < run.entries.count; i++) {
       if (!wanted(run, i)) {
-        if (isOwn(run, this.#options.sink.name) && !run.replay) tally.add(run, dayOf(run, i), 'filtered')
+        tally.addFiltered(run, i, this.#options.sink.name)
         continue
       }
       tally.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')

@@ -5,7 +5,7 @@ import { type Address, addressOf, type Connection, hostPort, type TlsOptions } f
 import { DAY_MS, dayText } from '../model/time.ts'
 
 const AHEAD_MS = 30 * DAY_MS
-/** Of a look at certificates. */
+/** How long a look at certificates waits for its connection. */
 const CONNECT_MS = 10_000
 
 type Ends = Pick<Connection, 'certificateEndsAt' | 'ownCertificateEndsAt'>

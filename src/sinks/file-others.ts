@@ -41,7 +41,7 @@ export class Others {
     )
   }
 
-  /** Of the open file, which no longer bears its name. */
+  /** Tells of an open file with lines in it that it no longer bears its name, if that is so. */
   async tellRemoved({ file, end }: { readonly file: DiskFile; readonly end: FileEnd }): Promise<void> {
     // What cannot be looked at may be away with all that is there: nothing is claimed of it.
     const isNamed = await file.isNamed().catch(() => true)

@@ -28,7 +28,7 @@ interface BudgetOptions {
   readonly random: Random
   readonly store: BudgetStore
   /** Nobody reads live: no lane leaves anything untouched. */
-  readonly undivided?: boolean
+  readonly pastAlone?: boolean
 }
 
 interface Waiter {
@@ -148,7 +148,7 @@ export class Budget {
 
   #placesFor(lane: Lane): number {
     const allowed = this.#allowed
-    const share = this.#options.undivided ? 0 : reserved[lane]
+    const share = this.#options.pastAlone ? 0 : reserved[lane]
     return allowed - Math.floor(allowed * share)
   }
 

@@ -1,18 +1,6 @@
 // The records of the inventory, which are ours: docs/records.md says what stands in them. The project's own bytes stand inside untouched.
 import { hash } from 'node:crypto'
-import {
-  COLUMNS,
-  Entries,
-  ID_END,
-  ID_START,
-  RAW_END,
-  RAW_START,
-  TIME_END,
-  TIME_START,
-  TRANSACTION_BYTES,
-  TRANSACTION_ENTRIES,
-  TYPE,
-} from '../model/entries.ts'
+import { columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import { isoMicros, parseInstantText } from '../model/time.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { memberValue } from './json-elements.ts'
@@ -71,14 +59,12 @@ export class Records {
       out.copy(subject.raw)
     }
     out.byte(125)
-    const columns = new Array<number>(COLUMNS).fill(0)
-    columns[RAW_START] = start
-    columns[RAW_END] = out.length
-    columns[ID_START] = idStart
-    columns[ID_END] = idStart + id.length
-    columns[TIME_START] = timeStart
-    columns[TIME_END] = timeStart + time.length
-    columns[TYPE] = this.#type(change.type)
+    const columns = columnsOf({
+      raw: [start, out.length],
+      id: [idStart, idStart + id.length],
+      time: [timeStart, timeStart + time.length],
+      type: this.#type(change.type),
+    })
     this.#columns.push(...columns)
     this.#times.push(us)
   }

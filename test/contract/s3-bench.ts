@@ -111,7 +111,7 @@ const securedBucket: Secured = async (shown: Shown, tls: TlsOptions) => {
   const start = starting({ more: { endpoint: url, tls }, send: () => transport.send })
   return {
     // No loop stands behind this one: what is open is closed by the next step.
-    start: (parts) => start({ ...parts, over: () => true }),
+    start: (parts) => start({ ...parts, nothingMoreComes: () => true }),
     received: () => fake.lines.map(idOf),
     show: async (other) => {
       await server.close()

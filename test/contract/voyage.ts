@@ -102,7 +102,7 @@ export async function openParts(
     clock,
     random: () => 0.5,
     room: new Share(),
-    over: () => false,
+    nothingMoreComes: () => false,
     lookAgainMs: Infinity,
   }
 }

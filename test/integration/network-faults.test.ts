@@ -86,7 +86,7 @@ async function openDelivery(folder: string, sink: object, clock: Clock) {
   const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version: '0.0.0', budget: () => [] }) // prettier-ignore
   const parts = { config, outside, mode: { once: false }, journal, board, room: new Room(32 * 2 ** 20), instance: 'i', taps: new Taps(clock) } // prettier-ignore
   const shipping = openShipping(parts, config.sinks[0] as (typeof config.sinks)[number], {
-    over: () => false,
+    nothingMoreComes: () => false,
   })
   let failures = 0
   const watch = new Proxy(shipping.watch, {

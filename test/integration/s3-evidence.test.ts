@@ -121,7 +121,7 @@ async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
     closing.push(() => sink.close())
     shipper = new ObjectShipper({
       ...{ sink, journal, watch: new SinkNotes(), log: logOf(), clock, format: rawFormat, shape: 'one' },
-      ...{ random: () => 0.5, room: new Room(2 ** 25), over: () => false, lookAgainMs: Infinity },
+      ...{ random: () => 0.5, room: new Room(2 ** 25), nothingMoreComes: () => false, lookAgainMs: Infinity },
       wanted: () => true,
     })
   }

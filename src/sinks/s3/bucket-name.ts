@@ -2,7 +2,7 @@
 const form = /^[a-z0-9](?:[a-z0-9-]|\.(?!\.))*[a-z0-9]$/
 const address = /^\d+\.\d+\.\d+\.\d+$/
 
-/** Its length is held by the schema. */
+/** True for a name that AWS would take; the schema bounds its length. */
 export const isUsualName = (bucket: string): boolean => form.test(bucket) && !address.test(bucket)
 
 const wanted = 'small letters, digits, hyphens and single dots, and no IP address'

@@ -14,11 +14,11 @@ export const lockModeOf = (lock: NonNullable<S3Options['object_lock']>) =>
 
 const idOf = (key: string): string => key.slice(Math.max(key.lastIndexOf('/'), key.lastIndexOf(':')) + 1)
 
-/** Of AWS: there a key has no other names than these, but for aliases. */
+/** True for a name as AWS has them: there a key has no others, but for aliases. */
 const isPlain = (key: string): boolean =>
   /^arn:[^/]*:key\/[^/]+$/.test(key) || /^(?:mrk-)?[0-9a-f-]{32,36}$/.test(key)
 
-/** Of two names of a KMS key: an id, an ARN, or what a server that is not AWS calls it. `unknown`: they may mean one key, such as an alias. */
+/** Whether two names mean one KMS key: each is an id, an ARN, or what a server that is not AWS calls it. `unknown`: they may mean one key, such as an alias. */
 export function compareKeys(wanted: string, told: string | undefined): 'same' | 'other' | 'unknown' {
   if (told === undefined || /(?:^|:)alias\//.test(wanted)) return 'unknown'
   if (idOf(wanted) === idOf(told)) return 'same'

@@ -41,6 +41,10 @@ const key: Meaning = [
   'misconfigured',
   'cannot use the KMS key: check sse.kms_key_id, that the key is enabled and that its policy allows this role',
 ]
+const notAllowed: Meaning = ['misconfigured', 'does not allow this: is it an S3 endpoint?']
+const stalled: Meaning = ['timeout', 'did not receive the body in time']
+const busy: Meaning = ['server_error', 'was just writing the same name; tried again']
+const redirected: Meaning = ['redirected', 'sends elsewhere: redirects are never followed; check endpoint']
 
 const meanings: Readonly<Record<string, Meaning>> = {
   AccessDenied: denied,
@@ -78,7 +82,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   InvalidEncryptionAlgorithmError: lacking,
   NotImplemented: lacking,
   XNotImplemented: lacking,
-  MethodNotAllowed: ['misconfigured', 'does not allow this: is it an S3 endpoint?'],
+  MethodNotAllowed: notAllowed,
   InvalidStorageClass: lacking,
   EntityTooLarge: [
     'misconfigured',
@@ -87,14 +91,14 @@ const meanings: Readonly<Record<string, Meaning>> = {
   MaxMessageLengthExceeded: ['misconfigured', 'takes no object of this size: raise its limit'],
   QuotaExceeded: ['misconfigured', 'has no room left for this bucket'],
   XMinioStorageFull: ['misconfigured', 'has no room left'],
-  ConditionalRequestConflict: ['server_error', 'was just writing the same name; tried again'],
+  ConditionalRequestConflict: busy,
   OperationAborted: ['server_error', 'was just changing the bucket; tried again'],
   BadDigest: damaged,
   InvalidDigest: damaged,
   IncompleteBody: damaged,
   XAmzContentSHA256Mismatch: damaged,
   XAmzContentChecksumMismatch: damaged,
-  RequestTimeout: ['timeout', 'did not receive the body in time'],
+  RequestTimeout: stalled,
   SlowDown: slow,
   SlowDownWrite: slow,
   Throttling: slow,
@@ -108,15 +112,15 @@ const meanings: Readonly<Record<string, Meaning>> = {
 
 const statuses: Readonly<Record<number, Meaning>> = {
   301: elsewhere,
-  302: ['redirected', 'sends elsewhere: redirects are never followed; check endpoint'],
-  307: ['redirected', 'sends elsewhere: redirects are never followed; check endpoint'],
-  308: ['redirected', 'sends elsewhere: redirects are never followed; check endpoint'],
+  302: redirected,
+  307: redirected,
+  308: redirected,
   401: badKey,
   403: denied,
   404: ['not_found', 'knows no such bucket: check bucket, endpoint and force_path_style'],
-  405: ['misconfigured', 'does not allow this: is it an S3 endpoint?'],
-  408: ['timeout', 'did not receive the body in time'],
-  409: ['server_error', 'was just writing the same name; tried again'],
+  405: notAllowed,
+  408: stalled,
+  409: busy,
   411: ['misconfigured', 'wants a length that was sent: a proxy is changing the request'],
   413: ['misconfigured', 'takes no body of this size: raise the limit of the proxy before it'],
   429: slow,

@@ -28,7 +28,7 @@ export function tellEnds(
   for (const [sink, own] of sinks) tellUntil(sink, own, untilAt, tell)
 }
 
-/** Of a sink's chains, one for each journal that it had, the newest must reach to `untilAt`: another sink's does not speak for it. */
+/** The newest of a sink's chains, of which each journal that it had has one, must reach to `untilAt`: another sink's does not speak for it. */
 function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
   const until = new Date(untilAt).toISOString()
   const reaching = chains.filter(({ last }) => last && reachOf(last.manifest) >= untilAt)

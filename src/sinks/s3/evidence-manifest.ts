@@ -40,7 +40,7 @@ export function manifestOf(making: Making): Manifest {
   }
 }
 
-/** Of a body that an earlier try had stored nothing sure is known: another version may have packed it. */
+/** A stored object as the manifest lists it. Nothing sure is known of a body that an earlier try had stored: another version may have packed it. */
 export function objectOf(object: StoredObject, prefix: string): ManifestObject {
   const { key, there, bodySha256, bodyBytes } = object
   return {

@@ -80,7 +80,7 @@ class ManifestChain implements Evidence {
     }
   }
 
-  async #goOn({ over }: EvidenceState, signal: AbortSignal): Promise<number> {
+  async #goOn({ last }: EvidenceState, signal: AbortSignal): Promise<number> {
     const { sink, clock, intervalMs } = this.#options
     for (;;) {
       const waiting = await this.#memory.note(pendingName(sink))
@@ -89,7 +89,7 @@ class ManifestChain implements Evidence {
       const nowAt = clock.now()
       const interval = intervalOver(chain, nowAt, intervalMs)
       if (typeof interval !== 'number') await this.#fix(chain, interval.untilAt)
-      else if (over && (await this.#listable(chain))) await this.#fix(chain, nowAt)
+      else if (last && (await this.#listable(chain))) await this.#fix(chain, nowAt)
       else return interval
     }
   }

@@ -31,7 +31,7 @@ export function readSigningKey(pem: string): KeyObject {
   return ed25519(key)
 }
 
-/** The same as words, for whoever only looks. */
+/** What `readSigningKey` would throw, as words; undefined: nothing. */
 export function signingKeyFault(pem: string): string | undefined {
   try {
     readSigningKey(pem)

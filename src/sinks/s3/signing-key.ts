@@ -22,7 +22,7 @@ export function signingKey(keyFile: string, readKey: (path: string) => string = 
   }
 }
 
-/** Of `validate --connect`. */
+/** What `validate --connect` tells of the key. */
 export function checkSigningKey(keyFile: string): CheckResult {
   const what = 'evidence.signing_key_file'
   try {

@@ -1,5 +1,5 @@
 // One line as one HEC event object. Only keys that Splunk knows: an unknown one is answered with 200, and nothing after it is kept.
-import { DOT, OPEN_OBJECT, QUOTE, ZERO } from '../../model/ascii.ts'
+import { COMMA, DOT, OPEN_OBJECT, QUOTE, ZERO } from '../../model/ascii.ts'
 import { ID_END, ID_START } from '../../model/entries.ts'
 import { quote, writeEscaped } from '../../model/json.ts'
 import { perOrigin, type Shared } from '../../model/per-origin.ts'
@@ -73,7 +73,7 @@ function writeTime(us: number, out: ByteWriter): void {
     }
     out.length = length + width + 7
   }
-  out.byte(44)
+  out.byte(COMMA)
 }
 
 /** A line of another format than JSON is an event as JSON string. An entry's own JSON is always an object. */

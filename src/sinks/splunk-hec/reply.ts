@@ -96,7 +96,7 @@ export function readAcks(bytes: Uint8Array): ReadonlySet<number> | undefined {
   }
 }
 
-/** Its code, and its sentence where that is one of Splunk's. */
+/** The code of an answer, and its sentence where that is one of Splunk's. */
 export function said({ code, text }: HecBody): string {
   return text === undefined ? `code ${code}` : `code ${code} "${text}"`
 }

@@ -25,7 +25,7 @@ interface Part {
 /** Writes the header of entry `index`, to which its text is appended. */
 type Header = (run: Run, index: number, severity: number, part: Part | undefined, out: ByteWriter) => void
 
-/** Of an entry's id in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
+/** So much of an entry's id stands in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
 const ID_BYTES = 128
 const NAME_BYTES = 64
 

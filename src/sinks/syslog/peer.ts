@@ -5,7 +5,7 @@ import type { Connection } from '../../model/socket.ts'
 import type { Patience } from './patience.ts'
 import { PROOF_MS } from './session.ts'
 
-/** Of one write, for which the receiver has all our patience. */
+/** What one write takes, for which the receiver has all our patience. */
 const WRITE_BYTES = 64 * 1024
 /** A syslog receiver says nothing; what talks on is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
@@ -22,7 +22,7 @@ interface PeerOptions {
   readonly patience: Patience
   /** Nobody wants to hear it any more. */
   readonly stop: AbortSignal
-  /** It is gone, and was not told to stop. */
+  /** Called when the peer is gone, and was not told to stop. */
   readonly lost: (peer: Peer) => void
 }
 
@@ -51,7 +51,7 @@ export class Peer {
     return this.#writingSince
   }
 
-  /** Of one that is gone. */
+  /** How a peer that is gone ended. */
   get end(): PeerEnd {
     return this.#end
   }
@@ -60,7 +60,7 @@ export class Peer {
     return this.#failure
   }
 
-  /** It did not break off, nor in the midst of a write. */
+  /** True where the connection did not break off, nor end in the midst of a write. */
   get orderly(): boolean {
     return this.#failure === undefined && this.#writingSince === undefined
   }

@@ -8,7 +8,7 @@ const LONGEST_WORDS = 80
 
 const utf8 = new TextDecoder()
 
-/** Its own sentence, for a log: nothing of ours can stand in it yet. */
+/** The first line that a receiver said, for a log: nothing of ours can stand in it yet. */
 function sentenceOf(said: string): string {
   const [first = ''] = said.split('\n')
   const words = first.replace(/[^\x20-\x7e]/g, '?').slice(0, LONGEST_WORDS)

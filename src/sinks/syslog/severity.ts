@@ -4,7 +4,7 @@ import { BACKSLASH } from '../../model/ascii.ts'
 const NOTICE = 5
 const PIPE = 124
 const CEF = Buffer.from('CEF:')
-/** Of what stands before the extension. */
+/** A CEF header, which stands before the extension, is looked for in so many bytes. */
 const LONGEST_HEADER = 4096
 
 /** CEF counts from 0, least, to 10, worst; syslog from 7 to 0. */

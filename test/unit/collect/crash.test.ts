@@ -26,7 +26,7 @@ test.each([0, 1, 2, 3, 4])(
     let cursor = await desk.journal.cursor(origin)
     try {
       for (let step = 0; step < 8; step++)
-        cursor = await driven(desk.clock, collectOnce(dying, cursor, signal))
+        cursor = (await driven(desk.clock, collectOnce(dying, cursor, signal))).cursor
     } catch (error) {
       expect(error).toMatchObject({ message: 'crashed' })
     }

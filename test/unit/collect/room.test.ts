@@ -45,7 +45,7 @@ async function collecting(roomAt: number, signal = never) {
 
 test('a later part waits for room up to 30 s with its answer open, and is asked for once', async () => {
   const { quay, asked, watch, read } = await collecting(START + 29 * SECOND)
-  expect(await read).toBe('two')
+  expect((await read).cursor).toBe('two')
   expect(quay.journal.stats().entries).toBe(2)
   expect(asked).toEqual({ times: 1, closed: 1 })
   expect(watch.states).toContain('paused')

@@ -302,7 +302,7 @@ test.each([
   const survey = async () => steps.shift() ?? expect.fail('asked on')
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
-  await walkOver({ origin, past: { survey }, span, clock: slow, world: stand.world, isAlone })
+  await walkOver({ origin, past: { survey }, span, clock: slow, world: stand.world, pastAlone: isAlone })
   expect(stand.heard().stderr.split('\n')).toEqual([
     expect.stringMatching(new RegExp(`^acme audit: 25 %, 4 entries fetched; waiting for .*${words}$`)),
     expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; trying again: no JSON$/),

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decode, encode, pack } from '../../../src/journal/chunk.ts'
 import { writeKey } from '../../../src/journal/key.ts'
-import { advance, aheadCount, gapFrom, type Progress } from '../../../src/journal/positions.ts'
+import { advance, aheadCount, nextFree, type Progress } from '../../../src/journal/positions.ts'
 import { COLUMNS, Entries, ID_END, ID_START, VERSION } from '../../../src/model/entries.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 
@@ -29,7 +29,7 @@ describe('progress', () => {
         for (let seq = 1; seq <= 50; seq++) expect(isSettled(seq)).toBe(settled.has(seq))
         expect(isSettled(position + 1)).toBe(false)
         expect(position + aheadCount(progress)).toBe(settled.size)
-        const gap = gapFrom(progress, 1, 50)
+        const gap = nextFree(progress, 1, 50)
         expect(gap.first).toBe(position + 1)
         for (let seq = gap.first; seq <= gap.last; seq++) expect(isSettled(seq)).toBe(false)
         expect(gap.last === 50 || isSettled(gap.last + 1)).toBe(true)

@@ -15,7 +15,7 @@ it('a failure is told the 1st, 2nd, 4th, 8th time, also where something succeeds
       const { count, tell } = streak.next(held)
       expect(count).toBe(between ? 1 : i)
       if (tell) told.push(i)
-      if (between) streak.over()
+      if (between) streak.succeeded()
       now += 7_000
     }
     expect(told).toEqual([1, 2, 4, 8, 16])
@@ -24,13 +24,13 @@ it('a failure is told the 1st, 2nd, 4th, 8th time, also where something succeeds
 
 it('a success is worth telling where a failure before it was told', () => {
   const streak = new Streak(() => 0)
-  expect(streak.over()).toBe(false)
+  expect(streak.succeeded()).toBe(false)
   streak.next(held)
   streak.next(held)
-  expect([streak.over(), streak.over()]).toEqual([true, false])
+  expect([streak.succeeded(), streak.succeeded()]).toEqual([true, false])
   // The third failure is not told, and so its end is not.
   expect(streak.next(held).tell).toBe(false)
-  expect(streak.over()).toBe(false)
+  expect(streak.succeeded()).toBe(false)
 })
 
 it('another code is news, and so is one that did not come for ten minutes', () => {

@@ -427,7 +427,7 @@ it('a run of entries that nobody wants lets all else have a turn in between', as
     sleep: async (ms) => void (turnsOfOthers += ms === 0 ? 1 : 0),
   }
   const berth = quay.berth('archive', {
-    over: () => true,
+    nothingMoreComes: () => true,
     wanted: () => false,
     batch: { maxEntries: 1 },
     clock: busy,
@@ -452,7 +452,10 @@ it('new entries wake a loop that lingers, and a full batch does not wait for the
 
 it('when nothing more will come and nothing is owed the loop ends', async () => {
   const quay = await openQuay()
-  const berth = quay.berth('archive', { over: () => true, batch: { maxEntries: 4, lingerMs: HOUR } })
+  const berth = quay.berth('archive', {
+    nothingMoreComes: () => true,
+    batch: { maxEntries: 4, lingerMs: HOUR },
+  })
   await quay.append(10)
   await ship(berth.shipper, berth.options, new AbortController().signal)
   expect(berth.sink.seqs.flat()).toEqual(range(1, 10))

@@ -12,7 +12,7 @@ import { FakeSink, textsOf } from '../../fakes/sink.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
 
 const sink = new FakeSink()
-const leave = () => undefined
+const giveBack = () => undefined
 
 function batchOf(sizes: readonly number[], first = 1): Batch {
   let seq = first
@@ -30,7 +30,7 @@ function framing(more: Partial<BatchFraming> = {}): BatchFraming {
 
 it('a batch of several runs is one buffer of lines in journal order', () => {
   const batch = batchOf([3, 1, 2], 7)
-  const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), leave)
+  const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
   expect([first, last, lines.count, [...lines.seqs]]).toEqual([7, 12, 6, [7, 8, 9, 10, 11, 12]])
   const raws = batch.runs.flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => Buffer.from(entries.raw(i)).toString()),
@@ -47,7 +47,7 @@ it('whatever is wanted and however tight the bound, the lines are the wanted one
       (sizes, maxBytes, modulus) => {
         const batch = batchOf(sizes, 10)
         const wanted: BatchFraming['wanted'] = (run, index) => (run.firstSeq + index) % modulus === 0
-        const { lines, last } = frameBatch(batch, framing({ maxBytes, wanted }), new ByteWriter(16), leave)
+        const { lines, last } = frameBatch(batch, framing({ maxBytes, wanted }), new ByteWriter(16), giveBack)
         const all = Array.from({ length: batch.count }, (_, i) => 10 + i).filter((seq) => seq % modulus === 0)
         expect([...lines.seqs]).toEqual(all.filter((seq) => seq <= last))
         expect(lines.bytes.length).toBe(lines.count === 0 ? 0 : lines.ends[lines.count - 1])
@@ -61,14 +61,14 @@ it('whatever is wanted and however tight the bound, the lines are the wanted one
 
 it('a writer that is used again holds the new lines only', () => {
   const writer = new ByteWriter()
-  frameBatch(batchOf([5]), framing(), writer, leave)
-  const { lines } = frameBatch(batchOf([1], 6), framing(), writer, leave)
+  frameBatch(batchOf([5]), framing(), writer, giveBack)
+  const { lines } = frameBatch(batchOf([1], 6), framing(), writer, giveBack)
   expect(textsOf(lines)).toHaveLength(1)
 })
 
 it('a batch takes room for its raw bytes and its lines', () => {
   const batch = batchOf([3])
-  const { lines } = frameBatch(batch, framing(), new ByteWriter(), leave)
+  const { lines } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
   expect(roomBytes(batch)).toBeGreaterThanOrEqual(lines.bytes.length)
   expect(roomBytes({ ...batch, runs: [] })).toBe(0)
 })

@@ -83,7 +83,13 @@ function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evi
       pier.room = new Share(shareBytes)
       shipper = new ObjectShipper({
         ...{ sink: pier.sink, journal: quay.journal, watch, log: quay.log, clock: quay.clock },
-        ...{ format: rawFormat, random: () => 0.5, room: pier.room, over: () => false, shape: 'one' },
+        ...{
+          format: rawFormat,
+          random: () => 0.5,
+          room: pier.room,
+          nothingMoreComes: () => false,
+          shape: 'one',
+        },
         wanted: ({ onlySink }: Run) => onlySink === undefined || onlySink === 'archive',
         lookAgainMs: Infinity,
         ...options,
@@ -353,7 +359,7 @@ describe('when a stretch is closed', () => {
 
   it('at once where nothing more will come, and the loop may end', async () => {
     const quay = await openQuay()
-    const pier = openPier(quay, { options: { over: () => true } })
+    const pier = openPier(quay, { options: { nothingMoreComes: () => true } })
     await quay.append(5)
     expect(await pier.settle()).toBe(Infinity)
     expectEachOnce(pier.fake, someIds(1, 5))
@@ -584,7 +590,7 @@ describe('failures', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(3)
-    pier.restart({ over: () => true })
+    pier.restart({ nothingMoreComes: () => true })
     expect(await pier.step()).toBe('sent')
     expect(await pier.step()).toBe('sent')
     expect(pier.watch.states).toEqual([])
@@ -692,7 +698,8 @@ describe('failures', () => {
     const read: (number | undefined)[] = []
     const take: Journal['take'] = async (...asked) => {
       const batch = await quay.journal.take(...asked)
-      if (read.push(batch?.runs.length) === 2) throw new ConnectorError('disk_failed', 'as told')
+      const runs = batch && ('runs' in batch ? batch.runs.length : 0)
+      if (read.push(runs) === 2) throw new ConnectorError('disk_failed', 'as told')
       return batch
     }
     const pier = openPier(quay)
@@ -743,12 +750,12 @@ describe('failures', () => {
 describe('evidence', () => {
   class Notary implements Evidence {
     readonly told: StoredStretch[] = []
-    readonly asked: { idle: boolean; over: boolean }[] = []
+    readonly asked: { idle: boolean; last: boolean }[] = []
     stored = (stretch: StoredStretch): readonly Note[] => {
       this.told.push(stretch)
       return [{ name: `stretch:${stretch.first}`, value: String(stretch.objects.length) }]
     }
-    step = async (state: { idle: boolean; over: boolean }) => {
+    step = async (state: { idle: boolean; last: boolean }) => {
       this.asked.push(state)
       return 7_000
     }
@@ -808,10 +815,10 @@ describe('evidence', () => {
   it('where nothing more will come it is asked for the last time, and the loop may end', async () => {
     const quay = await openQuay()
     const notary = new Notary()
-    const pier = openPier(quay, { evidence: notary, options: { over: () => true } })
+    const pier = openPier(quay, { evidence: notary, options: { nothingMoreComes: () => true } })
     await quay.append(3)
     expect(await pier.settle()).toBe(Infinity)
-    expect(notary.asked.at(-1)).toEqual({ idle: true, over: true })
+    expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
   })
 
   it('where only held sources are left to read it is asked for the last time, after each stretch that comes all the same, and the loop goes on', async () => {
@@ -825,7 +832,7 @@ describe('evidence', () => {
     expect(pier.unfinished()).toBe(true)
     held = true
     expect(await pier.settle()).toBe(250)
-    expect(notary.asked.at(-1)).toEqual({ idle: true, over: true })
+    expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
     expect(pier.unfinished()).toBe(false)
     await quay.append(3)
     while (notary.told.length < 2) await pier.step()

@@ -73,7 +73,7 @@ export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes 
         clock,
         random: () => 0.5,
         room: share,
-        over: () => false,
+        nothingMoreComes: () => false,
         lookAgainMs: Infinity,
         ...more,
       }

@@ -197,7 +197,7 @@ it('while one line is tried at a time, what nobody wants is passed by a step at 
 
 it('a single run of which all was refused ends', async () => {
   const quay = await openQuay()
-  const berth = quay.berth('archive', { over: () => true })
+  const berth = quay.berth('archive', { nothingMoreComes: () => true })
   berth.sink.answer = naming(() => true)
   await quay.append(12)
   const voyage = sail(berth, quay)

@@ -301,7 +301,7 @@ it('a single run ends only when all is confirmed', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(2)
-  const berth = quay.berth('archive', { over: () => true })
+  const berth = quay.berth('archive', { nothingMoreComes: () => true })
   berth.sink.answer = receiver.take
   let ended = false
   const loop = ship(berth.shipper, berth.options, new AbortController().signal).then(() => (ended = true))

@@ -39,7 +39,12 @@ const base = {
   ...{ access_key_id: 'AK', secret_access_key: 'planted-secret' },
 }
 
-async function openDock(quay: Quay, given: object = {}, over = () => false, lookAgainMs = Infinity) {
+async function openDock(
+  quay: Quay,
+  given: object = {},
+  nothingMoreComes = () => false,
+  lookAgainMs = Infinity,
+) {
   await quay.journal.putNote('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
   const fake = new FakeS3()
   const fate = new Fate()
@@ -53,7 +58,13 @@ async function openDock(quay: Quay, given: object = {}, over = () => false, look
     const deps = sinkDeps({ clock: quay.clock, disk: new FakeDisk(), log: quay.log, transport: () => mortal })
     shipper = new ObjectShipper({
       ...{ sink: s3.open('archive', options, deps), journal: quay.journal, watch, log: quay.log },
-      ...{ clock: quay.clock, format: rawFormat, random: () => 0.5, room: new Room(2 ** 25), over },
+      ...{
+        clock: quay.clock,
+        format: rawFormat,
+        random: () => 0.5,
+        room: new Room(2 ** 25),
+        nothingMoreComes,
+      },
       ...{ shape: 'one', wanted: (run, i) => run.entries.type(i) !== 'skip', lookAgainMs },
     })
   }

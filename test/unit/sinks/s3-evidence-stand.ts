@@ -197,9 +197,9 @@ export class Stand {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  readonly busy: EvidenceState = { idle: false, over: false }
-  readonly idle: EvidenceState = { idle: true, over: false }
-  readonly last: EvidenceState = { idle: true, over: true }
+  readonly busy: EvidenceState = { idle: false, last: false }
+  readonly idle: EvidenceState = { idle: true, last: false }
+  readonly last: EvidenceState = { idle: true, last: true }
 
   step(state: EvidenceState = this.idle): Promise<number> {
     return this.evidence.step(state, new AbortController().signal)

@@ -275,7 +275,7 @@ test('answers without a byte are an outage, however small the page that is asked
   await wait(desk, 5 * MINUTE)
   const fresh = desk.add(5)
   state.isOut = true
-  for (let i = 0; i < 40; i++) expect(await desk.try()).toMatchObject({ fault: { code: 'bad_reply' } })
+  for (let i = 0; i < 40; i++) expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
   state.isOut = false
   await desk.drain()
   expect((await desk.ids()).slice(5)).toEqual(fresh)

@@ -67,7 +67,7 @@ test('an `earliest` that shows nothing does not make a log empty where `latest` 
   const wrap = failing({ earliest: nothing, latest: () => answer(500, '{"error":"no"}') })
   const desk = await openDesk({ source: { once: true }, wrap })
   desk.add(3)
-  expect(await desk.try()).toMatchObject({ fault: { code: 'bad_reply' } })
+  expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
   expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
 })
 

@@ -242,7 +242,7 @@ it('where nobody reads live, a backfill has all of it', async () => {
     clock,
     random: () => 0.5,
     store: new Notes(),
-    undivided: true,
+    pastAlone: true,
   })
   for (let i = 0; i < 60; i++) expect(await pass(budget, clock, 'backfill')).toBe(START)
   expect(budget.freeAt('backfill')).toBeGreaterThan(clock.now())

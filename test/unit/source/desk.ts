@@ -195,8 +195,8 @@ class DeskAtWork implements Desk {
     const { clock, journal } = this
     const collector = { ...this.collector, source }
     try {
-      await driven(clock, collectOnce(collector, this.cursor, new AbortController().signal))
-      return undefined
+      const read = collectOnce(collector, this.cursor, new AbortController().signal)
+      return (await driven(clock, read)).fault
     } catch (error) {
       return error as Error
     } finally {

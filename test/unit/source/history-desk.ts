@@ -127,8 +127,8 @@ export class HistoryDesk {
 
   async try(): Promise<Error | undefined> {
     try {
-      await driven(this.clock, collectOnce(this.collector, this.cursor, new AbortController().signal))
-      return undefined
+      const read = collectOnce(this.collector, this.cursor, new AbortController().signal)
+      return (await driven(this.clock, read)).fault
     } catch (error) {
       return error as Error
     } finally {

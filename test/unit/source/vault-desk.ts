@@ -273,8 +273,9 @@ export async function openVaultDesk({
     async step() {
       try {
         const read = collectOnce(collector(desk.source), desk.cursor, new AbortController().signal)
-        desk.cursor = await driven(clock, read)
-        return undefined
+        const { cursor, fault } = await driven(clock, read)
+        if (!fault) desk.cursor = cursor
+        return fault
       } catch (error) {
         // As the loop has it: the cursor of before, whatever a part in between has brought.
         return error as Error

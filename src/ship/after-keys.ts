@@ -1,7 +1,7 @@
 // A delivery that cannot begin before something is there, such as the key of a hash: what is missing holds the sink, and nothing goes out without it.
 import type { Stepper, StepResult } from './loop.ts'
 
-export class Late implements Stepper {
+export class AfterKeys implements Stepper {
   readonly #open: () => Stepper
   #opened: Stepper | undefined
 
@@ -15,8 +15,8 @@ export class Late implements Stepper {
     return this.#opened.step(signal)
   }
 
-  async leave(signal: AbortSignal): Promise<void> {
-    await this.#opened?.leave?.(signal)
+  async hearOut(signal: AbortSignal): Promise<void> {
+    await this.#opened?.hearOut?.(signal)
   }
 
   /** Nobody knows before it is open. */

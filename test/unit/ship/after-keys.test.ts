@@ -1,27 +1,27 @@
 // A delivery that begins late is stepped, asked and left as the one that it opens.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import { Late } from '../../../src/ship/late.ts'
+import { AfterKeys } from '../../../src/ship/after-keys.ts'
 import { never } from './quay.ts'
 
 it('what is heard at a stop is heard behind a late beginning too', async () => {
   const heard: AbortSignal[] = []
-  const late = new Late(() => ({
+  const late = new AfterKeys(() => ({
     step: async () => 'sent',
-    leave: async (signal) => void heard.push(signal),
+    hearOut: async (signal) => void heard.push(signal),
   }))
   await late.step(never)
-  await late.leave(never)
+  await late.hearOut(never)
   expect(heard).toEqual([never])
 })
 
 it('one that never began, or that has nothing to hear, is left at once', async () => {
-  const shut = new Late(() => {
+  const shut = new AfterKeys(() => {
     throw new ConnectorError('misconfigured', 'no key')
   })
   await expect(shut.step(never)).rejects.toThrow('no key')
-  await shut.leave(never)
-  const deaf = new Late(() => ({ step: async () => 'sent' }))
+  await shut.hearOut(never)
+  const deaf = new AfterKeys(() => ({ step: async () => 'sent' }))
   await deaf.step(never)
-  await deaf.leave(never)
+  await deaf.hearOut(never)
 })
