@@ -16,7 +16,7 @@ interface Tally {
   /** by days since 1970 */
   readonly days: ReadonlyMap<number, DayCounts>
   /** µs, of the entries that were looked up; Infinity when there was none */
-  readonly oldestAt: number
+  readonly oldestUs: number
 }
 
 const FILTERED = 0
@@ -55,23 +55,23 @@ export function tally(
   quarantined: number,
   nowMs: number,
 ): Tally {
-  const { entries, headAt = -Infinity } = part
+  const { entries, headUs = -Infinity } = part
   const outcomes = outcomesOf(part, wanted, claim)
   const days = new Days()
-  let oldestAt = Infinity
+  let oldestUs = Infinity
   let late = 0
   let latestBehindUs = 0
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
     const day = days.of(epochDay(at))
     if (outcomes[i] === FILTERED) day.filtered++
-    else if (at < oldestAt) oldestAt = at
+    else if (at < oldestUs) oldestUs = at
     if (outcomes[i] === KNOWN) day.known++
     if (outcomes[i] !== FRESH) continue
-    if (at < headAt) {
+    if (at < headUs) {
       day.late++
       late++
-      latestBehindUs = Math.max(latestBehindUs, headAt - at)
+      latestBehindUs = Math.max(latestBehindUs, headUs - at)
     } else day.fresh++
   }
   if (quarantined > 0) days.of(epochDay(nowMs * 1000)).quarantined += quarantined
@@ -79,6 +79,6 @@ export function tally(
   return {
     outcomes: { added: claim.freshCount - late, late, known: claim.knownCount, filtered, latestBehindUs },
     days: days.byDay,
-    oldestAt,
+    oldestUs,
   }
 }

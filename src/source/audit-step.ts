@@ -95,7 +95,7 @@ export function lastPart(step: Step, group: Group | undefined, more: Partial<Par
 
 /** A part of a page that is not whole yet. */
 export function midPart({ headUs }: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
-  return partOf({ ...group, headAt: headUs === 0 ? undefined : headUs, ...more })
+  return partOf({ ...group, headUs: headUs === 0 ? undefined : headUs, ...more })
 }
 
 /** How an entry of the audit log is cut. */

@@ -49,9 +49,9 @@ export function lastPart(step: Step, group: Group | undefined, more: Partial<Par
   return { ...midPart(group, undefined), cursor: closeCursor(step.cursor), ...more }
 }
 
-/** A part of an answer that is not whole yet. `headAt`: new entries before this instant (µs) are late. */
-export function midPart(group: Group | undefined, headAt: number | undefined): Part {
-  return partOf({ ...group, headAt })
+/** A part of an answer that is not whole yet. `headUs`: new entries before this instant (µs) are late. */
+export function midPart(group: Group | undefined, headUs: number | undefined): Part {
+  return partOf({ ...group, headUs })
 }
 
 /** The same error with what is done about it. */

@@ -10,7 +10,7 @@ import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from '.
 import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { widen, WIDEST_MS } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
-import { headAtOf, nextWindow, windowOver } from './history-window.ts'
+import { headUsOf, nextWindow, windowOver } from './history-window.ts'
 import type { Group } from './splitter.ts'
 
 export async function* readTask(step: Step, task: Task): Steps {
@@ -27,10 +27,10 @@ export async function* readTask(step: Step, task: Task): Steps {
     yield* prove(step, task, window)
     return
   }
-  const headAt = headAtOf(kind, cursor)
+  const headUs = headUsOf(kind, cursor)
   let reading: Reading
   try {
-    reading = yield* readInUnits(step, window, lane, headAt)
+    reading = yield* readInUnits(step, window, lane, headUs)
   } catch (error) {
     if (!isRefused(error)) throw error
     if (isPast) {
@@ -50,7 +50,7 @@ export async function* readTask(step: Step, task: Task): Steps {
   else {
     if (kind === 'trouble') overcome(step, task, window)
     else advance(step, task, window, reading)
-    yield lastPart(step, pending, { headAt })
+    yield lastPart(step, pending, { headUs })
   }
 }
 

@@ -9,7 +9,7 @@ import { lastPart, toldAs } from './history-step.ts'
 import { readInUnits } from './history-unit.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
-import { headAtOf, windowOver } from './history-window.ts'
+import { headUsOf, windowOver } from './history-window.ts'
 
 /** What may be chance is asked for once more before the window is halved. */
 const CHANCE_TRIES = 2
@@ -43,7 +43,7 @@ export function isInDoubt({ stuck }: Walk): boolean {
 /** One failure of `window`; `reading.error` says which. */
 export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Steps {
   const { pending, error, answered } = reading as Reading & { error: ConnectorError }
-  const headAt = headAtOf(task.kind, step.cursor)
+  const headUs = headUsOf(task.kind, step.cursor)
   if (task.kind === 'trouble') {
     yield lastPart(step, pending, { fault: stillTrouble(step, task, window, error) })
     return
@@ -57,7 +57,7 @@ export async function* failed(step: Step, task: Task, window: Window, reading: R
     narrow(width, window.to - window.from)
     next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
   }
-  yield lastPart(step, pending, { headAt, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
+  yield lastPart(step, pending, { headUs, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
 }
 
 /** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */

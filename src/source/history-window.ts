@@ -88,12 +88,12 @@ export function isAboutWindow(error: unknown, answered: boolean): error is Conne
   return aboutWindow.has(error.code)
 }
 
-/** Reads one window and hands out all but its last group. `headAt`: as of a part. */
+/** Reads one window and hands out all but its last group. `headUs`: as of a part. */
 export async function* readWindow(
   step: Step,
   window: Window,
   lane: Lane,
-  headAt: number | undefined,
+  headUs: number | undefined,
 ): Steps<Reading> {
   const { cursor, options } = step
   const startedAt = options.clock.elapsed()
@@ -116,7 +116,7 @@ export async function* readWindow(
       // Says before anything is kept of this window as which version it was read.
       if (seen.untold) yield lastPart(step, undefined, { underWay: true })
       seen.untold = false
-      yield midPart(ready, headAt)
+      yield midPart(ready, headUs)
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
@@ -218,7 +218,7 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
 }
 
 /** New entries of `kind` before this instant (µs) are late: live reading had been there. */
-export function headAtOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
+export function headUsOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
   if (polledTo === null || kind === 'backfill' || kind === 'trouble') return undefined
   // Event times have whole seconds: one of the poll's own second is not late.
   return Math.floor(polledTo / SECOND_MS) * SECOND_US

@@ -8,7 +8,7 @@ import { freshCursor, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
 import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
 import {
-  headAtOf,
+  headUsOf,
   isAboutWindow,
   nextWindow,
   readWindow,
@@ -233,9 +233,9 @@ test('the newest of a window leads, in whatever order it comes', async () => {
 
 test('late is what is new before the second up to which live reading had been, and nothing of the past', () => {
   const read = { ...freshCursor(START, START, 0), polledTo: START + 1_999 }
-  expect([headAtOf('live', read), headAtOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
-  expect([headAtOf('backfill', read), headAtOf('trouble', read)]).toEqual([undefined, undefined])
-  expect(headAtOf('live', freshCursor(START, START, 0))).toBeUndefined()
+  expect([headUsOf('live', read), headUsOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
+  expect([headUsOf('backfill', read), headUsOf('trouble', read)]).toEqual([undefined, undefined])
+  expect(headUsOf('live', freshCursor(START, START, 0))).toBeUndefined()
 })
 
 test.each([
