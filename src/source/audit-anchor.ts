@@ -27,7 +27,7 @@ const UNREADABLE_TRIES = 10
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
   const isFirstTry = settleStart(step)
-  if (isFirstTry) yield lastPart(step, undefined, { underWay: true })
+  if (isFirstTry) yield lastPart(step, { underWay: true })
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   // The API could not be reached at first: what came meanwhile came after the start.
   const triedUs = isFirstTry ? Infinity : (cursor.triedUs ?? Infinity)
@@ -46,10 +46,10 @@ export async function* anchor(step: Step): Steps {
     yield latest ? awaitFirst(step, triedUs, found) : await beginNowhere(step, found)
   } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
     // Readable, but perhaps not the first that is.
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   } else if (latest && found.position.at >= triedUs) {
     cursor.startUs = triedUs
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   } else {
     if (latest) cursor.startUs = found.position.at + 1
     yield beginAt(step, found.position, found)
@@ -83,11 +83,11 @@ async function beginNowhere(step: Step, found: Found): Promise<Part> {
   if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs) {
     // In the unreadable's own second it is the last there is, and `search` never finds it.
     cursor.probe = readableAt(probe) ?? null
-    return cursor.probe ? lastPart(step, undefined) : beginAt(step, position, newest)
+    return cursor.probe ? lastPart(step) : beginAt(step, position, newest)
   }
   if (!(await isContradicted(step, newest))) return awaitFirst(step, undefined, found)
   const message = 'The API shows no entry to begin at, and then tells of one all the same'
-  return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+  return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** The newest of all cannot be told: what comes from now on is shipped, by the server's clock where another answer tells it. */
@@ -143,16 +143,15 @@ async function passUnreadable(step: Step, found: Found): Promise<Part> {
     const again = probe ? askedAgain(probe) : undefined
     if (again) cursor.probe = again
     else if (!probe) cursor.anchorTries++
-    if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES))
-      return lastPart(step, undefined, { fault })
+    if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })
     // A server that cannot tell any entry is out of order: nothing is passed on its word.
     const witness = await askLatestAlone(step, 'live')
     if (!witness.position) {
       cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
-      return lastPart(step, undefined, { fault })
+      return lastPart(step, { fault })
     }
   }
   const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs(step)))
   cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from
-  return lastPart(step, found.group, { gaps: probe ? 0 : 1 })
+  return lastPart(step, { ...found.group, gaps: probe ? 0 : 1 })
 }

@@ -33,7 +33,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
     drain.doubt = 'unproven'
     if (found.unreadable) fault = unreadable()
   }
-  yield lastPart(step, undefined, { fault })
+  yield lastPart(step, { fault })
 }
 
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
@@ -56,7 +56,7 @@ async function* askSearch(step: Step, drain: Drain): Steps {
     endDrain(step, drain)
   }
   if (fault) giveUpDrain(step, drain)
-  yield lastPart(step, undefined, { fault })
+  yield lastPart(step, { fault })
 }
 
 /** There is more behind the cursor than its page shows: the cursor is dead (law 6). */
@@ -77,7 +77,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
     if (drain.emptyAnswers <= EMPTY_ANSWERS) {
       const speaker = failure ? 'and `latest` fails' : 'although `latest` tells of one'
       const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
-      yield lastPart(step, undefined, { fault })
+      yield lastPart(step, { fault })
       return
     }
   }
@@ -90,7 +90,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
       )
   }
   endDrain(step, drain)
-  yield lastPart(step, undefined, { gaps })
+  yield lastPart(step, { gaps })
 }
 
 /** A gap behind `head` is told once, however many polls meet it. */

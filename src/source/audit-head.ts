@@ -111,7 +111,7 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Ste
     })
     drain.doubt = 'cursor_gone'
   }
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 /** An older place of the trail leads nowhere, now and at the next polls. */

@@ -65,11 +65,11 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   const isContradicted = position ? position.at >= atUs : unreadable || failure || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
     const message = 'The API finds no entry by time, and `latest` does not agree'
-    return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
   }
   if (isContradicted) place.gaps++
   place.done = true
-  return lastPart(step, undefined)
+  return lastPart(step)
 }
 
 function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
@@ -79,7 +79,7 @@ function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
     const again = probe ? askedAgain(probe) : undefined
     if (again) place.probe = again
     else if (!probe) place.tries++
-    if (again || (!probe && place.tries < TRIES)) return lastPart(step, undefined, { fault: brokenEntry() })
+    if (again || (!probe && place.tries < TRIES)) return lastPart(step, { fault: brokenEntry() })
   }
   place.tries = 0
   if (!probe) place.gaps++
@@ -149,7 +149,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
   if (isUnproven && ++place.tries < TRIES) {
     const shown = unreadable ? 'an entry that cannot be read' : 'with no entry'
     const message = `The API answered ${shown} where the end of the log was to be proven`
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   // Nor does `search` reach so far back.
@@ -159,7 +159,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
   const isLater = atUs === undefined ? unreadable : atUs > afterUs
   if (isLater) place.doubted = true
   else place.done = true
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 /** Behind the reach of `search`, and where that finds nothing, `latest` is the witness: pages lead on to the log's end, not the span's. */

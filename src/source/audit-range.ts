@@ -94,7 +94,7 @@ function choose(step: RangeStep): Steps {
 }
 
 async function* nothing(step: RangeStep): Steps {
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 async function* turnPage(step: RangeStep, walk: Walk): Steps {
@@ -118,7 +118,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Steps {
   } catch (error) {
     if (!isGone(error)) throw error
     lose(place, walk)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   }
 }
 

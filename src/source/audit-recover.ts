@@ -19,7 +19,7 @@ import type { Group } from './splitter.ts'
 export async function* lookAhead(step: Step, drain: Drain): Steps {
   await readLatest(step)
   drain.pages++
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 /** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
@@ -30,7 +30,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     giveUpDrain(step, drain)
     const message =
       'No page leads on from the last entry although there are newer ones; trying again at the next poll'
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   const atUs = Math.min(head.at, cursor.headUs)
@@ -40,7 +40,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   cursor.lost ??= head
   if (!isBroken(found)) drain.badTries = 0
   else if (++drain.badTries < BAD_TRIES) {
-    yield lastPart(step, undefined, { fault: brokenEntry() })
+    yield lastPart(step, { fault: brokenEntry() })
     return
   }
   if (!found.position && !found.unreadable) {
@@ -54,7 +54,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   drain.reanchored = true
   if (found.position) stepOver(step, drain, found.position)
   else passByTime(step, drain)
-  yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
+  yield lastPart(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
 }
 
 /** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
@@ -116,7 +116,7 @@ export async function* followProbe(step: Step, drain: Drain, probe: Probe): Step
   } else if (found.position.id === drain.from.id) {
     // What the unreadable stands behind: on until it is passed.
     drain.probe = unreadableAt(probe, undefined)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   } else {
     drain.probe = readableAt(probe) ?? null
     yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)
@@ -128,7 +128,7 @@ function passed(step: Step, drain: Drain, to: Position, group: Group | undefined
   step.options.log.error(
     'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
   )
-  return lastPart(step, group, { gaps: 1 })
+  return lastPart(step, { ...group, gaps: 1 })
 }
 
 /** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
@@ -144,7 +144,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
   const again = isBroken(found) ? askedAgain(probe) : undefined
   if (again) {
     drain.probe = again
-    yield lastPart(step, undefined, { fault: brokenEntry() })
+    yield lastPart(step, { fault: brokenEntry() })
     return
   }
   if (!isBroken(found) || (await canTell(step, drain))) {
@@ -156,7 +156,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
   giveUpDrain(step, drain)
   const message =
     'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
-  yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+  yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** Whether the server can tell any entry at all: the one read last, or the newest. */

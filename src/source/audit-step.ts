@@ -89,13 +89,13 @@ export function fromStart({ cursor }: Step, group: Group): Group {
 }
 
 /** A part with the cursor as it stands now: the last of its page. */
-export function lastPart(step: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
-  return { ...midPart(step, group, more), cursor: closeCursor(step.cursor) }
+export function lastPart(step: Step, more: Partial<Part> = {}): Part {
+  return { ...midPart(step, more), cursor: closeCursor(step.cursor) }
 }
 
 /** A part of a page that is not whole yet. */
-export function midPart({ headUs }: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
-  return partOf({ ...group, headUs: headUs === 0 ? undefined : headUs, ...more })
+export function midPart({ headUs }: Step, more: Partial<Part>): Part {
+  return partOf({ headUs: headUs === 0 ? undefined : headUs, ...more })
 }
 
 /** How an entry of the audit log is cut. */

@@ -88,7 +88,7 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
     const found = await anchorAt(step, fromUs, 'sweep')
     if (found.unreadable) {
       passFurther(sweep, fromUs, found)
-      yield lastPart(step, undefined)
+      yield lastPart(step)
       return
     }
     const { walk } = sweep
@@ -107,7 +107,7 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
     if (!isUnreadable(error)) throw error
     // Live reading does not wait for this one.
     end(sweep, false)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   }
 }
 
@@ -151,6 +151,6 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
     if (!isGone(error)) throw error
     // Purged under our feet: the next sweep finds its own place.
     end(sweep, false)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   }
 }

@@ -154,9 +154,9 @@ export class HistoryRange implements Source {
       yield { ...readInDays(step, pending), void: 'walk' }
     } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
       beginAgain()
-      yield lastPart(step, undefined)
+      yield lastPart(step)
     } else if (reading.elements === 0 && isToProve(step, task)) {
-      yield lastPart(step, undefined)
+      yield lastPart(step)
     } else {
       if (task.kind === 'trouble') overcome(step, task, window)
       else advance(step, task, window, reading)
@@ -186,7 +186,7 @@ export class HistoryRange implements Source {
 }
 
 async function* nothing(step: RangeStep, more: Partial<Part>): Steps {
-  yield lastPart(step, undefined, more)
+  yield lastPart(step, more)
 }
 
 /** Each window shows what is its own. What the API dates elsewhere altogether stays: no other window would show it. */
@@ -204,7 +204,7 @@ function passRefused(step: RangeStep, task: Task, window: Window): Part {
   const { from, to } = window
   if (to - from > DAY_MS) {
     narrow(task.width, to - from)
-    return lastPart(step, undefined)
+    return lastPart(step)
   }
   const isNew = noteRefused(place, window)
   stepTo(task.walk, to)
@@ -214,5 +214,5 @@ function passRefused(step: RangeStep, task: Task, window: Window): Part {
       'The API refuses this part of the history with 400, it may not reach so far back: it is passed, and told at the end',
       { from: secondText(from), to: secondText(to) },
     )
-  return lastPart(step, undefined, { gaps: isNew ? 1 : 0 })
+  return lastPart(step, { gaps: isNew ? 1 : 0 })
 }

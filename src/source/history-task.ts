@@ -20,7 +20,7 @@ export async function* readTask(step: Step, task: Task): Steps {
   const window = kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
   if (window === undefined) {
     endWalk(step.options, cursor, task)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
     return
   }
   if (isInDoubt(walk)) {
@@ -45,12 +45,12 @@ export async function* readTask(step: Step, task: Task): Steps {
   const { pending } = reading
   if (reading.error) yield* failed(step, task, window, reading)
   else if (reading.leftOut > 0) yield readInDays(step, pending)
-  else if (reading.elements === 0 && isToProve(step, task)) yield lastPart(step, undefined)
-  else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
+  else if (reading.elements === 0 && isToProve(step, task)) yield lastPart(step)
+  else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step)
   else {
     if (kind === 'trouble') overcome(step, task, window)
     else advance(step, task, window, reading)
-    yield lastPart(step, pending, { headUs })
+    yield lastPart(step, { ...pending, headUs })
   }
 }
 

@@ -11,9 +11,10 @@ import { noteClocks, noteServer } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
-import { lastPart, midPart } from './history-step.ts'
+import { lastPart } from './history-step.ts'
 import { noteVersion, versionAt } from './history-version.ts'
 import { NARROWEST_MS } from './history-width.ts'
+import { partOf } from './part.ts'
 import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 
 /** A window that takes longer, as far as we wait for the server, is asked for in halves. */
@@ -114,9 +115,9 @@ export async function* readWindow(
       pending = group
       if (!ready) continue
       // Says before anything is kept of this window as which version it was read.
-      if (seen.untold) yield lastPart(step, undefined, { underWay: true })
+      if (seen.untold) yield lastPart(step, { underWay: true })
       seen.untold = false
-      yield midPart(ready, headUs)
+      yield partOf({ ...ready, headUs })
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)

@@ -47,10 +47,10 @@ export class HistorySource implements Source {
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
     // The start is counted from the first try on, however long that stays in vain.
-    if (text === undefined) yield lastPart(step, undefined, { underWay: true })
+    if (text === undefined) yield lastPart(step, { underWay: true })
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
-    else yield lastPart(step, undefined)
+    else yield lastPart(step)
     this.#tellPlace(cursor)
     if (this.#options.once && this.#isOver(cursor)) this.#run = 'over'
   }
