@@ -36,6 +36,7 @@ export async function* anchor(step: Step): Steps {
     yield await awaitFromNow(step, triedUs, found.failure)
     return
   }
+  const back = cursor.probe ? readableAt(cursor.probe) : undefined
   if (found.serverAt !== undefined && isAhead(step, found)) {
     // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
     yield awaitFirst(step, latest ? triedUs : undefined, found)
@@ -44,11 +45,13 @@ export async function* anchor(step: Step): Steps {
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
     yield latest ? awaitFirst(step, triedUs, found) : await beginNowhere(step, found)
-  } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
+  } else if (back) {
     // Readable, but perhaps not the first that is.
+    cursor.probe = back
     yield lastPart(step)
   } else if (latest && found.position.at >= triedUs) {
     cursor.startUs = triedUs
+    cursor.probe = null
     yield lastPart(step)
   } else {
     if (latest) cursor.startUs = found.position.at + 1

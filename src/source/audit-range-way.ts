@@ -51,9 +51,11 @@ export async function* findPlace(step: RangeStep): Steps {
   if (position.at >= place.untilUs) place.done = true
   else if (position.id === place.dead) meetDead(step, position)
   else if (position.at < place.newestUs) rewind(step, position)
-  else if (place.probe && (place.probe = readableAt(place.probe) ?? null)) {
+  else {
     // Readable, but perhaps not the first that is.
-  } else place.walk = walkFrom(position)
+    place.probe = (place.probe && readableAt(place.probe)) ?? null
+    if (!place.probe) place.walk = walkFrom(position)
+  }
   yield lastPart(step, place.walk ? found.group : undefined)
 }
 
