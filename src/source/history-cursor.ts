@@ -86,6 +86,11 @@ export function walkOver(from: number, to: number, now: number): Walk {
   return { from, to, at: from, begunAt: now, failures: 0, stuck: 0, doubts: 0 }
 }
 
+/** What was unreadable, once more: a day of it at most, and of one version. */
+export function walkOverTrouble({ from, to }: Trouble, boundaryAt: number, now: number): Walk {
+  return walkOver(from, Math.min(to, from + DAY_MS, from < boundaryAt ? boundaryAt : Infinity), now)
+}
+
 /** The window at `walk.at` is read, or passed. */
 export function stepTo(walk: Walk, at: number): void {
   walk.at = at

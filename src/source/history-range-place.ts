@@ -3,7 +3,7 @@ import type { PastSpan, Unread } from '../model/past.ts'
 import type { Cursor, Origin } from '../model/source.ts'
 import { DAY_MS, dayStart } from '../model/time.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { freshCursor, openCursor, walkOver } from './history-cursor.ts'
+import { freshCursor, openCursor, walkOver, walkOverTrouble } from './history-cursor.ts'
 import type { Task } from './history-step.ts'
 import { areNumbers, isListOf } from './stored-cursor.ts'
 
@@ -72,10 +72,7 @@ export function taskOf(place: HistoryPlace, now: number): Task | undefined {
   const [walk] = place.todo
   if (walk) return { ...common, kind: 'backfill', walk }
   const trouble = toTryAgain(place)
-  if (!trouble) return undefined
-  const { from, to } = trouble
-  const edge = from < place.boundaryAt ? place.boundaryAt : Infinity
-  return { ...common, kind: 'trouble', walk: walkOver(from, Math.min(to, from + DAY_MS, edge), now) }
+  return trouble && { ...common, kind: 'trouble', walk: walkOverTrouble(trouble, place.boundaryAt, now) }
 }
 
 /** True where it does not follow on what was refused before: a possible gap of its own. */

@@ -21,13 +21,13 @@ import type { VersionStore } from './history-range-versions.ts'
 import { checkVersions, openVersions, withRead } from './history-range-versions.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
-import { advance, isToProve, readInDays } from './history-task.ts'
-import { failed, isInDoubt, overcome, prove, refused } from './history-trouble.ts'
-import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
+import { nextOf, readInDays } from './history-task.ts'
+import { failed, isInDoubt, prove, refused } from './history-trouble.ts'
+import { isRefused, readInUnits } from './history-unit.ts'
 import { boundaryOf } from './history-version.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
-import { nextWindow, windowOver } from './history-window.ts'
+import { windowOf } from './history-window.ts'
 
 interface HistoryRangeOptions extends Omit<
   HistoryOptions,
@@ -120,13 +120,12 @@ export class HistoryRange implements Source {
     const none = (more: Partial<Part>) => ({ steps: nothing(step, more), window: undefined })
     if (anew) return none({ void: 'walk' })
     if (!task) return none({})
-    const { walk, kind } = task
-    const window = kind === 'trouble' ? windowOver(place, walk.from, walk.to) : nextWindow(place, task)
+    const window = windowOf(place, task)
     if (!window) {
       endWalk(options, place, task)
       return none({})
     }
-    if (isInDoubt(walk)) return { steps: prove(step, task, window), window: undefined }
+    if (isInDoubt(task.walk)) return { steps: prove(step, task, window), window: undefined }
     return { steps: this.#readWindow(step, task, window), window }
   }
 
@@ -147,21 +146,19 @@ export class HistoryRange implements Source {
       return
     }
     const { pending } = reading
-    if (reading.error) yield* failed(step, task, window, reading)
-    else if (reading.leftOut > 0) {
+    if (reading.error) {
+      yield* failed(step, task, window, reading)
+      return
+    }
+    if (reading.leftOut > 0) {
       // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
       if (this.#options.use === 'tell') beginAgain()
       yield { ...readInDays(step, pending), void: 'walk' }
-    } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
-      beginAgain()
-      yield lastPart(step)
-    } else if (reading.elements === 0 && isToProve(step, task)) {
-      yield lastPart(step)
-    } else {
-      if (task.kind === 'trouble') overcome(step, task, window)
-      else advance(step, task, window, reading)
-      yield lastPart(step, pending)
+      return
     }
+    const next = await nextOf(step, task, window, reading)
+    if (next === 'anew') beginAgain()
+    yield next === 'on' ? lastPart(step, pending) : lastPart(step)
   }
 
   /** Parts of a day that fails as a whole may be sent, and then all of the day: a row without a time asks for it. */

@@ -36,6 +36,12 @@ export interface Window {
   readonly divisible: boolean
 }
 
+/** What a task reads next; undefined where nothing of it is left. */
+export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined {
+  const { kind, walk } = task
+  return kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
+}
+
 /** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. */
 export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
   const { boundaryAt, timeless, troubles } = cursor
