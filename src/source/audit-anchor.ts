@@ -17,7 +17,7 @@ import { askLatestAlone, readLatest, tellFailing } from './audit-latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import { settleStart } from './audit-start.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, fromStart, horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { currentPace, fromStart, horizonUs, isFuture, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */
@@ -37,7 +37,7 @@ export async function* anchor(step: Step): Steps {
     return
   }
   const back = cursor.probe ? readableAt(cursor.probe) : undefined
-  if (found.serverAt !== undefined && isAhead(step, found)) {
+  if (found.serverAt !== undefined && isFuture(step, found)) {
     // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
     yield awaitFirst(step, latest ? triedUs : undefined, found)
   } else if (found.unreadable) {

@@ -8,7 +8,7 @@ import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { isAhead, lastPart } from './audit-step.ts'
+import { isFuture, lastPart } from './audit-step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
 const EMPTY_ANSWERS = 3
@@ -104,7 +104,7 @@ export function newGap(cursor: AuditCursor, head: Position | null): number {
 const readToUs = ({ headUs, head }: AuditCursor): number => Math.max(headUs, head?.at ?? 0)
 
 function isLater(step: Step, found: Found): boolean {
-  return (found.position?.at ?? found.unreadableUs ?? 0) > readToUs(step.cursor) && !isAhead(step, found)
+  return (found.position?.at ?? found.unreadableUs ?? 0) > readToUs(step.cursor) && !isFuture(step, found)
 }
 
 const unreadable = () =>

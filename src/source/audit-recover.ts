@@ -12,11 +12,11 @@ import { endByTime, newGap } from './audit-end.ts'
 import { askLatestAlone, readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { horizonUs, isFuture, lastPart } from './audit-step.ts'
 import type { Group } from './splitter.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
-export async function* lookAhead(step: Step, drain: Drain): Steps {
+export async function* askHead(step: Step, drain: Drain): Steps {
   await readLatest(step)
   drain.pages++
   yield lastPart(step)
@@ -47,7 +47,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
     return
   }
-  if (isAhead(step, found)) {
+  if (isFuture(step, found)) {
     yield endBeforeFuture(step, drain, found)
     return
   }
@@ -103,7 +103,7 @@ export function settleLost(step: Step, view: PageView): number {
 export async function* followProbe(step: Step, drain: Drain, probe: Probe): Steps {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
-  if (isNothing || isAhead(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
+  if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
     // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
     const back = readableAt(probe)
     if (back) {

@@ -71,7 +71,7 @@ interface Dated {
 }
 
 /** Dated in the future: it is kept, but no place to go on from, since what comes now is dated before it. */
-export function isAhead(step: OptionsAndCursor, { position, unreadableUs, serverAt }: Dated): boolean {
+export function isFuture(step: OptionsAndCursor, { position, unreadableUs, serverAt }: Dated): boolean {
   const atUs = position?.at ?? unreadableUs
   return atUs !== undefined && atUs > horizonUs(step, serverAt)
 }
