@@ -44,7 +44,7 @@ export function spanOf(
 }
 
 /** The UTC days that some of it lies in. */
-export const daysOf = ({ fromUs, toUs }: PastSpan): DayRange => ({
+export const wholeDays = ({ fromUs, toUs }: PastSpan): DayRange => ({
   fromDay: epochDay(fromUs),
   toDay: epochDay(toUs - 1) + 1,
 })

@@ -41,7 +41,7 @@ const RETRY = { silent: { baseMs: 1_000, capMs: 30_000 }, bad: { baseMs: 1_000, 
 const NAMED = 20
 
 /** Undefined: the signal came first. Throws ConnectorError where the API cannot be read. */
-export async function walkOver(walking: Walking): Promise<Walked | undefined> {
+export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
   const { past, origin, span, clock, world } = walking
   const sum = new Sum()
   let place: string | undefined

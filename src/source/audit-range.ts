@@ -2,7 +2,7 @@
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { freshCursor } from './audit-cursor.ts'
+import { freshAuditCursor } from './audit-cursor.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import type { RangePlace } from './audit-range-place.ts'
@@ -52,7 +52,7 @@ export class AuditRange implements Source {
     // What the process before this one asked for comes up in the feed too.
     if (!this.#begun) for (const at of place.fetches.sent) noteSent(sentTimes, at)
     this.#begun = true
-    const cursor = { ...freshCursor(now), startUs: fromUs, fetches: place.fetches }
+    const cursor = { ...freshAuditCursor(now), startUs: fromUs, fetches: place.fetches }
     const dummies = {
       activity: 'high',
       intervalMs: undefined,

@@ -4,7 +4,7 @@ import type { Appended } from '../model/journal.ts'
 import type { Part } from '../model/source.ts'
 import { HOUR_MS, SECOND_US } from '../model/time.ts'
 import type { AuditCursor, Position } from './audit-cursor.ts'
-import { closeCursor } from './audit-cursor.ts'
+import { closeAuditCursor } from './audit-cursor.ts'
 import type { SentTimes } from './own-fetches.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
@@ -90,7 +90,7 @@ export function fromStart({ cursor }: Step, group: Group): Group {
 
 /** A part with the cursor as it stands now: the last of its page. */
 export function lastPart(step: Step, more: Partial<Part> = {}): Part {
-  return { ...midPart(step, more), cursor: closeCursor(step.cursor) }
+  return { ...midPart(step, more), cursor: closeAuditCursor(step.cursor) }
 }
 
 /** A part of a page that is not whole yet. */

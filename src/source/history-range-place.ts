@@ -3,7 +3,7 @@ import type { PastSpan, Unread } from '../model/past.ts'
 import type { Cursor, Origin } from '../model/source.ts'
 import { DAY_MS, dayStart } from '../model/time.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { freshCursor, openCursor, walkOver, walkOverTrouble } from './history-cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './history-cursor.ts'
 import type { Task } from './history-step.ts'
 import { areNumbers, isListOf } from './stored-cursor.ts'
 
@@ -30,7 +30,7 @@ export function freshPlace(
   now: number,
 ): HistoryPlace {
   const from = Math.floor(span.fromUs / 1000)
-  const fresh = freshCursor(now, from, boundaryAt)
+  const fresh = freshHistoryCursor(now, from, boundaryAt)
   const { unit, unitSure, timeless } = live ?? fresh
   return {
     ...fresh,
@@ -52,7 +52,8 @@ export function wholeWalk({ fromUs, toUs }: PastSpan, now: number): Walk {
 export function openPlace(text: Cursor | undefined, origin: Origin): HistoryPlace | undefined {
   if (text === undefined) return undefined
   try {
-    const place = openCursor(text, origin.workspace, origin.source) as HistoryCursor & Partial<HistoryPlace>
+    const place = openHistoryCursor(text, origin.workspace, origin.source) as HistoryCursor &
+      Partial<HistoryPlace>
     return isListOf(place.refused, (one) => areNumbers(one, 'from', 'to'))
       ? (place as HistoryPlace)
       : undefined
@@ -99,6 +100,6 @@ export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
 }
 
 /** The UTC days that it touches, epoch ms: included, excluded. */
-export function daysOf({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
+export function touchedDays({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
   return [dayStart(fromUs / 1000), dayStart(toUs / 1000 - 0.001) + DAY_MS]
 }

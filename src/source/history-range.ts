@@ -5,11 +5,11 @@ import type { PastSpan, PastUse } from '../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { openCursor, stepTo } from './history-cursor.ts'
+import { openHistoryCursor, stepTo } from './history-cursor.ts'
 import { endWalk } from './history-due.ts'
 import type { HistoryPlace } from './history-range-place.ts'
 import {
-  daysOf,
+  touchedDays,
   freshPlace,
   isDone,
   noteRefused,
@@ -82,7 +82,7 @@ export class HistoryRange implements Source {
     const boundaryAt = boundaryOf(options)
     const live = await this.#live()
     let known = openVersions(await versions.load())
-    checkVersions(origin, daysOf(this.#span), boundaryAt, known, live)
+    checkVersions(origin, touchedDays(this.#span), boundaryAt, known, live)
     const opened = openPlace(text, origin)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
@@ -110,7 +110,7 @@ export class HistoryRange implements Source {
   async #live(): Promise<HistoryCursor | undefined> {
     const { workspace, source } = this.origin
     const text = await this.#options.live()
-    return text === undefined ? undefined : openCursor(text, workspace, source)
+    return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
   }
 
   /** What this step does, and the window that what it shows belongs to; undefined: to none. `anew`: under another version than before. */

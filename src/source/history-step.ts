@@ -3,7 +3,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Lane, Part } from '../model/source.ts'
 import type { HistoryCursor, Walk, Width } from './history-cursor.ts'
-import { closeCursor } from './history-cursor.ts'
+import { closeHistoryCursor } from './history-cursor.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
 import type { Start } from './start.ts'
@@ -45,7 +45,7 @@ export type Steps<T = void> = AsyncGenerator<Part, T, Appended>
 
 /** A part with the cursor as it stands now: the last of its answer. */
 export function lastPart(step: Step, more: Partial<Part> = {}): Part {
-  return { ...partOf(more), cursor: closeCursor(step.cursor) }
+  return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
 }
 
 /** The same error with what is done about it. */

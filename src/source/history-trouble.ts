@@ -147,8 +147,8 @@ function addTrouble(cursor: HistoryCursor, trouble: Trouble): void {
     else joined.push(one)
   }
   while (joined.length > MOST_TROUBLES) {
-    const gaps = joined.slice(1).map(({ from }, i) => from - (joined[i]?.to ?? 0))
-    const at = gaps.indexOf(Math.min(...gaps))
+    const distances = joined.slice(1).map(({ from }, i) => from - (joined[i]?.to ?? 0))
+    const at = distances.indexOf(Math.min(...distances))
     const [left, right] = joined.slice(at, at + 2) as [Trouble, Trouble]
     joined.splice(at, 2, joint(left, right))
   }

@@ -2,7 +2,7 @@
 import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { freshCursor, openCursor, startAnew } from './history-cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, startAnew } from './history-cursor.ts'
 import { beginLive, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
@@ -57,9 +57,9 @@ export class HistorySource implements Source {
 
   #open(text: Cursor | undefined): HistoryCursor {
     const { clock, origin } = this.#options
-    if (text !== undefined) return openCursor(text, origin.workspace, origin.source)
+    if (text !== undefined) return openHistoryCursor(text, origin.workspace, origin.source)
     const now = clock.now()
-    return freshCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
+    return freshHistoryCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
   }
 
   /** A start that has not come yet was settled by a clock that was ahead: nothing would ever be shipped. */
