@@ -16,8 +16,9 @@ import type { Position } from './audit-cursor.ts'
 import { askLatestAlone, readLatest, tellFailing } from './audit-latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import { settleStart } from './audit-start.ts'
+import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, fromStart, horizonUs, isFuture, lastPart } from './audit-step.ts'
+import { currentPace, fromStart, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */

@@ -7,8 +7,9 @@ import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
+import { isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { isFuture, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
 const EMPTY_ANSWERS = 3

@@ -4,8 +4,8 @@ import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { readEntry } from './audit-by-time.ts'
 import type { Found } from './audit-by-time.ts'
+import { isFuture } from './audit-clock.ts'
 import type { Step } from './audit-step.ts'
-import { isFuture } from './audit-step.ts'
 
 const LATEST = '/api/v1/logs/audit/latest'
 

@@ -8,8 +8,9 @@ import { askLatestAlone } from './audit-latest.ts'
 import type { Position, Walk } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
+import { CLOCKS_APART_MS, nextSecondUs } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { CLOCKS_APART_MS, lastPart, nextSecondUs } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
 const TRIES = 10

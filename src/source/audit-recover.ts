@@ -11,8 +11,9 @@ import type { Probe } from './audit-probe.ts'
 import { endByTime, newGap } from './audit-end.ts'
 import { askLatestAlone, readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
+import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, isFuture, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 import type { Group } from './splitter.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */

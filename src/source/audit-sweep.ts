@@ -1,13 +1,15 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../model/time.ts'
+import { isGone, isUnreadable } from './answer-errors.ts'
 import { anchorAt, isBroken } from './audit-by-time.ts'
+import { SET_BACK_MS } from './audit-clock.ts'
 import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
-import { isGone, isUnreadable, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
@@ -36,9 +38,6 @@ export function sweepStep(step: Step): Steps {
 
 /** Keys are dropped while a sweep lasts. */
 const KEYS_MARGIN_MS = HOUR_MS
-
-/** What lies further in the future was written under a clock since set back. */
-const SET_BACK_MS = HOUR_MS
 
 /** How late the full sweep is, ms. A `fullSweptAt` in the future was written under a clock since set back: infinitely late. */
 function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number {

@@ -8,10 +8,11 @@ import type { Step, Steps } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
-import { entryOptions, fromStart, horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
+import { horizonUs } from './audit-clock.ts'
+import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
-import { isTooMuch } from './too-much.ts'
+import { isTooMuch, isUnreadable } from './answer-errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2

@@ -1,12 +1,11 @@
 // One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
 import type { BodyLimits } from './body.ts'
-import { SILENT_MS } from './body.ts'
+import { usualLimits } from './body.ts'
 import { noteClocks, noteServer } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
@@ -14,6 +13,7 @@ import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
 import { noteVersion, versionAt } from './history-version.ts'
 import { NARROWEST_MS } from './history-width.ts'
+import { mayLeadUs } from './leading.ts'
 import { partOf } from './part.ts'
 import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 
@@ -22,8 +22,6 @@ const LONGEST_MS = 10 * MINUTE_MS
 /** An answer up to this, and so quick, lets the next window be wider than a day. */
 const LIGHT_BYTES = 1024 * 1024
 const LIGHT_MS = 10_000
-/** Entries dated further in the future than this are shipped, but do not lead. */
-const FUTURE_MS = 600_000
 
 export interface Window {
   /** epoch ms, whole seconds but for the end of the open day */
@@ -166,15 +164,8 @@ export function ask(
 }
 
 function limitsOf({ divisible }: Window): BodyLimits {
-  const limits = {
-    capBytes: 2 * 1024 ** 3,
-    totalMs: 60_000,
-    wholeBytes: WHOLE_BODY_BYTES,
-    idleMs: SILENT_MS,
-    minBytesPerSecond: 32 * 1024,
-  }
   // What cannot be asked for in halves may be as large as it is; the pace holds all the same.
-  return divisible ? { ...limits, longestMs: LONGEST_MS } : { ...limits, capBytes: 64 * 1024 ** 3 }
+  return divisible ? { ...usualLimits, longestMs: LONGEST_MS } : { ...usualLimits, capBytes: 64 * 1024 ** 3 }
 }
 
 export function eventOptions(
@@ -205,7 +196,7 @@ function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Wind
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {
-  const horizonUs = (options.clock.now() + FUTURE_MS) * 1000
+  const horizonUs = mayLeadUs(options.clock.now())
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
     if (at > cursor.headUs && at <= horizonUs) cursor.headUs = at
