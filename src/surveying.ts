@@ -4,6 +4,7 @@ import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import { nothingAppended } from './model/journal.ts'
 import type { Journal } from './model/journal.ts'
+import { emptyDay } from './model/past.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
 import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
@@ -207,7 +208,7 @@ class Tally {
   #of(day: number): Counts {
     const known = this.#days.get(day)
     if (known) return known
-    const counts = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 }
+    const counts: Counts = emptyDay(day)
     this.#days.set(day, counts)
     return counts
   }
