@@ -1,4 +1,5 @@
 // The records of the inventory, which are ours: docs/records.md says what stands in them. The project's own bytes stand inside untouched.
+import { CLOSE_OBJECT } from '../model/ascii.ts'
 import { hash } from 'node:crypto'
 import {
   COLUMNS,
@@ -70,7 +71,7 @@ export class Records {
       out.text(',"project":')
       out.copy(subject.raw)
     }
-    out.byte(125)
+    out.byte(CLOSE_OBJECT)
     const columns = new Array<number>(COLUMNS).fill(0)
     columns[RAW_START] = start
     columns[RAW_END] = out.length
