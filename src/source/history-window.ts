@@ -40,7 +40,7 @@ export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined 
   return kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
 }
 
-/** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. */
+/** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. @internal for tests */
 export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
   const { boundaryAt, timeless, troubles } = cursor
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
