@@ -52,7 +52,7 @@ class Feed {
       entries: new Entries(bytes, PAGE, columns, times, ['user:create_query']),
       quarantined: [],
       findings: [],
-      headAt: undefined,
+      headUs: undefined,
       cursor: `{"from":${this.#count}}`,
       gaps: 0,
     }

@@ -63,7 +63,7 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
   const journal = await openJournal({ path, ...bounds, sinks: ['s3'], clock: systemClock, log: quiet })
   const pages = Math.ceil((megabytes * 2 ** 20) / (PAGE * ENTRY_BYTES))
   const origin = { workspace: 'acme', source: 'audit' } as const
-  const rest = { quarantined: [], findings: [], headAt: undefined, cursor: undefined, gaps: 0 }
+  const rest = { quarantined: [], findings: [], headUs: undefined, cursor: undefined, gaps: 0 }
   for (let i = 0; i < pages; i++) await journal.append({ origin, entries: page(i * PAGE), ...rest })
   const transport = openTransport({})
   const place = {

@@ -11,10 +11,10 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/source/history-window.ts',
-        find: 'yield midPart(ready, headAt)',
+        find: 'yield partOf({ ...ready, headUs })',
         replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
           if (walk?.at === window.from) walk.at = window.to
-        yield lastPart(step, ready, { headAt })`,
+        yield lastPart(step, { ...ready, headUs })`,
       },
     ],
     tests: [

@@ -50,7 +50,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/collect.ts',
         find: '  const appended = await journal.append({',
         replace: `  if (cursor !== undefined)
-    await journal.append({ origin: source.origin, entries: entries.pick([]), quarantined: [], findings: [], headAt, cursor, gaps: 0, wanted })
+    await journal.append({ origin: source.origin, entries: entries.pick([]), quarantined: [], findings: [], headUs, cursor, gaps: 0, wanted })
   const appended = await journal.append({`,
       },
     ],

@@ -58,11 +58,11 @@ export class Backfills implements Past {
         'No source that is switched on and can be read again is meant',
       )
     const now = this.#options.clock.now()
-    const until = { fromUs: span.fromUs, toUs: Math.min(span.toUs, now * 1000) }
-    for (const { origin } of meant) this.#refuseOther(origin, until)
+    const past = { fromUs: span.fromUs, toUs: Math.min(span.toUs, now * 1000) }
+    for (const { origin } of meant) this.#refuseOther(origin, past)
     const walks = meant.map(({ origin }) => {
       return (
-        this.#active(origin) ?? walkOf<StoredBackfill>({ v: 1, origin, ...until, begunAt: now, counts: none })
+        this.#active(origin) ?? walkOf<StoredBackfill>({ v: 1, origin, ...past, begunAt: now, counts: none })
       )
     })
     // All at once: no other command comes in between.
@@ -79,8 +79,8 @@ export class Backfills implements Past {
   async cancelBackfill(choice: PastChoice): Promise<number> {
     await this.#orders.load()
     let count = 0
-    for (const running of [...this.#orders.open(), ...this.#orders.asleep()])
-      if (isMeant(choice, running.order.origin) && (await this.#orders.cancel(running))) count++
+    for (const walk of [...this.#orders.open(), ...this.#orders.asleep()])
+      if (isMeant(choice, walk.order.origin) && (await this.#orders.cancel(walk))) count++
     return count
   }
 
@@ -90,7 +90,7 @@ export class Backfills implements Past {
 
   /** Under way, and lately ended. */
   list(): readonly Backfill[] {
-    return this.#orders.told().map((running) => toldOf(running.order, running))
+    return this.#orders.told().map((walk) => toldOf(walk.order, walk))
   }
 
   /** Until `signal` aborts. Rejects only with what must stop the process. */
@@ -106,15 +106,15 @@ export class Backfills implements Past {
 
   async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {
     const next = () => this.#orders.next(() => this.#active(range.origin), signal)
-    for (let running = await next(); running; running = await next()) {
-      const walk = AbortSignal.any([signal, running.cancelled.signal])
-      await collect(this.#collector(range, running), walk)
-      if (!walk.aborted) await this.#end(range, running)
+    for (let walk = await next(); walk; walk = await next()) {
+      const until = AbortSignal.any([signal, walk.cancelled.signal])
+      await collect(this.#collector(range, walk), until)
+      if (!until.aborted) await this.#end(range, walk)
     }
   }
 
-  async #end(range: RangeReader, running: BackfillWalk): Promise<void> {
-    const { order } = running
+  async #end(range: RangeReader, walk: BackfillWalk): Promise<void> {
+    const { order } = walk
     order.endedAt = this.#options.clock.now()
     const unread = range.unread(order.place)
     if (unread) {
@@ -122,25 +122,25 @@ export class Backfills implements Past {
       order.unread = unread
       order.counts = { ...order.counts, gaps: unread.length }
     }
-    running.error = undefined
+    walk.error = undefined
     delete order.place
-    await this.#orders.save(running)
+    await this.#orders.save(walk)
     range.log.info('A backfill has come to its end', { ...order.counts })
   }
 
-  #collector(range: RangeReader, running: BackfillWalk): Collector {
+  #collector(range: RangeReader, walk: BackfillWalk): Collector {
     const { clock, random } = this.#options
-    const { order } = running
+    const { order } = walk
     const { log, wanted } = range
-    const watch = watching(range, running, { cursor: (atUs) => (order.atUs = atUs) })
+    const watch = watching(range, walk, { cursor: (atUs) => (order.atUs = atUs) })
     const source = range.open(order, watch, 'keep')
-    return { source, watch, log, clock, random, wanted, once: true, journal: this.#books(range, running) }
+    return { source, watch, log, clock, random, wanted, once: true, journal: this.#journalOf(range, walk) }
   }
 
   /** The journal as the loop of reading sees it here: its cursor is the walk's place, and half of its room is live reading's. */
-  #books({ reads }: RangeReader, running: BackfillWalk): Collector['journal'] {
+  #journalOf({ reads }: RangeReader, walk: BackfillWalk): Collector['journal'] {
     const { journal } = this.#options
-    const { order } = running
+    const { order } = walk
     return {
       cursor: async () => order.place,
       stats: () => statsForPast(journal),
@@ -154,7 +154,7 @@ export class Backfills implements Past {
         if (cursor === undefined) return appended
         // A crash before this reads the page again, and knows its entries.
         order.place = cursor
-        await this.#orders.save(running)
+        await this.#orders.save(walk)
         return appended
       },
     }

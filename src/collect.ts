@@ -115,13 +115,13 @@ async function append(
   part: Part,
   notes: Append['notes'],
 ) {
-  const { entries, quarantined, findings, headAt, cursor, gaps } = part
+  const { entries, quarantined, findings, headUs, cursor, gaps } = part
   const appended = await journal.append({
     origin: source.origin,
     entries,
     quarantined,
     findings,
-    headAt,
+    headUs,
     cursor,
     gaps,
     wanted,

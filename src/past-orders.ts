@@ -30,32 +30,32 @@ interface Ending {
   readonly endedAt?: number
 }
 
-interface PastOrdersOptions<Order, One extends PastWalk<Order>> {
+interface PastOrdersOptions<Order, Walk extends PastWalk<Order>> {
   readonly what: 'backfill' | 'replay'
   /** of all notes, and of no others */
   readonly prefix: string
   readonly nameOf: (order: Order) => string
   /** What a note holds; undefined: nothing of ours. */
-  readonly read: (note: string) => One | undefined
+  readonly read: (note: string) => Walk | undefined
   /** What the configuration has not, without which it waits in the journal. */
   readonly lacks: (order: Order) => Lacking | undefined
   readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
   readonly clock: Pick<Clock, 'now'>
 }
 
-export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
-  readonly #options: PastOrdersOptions<Order, One>
-  readonly #running = new Map<string, One>()
+export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
+  readonly #options: PastOrdersOptions<Order, Walk>
+  readonly #walks = new Map<string, Walk>()
   /** neither read nor told of, save to who asks */
-  readonly #asleep = new Map<string, One>()
+  readonly #asleep = new Map<string, Walk>()
   /** ended, and others are in their places */
-  #replaced: One[] = []
+  #replaced: Walk[] = []
   /** by note: what had ended in the place of the one that is there now, and is told again where that is cancelled */
-  readonly #before = new Map<string, One>()
+  readonly #before = new Map<string, Walk>()
   #loaded: Promise<void> | undefined
   #wake: (() => void)[] = []
 
-  constructor(options: PastOrdersOptions<Order, One>) {
+  constructor(options: PastOrdersOptions<Order, Walk>) {
     this.#options = options
   }
 
@@ -66,29 +66,29 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   }
 
   /** Under way, as it is now: what is begun later is not among them. */
-  open(): readonly One[] {
-    return [...this.#running.values()].filter(({ order }) => order.endedAt === undefined)
+  open(): readonly Walk[] {
+    return [...this.#walks.values()].filter(({ order }) => order.endedAt === undefined)
   }
 
   /** Under way, and lately ended. */
-  told(): readonly One[] {
-    return [...this.#running.values()].filter(
+  told(): readonly Walk[] {
+    return [...this.#walks.values()].filter(
       ({ order: { endedAt } }) => endedAt === undefined || this.#isWithin(TOLD_MS, endedAt),
     )
   }
 
   /** Those, the ones that lack something, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
-  toldToFollowers(): readonly One[] {
+  toldToFollowers(): readonly Walk[] {
     this.#replaced = this.#replaced.filter(this.#isFresh)
     return [...this.#replaced, ...this.told(), ...this.asleep()]
   }
 
   /** Under way once the configuration has what they lack. */
-  asleep(): readonly One[] {
+  asleep(): readonly Walk[] {
     return [...this.#asleep.values()]
   }
 
-  readonly #isFresh = ({ order: { endedAt = 0 } }: One) => this.#isWithin(REPLACED_MS, endedAt)
+  readonly #isFresh = ({ order: { endedAt = 0 } }: Walk) => this.#isWithin(REPLACED_MS, endedAt)
 
   /** Or that far ahead: it ended by a clock that has since been set back. */
   #isWithin(spanMs: number, endedAt: number): boolean {
@@ -97,31 +97,31 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
 
   /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
   async next(
-    choose: (open: readonly One[]) => One | undefined,
+    choose: (open: readonly Walk[]) => Walk | undefined,
     signal: AbortSignal,
-  ): Promise<One | undefined> {
+  ): Promise<Walk | undefined> {
     const stopped = () => signal.aborted
     while (!stopped()) {
-      const one = choose(this.open())
-      if (one) return one
+      const walk = choose(this.open())
+      if (walk) return walk
       await this.#woken(signal)
     }
     return undefined
   }
 
   /** In the place of one that has ended. Where it cannot be kept it was not begun. `dropped`: notes that go with that. */
-  async begin(one: One, dropped: readonly string[] = []): Promise<void> {
+  async begin(walk: Walk, dropped: readonly string[] = []): Promise<void> {
     const { journal, nameOf, what } = this.#options
-    const name = nameOf(one.order)
-    const before = this.#running.get(name)
-    this.#running.set(name, one)
+    const name = nameOf(walk.order)
+    const before = this.#walks.get(name)
+    this.#walks.set(name, walk)
     try {
-      await journal.changeNotes({ drop: dropped, put: [{ name, value: JSON.stringify(one.order) }] })
+      await journal.changeNotes({ drop: dropped, put: [{ name, value: JSON.stringify(walk.order) }] })
     } catch (error) {
-      one.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
-      if (this.isCurrent(one)) {
-        if (before) this.#running.set(name, before)
-        else this.#running.delete(name)
+      walk.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
+      if (this.isCurrent(walk)) {
+        if (before) this.#walks.set(name, before)
+        else this.#walks.delete(name)
       }
       throw error
     }
@@ -134,13 +134,13 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   }
 
   /** False: it was under way no longer. `dropped`: notes that go with its own. */
-  async cancel(one: One, dropped: readonly string[] = []): Promise<boolean> {
+  async cancel(walk: Walk, dropped: readonly string[] = []): Promise<boolean> {
     const { journal, nameOf } = this.#options
-    const name = nameOf(one.order)
-    const isAsleep = this.#asleep.get(name) === one
-    if (one.order.endedAt !== undefined || !(isAsleep || this.isCurrent(one))) return false
+    const name = nameOf(walk.order)
+    const isAsleep = this.#asleep.get(name) === walk
+    if (walk.order.endedAt !== undefined || !(isAsleep || this.isCurrent(walk))) return false
     this.#asleep.delete(name)
-    one.cancelled.abort(this.#cancelled())
+    walk.cancelled.abort(this.#cancelled())
     const before = this.#takeBack(name)
     const put = before ? [{ name, value: JSON.stringify(before.order) }] : []
     await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
@@ -148,29 +148,29 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   }
 
   /** The place of a cancelled one is that of the one that had ended there, or nobody's. */
-  #takeBack(name: string): One | undefined {
+  #takeBack(name: string): Walk | undefined {
     const before = this.#before.get(name)
     this.#before.delete(name)
-    this.#running.delete(name)
-    if (before) this.#running.set(name, before)
-    this.#replaced = this.#replaced.filter((one) => one !== before)
+    this.#walks.delete(name)
+    if (before) this.#walks.set(name, before)
+    this.#replaced = this.#replaced.filter((walk) => walk !== before)
     return before
   }
 
   /** How far it is. One that was cancelled meanwhile must not come back. */
-  async save(one: One): Promise<void> {
-    if (!this.isCurrent(one)) return
+  async save(walk: Walk): Promise<void> {
+    if (!this.isCurrent(walk)) return
     const { journal, nameOf } = this.#options
-    await journal.putNote(nameOf(one.order), JSON.stringify(one.order))
+    await journal.putNote(nameOf(walk.order), JSON.stringify(walk.order))
   }
 
-  isCurrent(one: One): boolean {
-    return this.#running.get(this.#options.nameOf(one.order)) === one
+  isCurrent(walk: Walk): boolean {
+    return this.#walks.get(this.#options.nameOf(walk.order)) === walk
   }
 
   /** Throws ConnectorError `aborted` for one that was cancelled meanwhile. */
-  assertCurrent(one: One): void {
-    if (!this.isCurrent(one)) throw this.#cancelled()
+  assertCurrent(walk: Walk): void {
+    if (!this.isCurrent(walk)) throw this.#cancelled()
   }
 
   #cancelled(): ConnectorError {
@@ -180,12 +180,12 @@ export class PastOrders<Order extends Ending, One extends PastWalk<Order>> {
   async #read(): Promise<void> {
     const { journal, prefix, nameOf, read, lacks } = this.#options
     for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
-      const one = read(value)
-      const lacking = one && lacks(one.order)
-      if (one && !lacking) this.#running.set(nameOf(one.order), one)
-      else if (one && one.order.endedAt === undefined) {
-        one.waitsFor = lacking
-        this.#asleep.set(nameOf(one.order), one)
+      const walk = read(value)
+      const lacking = walk && lacks(walk.order)
+      if (walk && !lacking) this.#walks.set(nameOf(walk.order), walk)
+      else if (walk && walk.order.endedAt === undefined) {
+        walk.waitsFor = lacking
+        this.#asleep.set(nameOf(walk.order), walk)
       }
     }
   }

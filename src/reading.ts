@@ -7,10 +7,10 @@ import type { BudgetStatus } from './ops/status.ts'
 import type { SharedToRead } from './outside.ts'
 import { openProbe, type CanaryProbe } from './probing.ts'
 import type { RangeReader } from './ranges.ts'
-import { openCursor as openAuditCursor } from './source/audit-cursor.ts'
+import { openAuditCursor } from './source/audit-cursor.ts'
 import { AuditRange } from './source/audit-range.ts'
 import { AuditSource } from './source/audit.ts'
-import { openCursor, shippableFromUs } from './source/history-cursor.ts'
+import { openHistoryCursor, shippableFromUs } from './source/history-cursor.ts'
 import { openPlace, unreadOf } from './source/history-range-place.ts'
 import { HistoryRange } from './source/history-range.ts'
 import { HistorySource } from './source/history.ts'
@@ -152,7 +152,9 @@ function historyRange(
     },
     isLimited: () => access.isLimited(origin.source),
     startUs: (live) =>
-      live === undefined ? undefined : shippableFromUs(openCursor(live, origin.workspace, origin.source)),
+      live === undefined
+        ? undefined
+        : shippableFromUs(openHistoryCursor(live, origin.workspace, origin.source)),
     unread: (place) => unreadOf(openPlace(place, origin)),
   }
 }

@@ -100,41 +100,41 @@ export class SentPages {
   }
 
   /** Before its walk goes on. */
-  async load(running: ReplayWalk): Promise<void> {
-    if (running.isLoaded) return
-    for (const { name, value } of await this.#read(running.order)) {
-      running.pageNotes.push(name)
-      for (const mark of marksIn(value)) running.sent.add(mark)
+  async load(walk: ReplayWalk): Promise<void> {
+    if (walk.isLoaded) return
+    for (const { name, value } of await this.#read(walk.order)) {
+      walk.pageNotes.push(name)
+      for (const mark of marksIn(value)) walk.sent.add(mark)
     }
-    running.isLoaded = true
+    walk.isLoaded = true
   }
 
   /** Has `write` put the entries and the notes in one transaction, and remembers what was sent. */
   async land(
-    running: ReplayWalk,
+    walk: ReplayWalk,
     { order, marks, isWhole }: Landing,
     write: (notes: NoteChange) => Promise<void>,
   ): Promise<void> {
     const kept = isWhole ? [] : marks.slice(0, this.#left())
     const told = { name: nameOf(order), value: JSON.stringify(order) }
-    const page = { name: nextName(running), value: kept.join('') }
+    const page = { name: nextName(walk), value: kept.join('') }
     this.#landing += kept.length
     try {
       const put = kept.length > 0 ? [told, page] : [told]
-      await write({ drop: isWhole ? running.pageNotes : [], put })
+      await write({ drop: isWhole ? walk.pageNotes : [], put })
     } finally {
       this.#landing -= kept.length
     }
-    if (isWhole) clear(running)
-    else if (kept.length > 0) running.pageNotes.push(page.name)
-    for (const mark of kept) running.sent.add(mark)
+    if (isWhole) clear(walk)
+    else if (kept.length > 0) walk.pageNotes.push(page.name)
+    for (const mark of kept) walk.sent.add(mark)
   }
 
   /** What comes behind the span's end shows nothing of these pages again. */
-  async forget(running: ReplayWalk): Promise<void> {
-    const { pageNotes: drop } = running
+  async forget(walk: ReplayWalk): Promise<void> {
+    const { pageNotes: drop } = walk
     if (drop.length > 0) await this.#options.journal.changeNotes({ drop, put: [] })
-    clear(running)
+    clear(walk)
   }
 
   #read(order: Pick<StoredReplay, 'sink' | 'origin'>) {
@@ -152,7 +152,7 @@ function nextName({ order, pageNotes }: ReplayWalk): string {
   return `${pagePrefix(order)}${String(pageNotes.length).padStart(6, '0')}`
 }
 
-function clear(running: ReplayWalk): void {
-  running.pageNotes = []
-  running.sent.clear()
+function clear(walk: ReplayWalk): void {
+  walk.pageNotes = []
+  walk.sent.clear()
 }

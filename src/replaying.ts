@@ -56,11 +56,11 @@ export class ApiReplays implements Replays {
     const readTo = await this.#options.readTo(order.origin)
     const joined = underWay(this.list(), order)
     if (joined) return { ...joined, isJoined: true }
-    const running = begun(this.#fresh(order, readTo))
-    running.isLoaded = true
+    const walk = begun(this.#fresh(order, readTo))
+    walk.isLoaded = true
     // What one before it left behind would hide entries from this one.
-    await this.#orders.begin(running, stale)
-    return toldOf(running.order, running)
+    await this.#orders.begin(walk, stale)
+    return toldOf(walk.order, walk)
   }
 
   async preview(order: ReplayOrder): Promise<ApiReplay> {
@@ -71,15 +71,15 @@ export class ApiReplays implements Replays {
 
   async replays() {
     await this.#orders.load()
-    return this.#orders.toldToFollowers().map((running) => toldOf(running.order, running))
+    return this.#orders.toldToFollowers().map((walk) => toldOf(walk.order, walk))
   }
 
   async cancelReplays(sink: string | undefined): Promise<number> {
     await this.#orders.load()
     let count = 0
-    for (const running of [...this.#orders.open(), ...this.#orders.asleep()]) {
-      const { order, pageNotes } = running
-      if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(running, pageNotes))) continue
+    for (const walk of [...this.#orders.open(), ...this.#orders.asleep()]) {
+      const { order, pageNotes } = walk
+      if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(walk, pageNotes))) continue
       count++
       const left = await this.#pages.notesOf(order)
       // They are the next one's, where that has begun meanwhile.
@@ -91,7 +91,7 @@ export class ApiReplays implements Replays {
 
   /** Under way, and lately ended. */
   list(): readonly ApiReplay[] {
-    return this.#orders.told().map((running) => toldOf(running.order, running))
+    return this.#orders.told().map((walk) => toldOf(walk.order, walk))
   }
 
   /** Until `signal` aborts. Rejects only with what must stop the process. */
@@ -124,64 +124,64 @@ export class ApiReplays implements Replays {
 
   async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {
     const next = () => this.#orders.next((open) => oldestOf(open, range.origin), signal)
-    for (let running = await next(); running; running = await next()) {
-      await this.#pages.load(running)
-      const ended = await this.#walk(range, running, AbortSignal.any([signal, running.cancelled.signal]))
+    for (let walk = await next(); walk; walk = await next()) {
+      await this.#pages.load(walk)
+      const ended = await this.#walkSpans(range, walk, AbortSignal.any([signal, walk.cancelled.signal]))
       if (!ended) continue
-      running.order = { ...running.order, endedAt: this.#options.clock.now() }
-      running.error = undefined
-      await this.#orders.save(running)
+      walk.order = { ...walk.order, endedAt: this.#options.clock.now() }
+      walk.error = undefined
+      await this.#orders.save(walk)
       range.log.info('A replay from the API has come to its end', {
-        sink: running.order.sink,
-        ...running.order.counts,
+        sink: walk.order.sink,
+        ...walk.order.counts,
       })
     }
   }
 
   /** False: it was broken off. */
-  async #walk(range: RangeReader, running: ReplayWalk, signal: AbortSignal): Promise<boolean> {
+  async #walkSpans(range: RangeReader, walk: ReplayWalk, signal: AbortSignal): Promise<boolean> {
     const isOver = () => signal.aborted
-    for (let span = running.order.spans[running.order.span]; span;) {
-      await collect(this.#collector(range, running, span), signal)
+    for (let span = walk.order.spans[walk.order.span]; span;) {
+      await collect(this.#collector(range, walk, span), signal)
       if (isOver()) return false
-      await this.#pages.forget(running)
-      const { counts, place } = running.order
+      await this.#pages.forget(walk)
+      const { counts, place } = walk.order
       const gaps = counts.gaps + (range.unread(place)?.length ?? 0)
-      running.order = { ...running.order, counts: { ...counts, gaps }, span: running.order.span + 1 }
-      delete running.order.place
-      delete running.order.voided
-      await this.#orders.save(running)
-      span = running.order.spans[running.order.span]
+      walk.order = { ...walk.order, counts: { ...counts, gaps }, span: walk.order.span + 1 }
+      delete walk.order.place
+      delete walk.order.voided
+      await this.#orders.save(walk)
+      span = walk.order.spans[walk.order.span]
     }
     return true
   }
 
-  #collector(range: RangeReader, running: ReplayWalk, span: PastSpan): Collector {
+  #collector(range: RangeReader, walk: ReplayWalk, span: PastSpan): Collector {
     const { clock, random, journal } = this.#options
     const { log, wanted } = range
-    const watch = watching(range, running, {
-      cursor: (atUs) => (running.order = { ...running.order, atUs }),
+    const watch = watching(range, walk, {
+      cursor: (atUs) => (walk.order = { ...walk.order, atUs }),
       // Nothing is taken in, and what is missing here is no gap of live reading.
       appended: () => undefined,
       gap: () => undefined,
     })
     const source = range.open(span, watch, 'send')
     const books: Collector['journal'] = {
-      cursor: async () => running.order.place,
+      cursor: async () => walk.order.place,
       stats: () => statsForPast(journal),
-      append: (part) => this.#resend(running, range, span, part),
+      append: (part) => this.#resend(walk, range, span, part),
     }
     return { source, watch, log, clock, random, wanted, once: true, journal: books }
   }
 
   /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
-  async #resend(running: ReplayWalk, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
+  async #resend(walk: ReplayWalk, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
     const { journal } = this.#options
-    const seen = unsentOf(running, part, span)
+    const seen = unsentOf(walk, part, span)
     const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
     const entries = picked.length === seen.entries.count ? seen.entries : seen.entries.pick(picked)
     const known = await journal.known(origin, entries)
-    const { order } = running
+    const { order } = walk
     const next = {
       ...order,
       counts: added(order.counts, {
@@ -194,16 +194,16 @@ export class ApiReplays implements Replays {
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
       // Of an answer of which nothing was told nothing can come again; of a walk, what comes behind it can.
-      ...(part.void === 'walk' || (part.void && running.sent.size + seen.marks.length > 0)
+      ...(part.void === 'walk' || (part.void && walk.sent.size + seen.marks.length > 0)
         ? { voided: true as const }
         : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
     if (entries.count > 0) assertRoom(journal)
-    this.#orders.assertCurrent(running)
-    await this.#pages.land(running, { order: next, marks: seen.marks, isWhole }, async (notes) => {
+    this.#orders.assertCurrent(walk)
+    await this.#pages.land(walk, { order: next, marks: seen.marks, isWhole }, async (notes) => {
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
-      running.order = { ...next, ...(running.order.atUs === undefined ? {} : { atUs: running.order.atUs }) }
+      walk.order = { ...next, ...(walk.order.atUs === undefined ? {} : { atUs: walk.order.atUs }) }
     })
     return nothingAppended
   }

@@ -4,6 +4,7 @@ import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import { nothingAppended } from './model/journal.ts'
 import type { Journal } from './model/journal.ts'
+import { emptyDay } from './model/past.ts'
 import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
 import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
@@ -26,15 +27,16 @@ const KEPT_MS = 2 * STEP_MS
 /** So many of the unknown are told by name, a step. */
 const NAMED = 20
 
-interface Step {
+/** What was asked for, while and after it is read. */
+interface OpenStep {
   readonly asked: string
   readonly work: Promise<Surveyed>
   readonly stop: AbortController
-  readonly how: Reading
+  readonly how: StepState
 }
 
 /** How a step is, while and after it reads. */
-interface Reading extends Walking {
+interface StepState extends Walking {
   atUs: number | undefined
 }
 
@@ -43,7 +45,7 @@ type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 export class Surveys {
   readonly #options: SurveyOptions
   /** one a source: somebody else's question ends the one before */
-  readonly #steps = new Map<RangeReader, Step>()
+  readonly #steps = new Map<RangeReader, OpenStep>()
 
   constructor(options: SurveyOptions) {
     this.#options = options
@@ -52,7 +54,7 @@ export class Surveys {
   async step(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
     const range = rangeOf(ranges, query.origin)
-    const how: Reading = { error: undefined, waitsFor: undefined, atUs: undefined }
+    const how: StepState = { error: undefined, waitsFor: undefined, atUs: undefined }
     const watch = watching(range, how, { cursor: (atUs) => (how.atUs = atUs) })
     const source = range.open(query, watch, 'tell')
     const { caughtUp, dueAt } = source.plan(query.place)
@@ -80,7 +82,7 @@ export class Surveys {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: Reading): Step {
+  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: StepState): OpenStep {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
     const asked = JSON.stringify(query)
@@ -91,14 +93,14 @@ export class Surveys {
   }
 
   /** Whoever asked may be gone when it ends. */
-  async #lapse(range: RangeReader, step: Step): Promise<void> {
+  async #lapse(range: RangeReader, step: OpenStep): Promise<void> {
     await step.work.catch(() => undefined)
     await this.#options.clock.sleep(KEPT_MS, step.stop.signal)
     this.#drop(range, step)
   }
 
   /** Another one that has taken its place stays. */
-  #drop(range: RangeReader, step: Step): void {
+  #drop(range: RangeReader, step: OpenStep): void {
     step.stop.abort(new ConnectorError('aborted', 'The step is over'))
     if (this.#steps.get(range) === step) this.#steps.delete(range)
   }
@@ -206,7 +208,7 @@ class Tally {
   #of(day: number): Counts {
     const known = this.#days.get(day)
     if (known) return known
-    const counts = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 }
+    const counts: Counts = emptyDay(day)
     this.#days.set(day, counts)
     return counts
   }

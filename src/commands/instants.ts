@@ -27,24 +27,27 @@ export function spanOf(
 ): PastSpan | undefined {
   const fromUs = instantUs(from, nowMs)
   const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
-  const fault = Number.isNaN(fromUs)
-    ? `--from ${from}: ${WANT}`
-    : Number.isNaN(toUs)
-      ? `--to ${to ?? ''}: ${WANT}`
-      : !isPlausibleInstant(fromUs)
-        ? `--from ${from}: want a time ${plausibleInstants}`
-        : fromUs >= toUs
-          ? `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
-          : fromUs >= nowMs * 1000
-            ? '--from must be earlier than now'
-            : undefined
+  const fault = faultOf({ from, to }, { fromUs, toUs }, nowMs)
   if (fault === undefined) return { fromUs, toUs }
   world.stderr(`error: ${fault}\n`)
   return undefined
 }
 
+function faultOf(
+  { from, to }: { readonly from: string; readonly to: string | undefined },
+  { fromUs, toUs }: PastSpan,
+  nowMs: number,
+): string | undefined {
+  if (Number.isNaN(fromUs)) return `--from ${from}: ${WANT}`
+  if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${WANT}`
+  if (!isPlausibleInstant(fromUs)) return `--from ${from}: want a time ${plausibleInstants}`
+  if (fromUs >= toUs) return `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
+  if (fromUs >= nowMs * 1000) return '--from must be earlier than now'
+  return undefined
+}
+
 /** The UTC days that some of it lies in. */
-export const daysOf = ({ fromUs, toUs }: PastSpan): DayRange => ({
+export const wholeDays = ({ fromUs, toUs }: PastSpan): DayRange => ({
   fromDay: epochDay(fromUs),
   toDay: epochDay(toUs - 1) + 1,
 })

@@ -1,5 +1,6 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { Balance, BalanceRow, DayRange } from '../model/balance.ts'
+import { emptyDay } from '../model/past.ts'
 import type { SurveyDay, Unread } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../model/time.ts'
@@ -133,8 +134,7 @@ function readRows(findings: Findings, walked: Walked): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
-    const empty = { day, fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
-    return readRow(findings, walked, walked.days.find((one) => one.day === day) ?? empty)
+    return readRow(findings, walked, walked.days.find((one) => one.day === day) ?? emptyDay(day))
   })
 }
 

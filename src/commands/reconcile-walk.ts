@@ -2,6 +2,7 @@
 import { backoffMs } from '../model/backoff.ts'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { summed } from '../model/past.ts'
 import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../model/past.ts'
 import type { Origin } from '../model/source.ts'
 import { countText } from '../ops/words.ts'
@@ -41,7 +42,7 @@ const RETRY = { silent: { baseMs: 1_000, capMs: 30_000 }, bad: { baseMs: 1_000, 
 const NAMED = 20
 
 /** Undefined: the signal came first. Throws ConnectorError where the API cannot be read. */
-export async function walkOver(walking: Walking): Promise<Walked | undefined> {
+export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
   const { past, origin, span, clock, world } = walking
   const sum = new Sum()
   let place: string | undefined
@@ -118,7 +119,10 @@ class Sum {
 
   add({ days, unknown, gaps, user, unread, anew, startUs }: Surveyed): void {
     if (anew) this.#clear()
-    for (const more of days) this.#days.set(more.day, summed(more, this.#days.get(more.day)))
+    for (const more of days) {
+      const known = this.#days.get(more.day)
+      this.#days.set(more.day, known ? summed(more, known) : more)
+    }
     this.#unread = unread
     this.#unknown.push(...unknown.slice(0, Math.max(0, NAMED - this.#unknown.length)))
     this.#gaps += gaps
@@ -137,20 +141,5 @@ class Sum {
     this.#days.clear()
     this.#unknown = []
     this.#gaps = 0
-  }
-}
-
-function summed(a: SurveyDay, b: SurveyDay | undefined): SurveyDay {
-  if (!b) return a
-  const each = (name: keyof SurveyDay) => (a[name] ?? 0) + (b[name] ?? 0)
-  return {
-    day: a.day,
-    fetched: each('fetched'),
-    known: each('known'),
-    changed: each('changed'),
-    filtered: each('filtered'),
-    malformed: each('malformed'),
-    early: each('early'),
-    unknown: each('unknown'),
   }
 }

@@ -24,7 +24,7 @@ import { realOutside } from './outside.ts'
 import { againFrom } from './reconcile-again.ts'
 import { reportOf } from './reconcile-report.ts'
 import { reportText } from './reconcile-text.ts'
-import { walkOver } from './reconcile-walk.ts'
+import { surveyAll } from './reconcile-walk.ts'
 import type { Walked } from './reconcile-walk.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -56,7 +56,7 @@ export async function reconcile(
   const file = configFile(world, options.config)
   const known = knownConfig(file, world)
   if (!isKnown(world, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
-  const days = daysOf(world, options, clock.now())
+  const days = daysMeant(world, options, clock.now())
   if (!days) return exitCodes.usage
   const opened = await open(world, file, known)
   try {
@@ -92,7 +92,7 @@ export async function reconcile(
 }
 
 /** Whole UTC days, rounded outwards; up to the last midnight unless told. */
-function daysOf(world: World, { from, to }: ReconcileOptions, nowMs: number): DayRange | undefined {
+function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number): DayRange | undefined {
   const today = epochDay(nowMs * 1000)
   const span = spanOf(world, from, to, nowMs)
   if (!span) return undefined
@@ -153,7 +153,7 @@ async function walkAll(
   const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
   const all: Walked[] = []
   for (const origin of origins) {
-    const walked = await walkOver({ past, origin, span, clock, world, pastAlone: !running })
+    const walked = await surveyAll({ past, origin, span, clock, world, pastAlone: !running })
     if (!walked) {
       world.stderr('auditferry: stopped before the walk was whole: nothing is told, nothing was changed\n')
       return undefined

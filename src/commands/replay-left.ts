@@ -3,7 +3,7 @@ import type { Origin } from '../model/source.ts'
 import { DAY_MS, dayText, epochDay } from '../model/time.ts'
 import { countText, numberText } from '../ops/words.ts'
 import { plain } from './columns.ts'
-import { daysOf } from './instants.ts'
+import { wholeDays } from './instants.ts'
 import { isOneOf, type Only, type PlannedDay, type ReplayChoice, type ReplayPlan } from './replay-plan.ts'
 import { nameOf } from './replay-text.ts'
 
@@ -43,7 +43,7 @@ export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRu
 /** Days that are over and of which the journal never took anything in, a line a source: nothing of them is sent. */
 export function emptyText({ days }: ReplayPlan, { sink, span, only }: ReplayChoice, nowMs: number): string {
   if (only === 'api') return ''
-  const { fromDay, toDay } = daysOf(span)
+  const { fromDay, toDay } = wholeDays(span)
   const all = Array.from({ length: Math.min(toDay, epochDay(nowMs * 1000)) - fromDay }, (_, i) => fromDay + i)
   if (all.length === 0) return ''
   if (days.length === 0)

@@ -7,7 +7,7 @@ import { isSameOrigin } from '../model/source.ts'
 import type { Origin, SourceName } from '../model/source.ts'
 import { DAY_US } from '../model/time.ts'
 import type { Aside } from '../ops/control-questions.ts'
-import { daysOf } from './instants.ts'
+import { wholeDays } from './instants.ts'
 
 export type Only = 'journal' | 'api'
 
@@ -60,7 +60,7 @@ export async function planOf(
   readable: () => Promise<readonly Origin[]>,
 ): Promise<ReplayPlan> {
   const { span, only } = asked
-  const { kept } = await aside.counts(daysOf(span))
+  const { kept } = await aside.counts(wholeDays(span))
   const still = await shelf(aside)
   const days = kept
     .filter((row) => row.kept > 0 && isMeant(asked, row.origin))
@@ -114,7 +114,7 @@ export function withoutJoined(
   return {
     ...plan,
     days: plan.days.filter(({ origin }) => !isOneOf(joined, origin)),
-    leave: [...plan.leave, ...joined.map((origin) => ({ origin, ...daysOf(span) }))],
+    leave: [...plan.leave, ...joined.map((origin) => ({ origin, ...wholeDays(span) }))],
   }
 }
 

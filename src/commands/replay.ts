@@ -11,7 +11,7 @@ import type { OpenAside } from './aside.ts'
 import { withAside } from './aside.ts'
 import { configFile } from './config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from './follow.ts'
-import { daysOf, spanOf } from './instants.ts'
+import { wholeDays, spanOf } from './instants.ts'
 import { isKnown } from './named.ts'
 import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './replay-cut.ts'
 import { replaysFollowed } from './replay-follow.ts'
@@ -188,7 +188,7 @@ async function sinkOf(
   }
   if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
   // What was kept of one that left the configuration can be sent again.
-  const { kept } = await aside.counts(daysOf(span))
+  const { kept } = await aside.counts(wholeDays(span))
   const left = kept.map(({ origin }) => ({ name: origin.workspace }))
   return isKnown(world, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }

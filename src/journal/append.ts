@@ -151,12 +151,12 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       puts = putChunks(core, ledger.lastSeq, address, packed)
     }
     kept = quarantine.writeKept(source, part.quarantined, now)
-    const { outcomes, days, oldestAt } = tally(part, wanted, claim, kept.count, now)
+    const { outcomes, days, oldestUs } = tally(part, wanted, claim, kept.count, now)
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
     if (part.notes) writeNotes(statements.notes, { put: part.notes })
-    if (oldestAt !== Infinity) statements.low.run({ id: source, at: oldestAt, day: epochDay(now * 1000) })
+    if (oldestUs !== Infinity) statements.low.run({ id: source, at: oldestUs, day: epochDay(now * 1000) })
     // A stolen key is told of whether or not its fetches are wanted as entries.
     const news = (index: number) => fresh?.includes(index) !== false || wanted?.includes(index) === false
     return {

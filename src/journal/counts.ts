@@ -17,7 +17,7 @@ interface PartCounts {
   /** by days since 1970 */
   readonly days: ReadonlyMap<number, DayCounts>
   /** µs, of the entries that were looked up; Infinity when there was none */
-  readonly oldestAt: number
+  readonly oldestUs: number
 }
 
 const FILTERED = 0
@@ -56,23 +56,23 @@ export function tally(
   quarantined: number,
   nowMs: number,
 ): PartCounts {
-  const { entries, headAt = -Infinity } = part
+  const { entries, headUs = -Infinity } = part
   const outcomes = outcomesOf(part, wanted, claim)
   const days = new Days()
-  let oldestAt = Infinity
+  let oldestUs = Infinity
   let late = 0
   let latestBehindUs = 0
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
     const day = days.of(epochDay(at))
     if (outcomes[i] === FILTERED) day.filtered++
-    else if (at < oldestAt) oldestAt = at
+    else if (at < oldestUs) oldestUs = at
     if (outcomes[i] === KNOWN) day.known++
     if (outcomes[i] !== FRESH) continue
-    if (at < headAt) {
+    if (at < headUs) {
       day.late++
       late++
-      latestBehindUs = Math.max(latestBehindUs, headAt - at)
+      latestBehindUs = Math.max(latestBehindUs, headUs - at)
     } else day.added++
   }
   if (quarantined > 0) days.of(epochDay(nowMs * 1000)).quarantined += quarantined
@@ -80,6 +80,6 @@ export function tally(
   return {
     outcomes: { added: claim.freshCount - late, late, known: claim.knownCount, filtered, latestBehindUs },
     days: days.byDay,
-    oldestAt,
+    oldestUs,
   }
 }

@@ -23,7 +23,7 @@ export interface Append {
   /** Entries of other types are counted as filtered and not kept. Asked once for each type of the page. */
   readonly wanted?: (type: string) => boolean
   /** New entries before this instant (µs) count as late. */
-  readonly headAt: number | undefined
+  readonly headUs: number | undefined
   /** Absent: the page is not whole yet, the cursor stays. */
   readonly cursor: Cursor | undefined
   readonly gaps: number

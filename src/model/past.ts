@@ -80,6 +80,19 @@ export interface SurveyDay {
   readonly unknown: number
 }
 
+export const emptyDay = (day: number): Required<SurveyDay> => ({
+  day,
+  ...{ fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 },
+})
+
+/** Both of one day. */
+export function summed(a: SurveyDay, b: SurveyDay): Required<SurveyDay> {
+  const sum = emptyDay(a.day) as { -readonly [name in keyof SurveyDay]-?: number }
+  for (const name of Object.keys(sum) as (keyof SurveyDay)[])
+    if (name !== 'day') sum[name] = (a[name] ?? 0) + (b[name] ?? 0)
+  return sum
+}
+
 export interface Surveyed {
   readonly days: readonly SurveyDay[]
   /** ids of some of the unknown ones */

@@ -52,7 +52,7 @@ export interface Part {
   readonly quarantined: readonly Quarantined[]
   readonly findings: readonly Finding[]
   /** New entries before this instant (µs) are late: found behind the head. */
-  readonly headAt: number | undefined
+  readonly headUs: number | undefined
   /** Stands in a page's last part only: moves with the entries, in the same transaction. */
   readonly cursor: Cursor | undefined
   /** Possible gaps met by this part: entries that may have been missed for good. */

@@ -16,8 +16,9 @@ import type { Position } from './audit-cursor.ts'
 import { askLatestAlone, readLatest, tellFailing } from './audit-latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import { settleStart } from './audit-start.ts'
+import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { currentPace, fromStart, horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { currentPace, fromStart, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */
@@ -27,7 +28,7 @@ const UNREADABLE_TRIES = 10
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
   const isFirstTry = settleStart(step)
-  if (isFirstTry) yield lastPart(step, undefined, { underWay: true })
+  if (isFirstTry) yield lastPart(step, { underWay: true })
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   // The API could not be reached at first: what came meanwhile came after the start.
   const triedUs = isFirstTry ? Infinity : (cursor.triedUs ?? Infinity)
@@ -36,7 +37,8 @@ export async function* anchor(step: Step): Steps {
     yield await awaitFromNow(step, triedUs, found.failure)
     return
   }
-  if (found.serverAt !== undefined && isAhead(step, found)) {
+  const back = cursor.probe ? readableAt(cursor.probe) : undefined
+  if (found.serverAt !== undefined && isFuture(step, found)) {
     // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
     yield awaitFirst(step, latest ? triedUs : undefined, found)
   } else if (found.unreadable) {
@@ -44,12 +46,14 @@ export async function* anchor(step: Step): Steps {
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
     yield latest ? awaitFirst(step, triedUs, found) : await beginNowhere(step, found)
-  } else if (cursor.probe && (cursor.probe = readableAt(cursor.probe) ?? null)) {
+  } else if (back) {
     // Readable, but perhaps not the first that is.
-    yield lastPart(step, undefined)
+    cursor.probe = back
+    yield lastPart(step)
   } else if (latest && found.position.at >= triedUs) {
     cursor.startUs = triedUs
-    yield lastPart(step, undefined)
+    cursor.probe = null
+    yield lastPart(step)
   } else {
     if (latest) cursor.startUs = found.position.at + 1
     yield beginAt(step, found.position, found)
@@ -83,11 +87,11 @@ async function beginNowhere(step: Step, found: Found): Promise<Part> {
   if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs) {
     // In the unreadable's own second it is the last there is, and `search` never finds it.
     cursor.probe = readableAt(probe) ?? null
-    return cursor.probe ? lastPart(step, undefined) : beginAt(step, position, newest)
+    return cursor.probe ? lastPart(step) : beginAt(step, position, newest)
   }
   if (!(await isContradicted(step, newest))) return awaitFirst(step, undefined, found)
   const message = 'The API shows no entry to begin at, and then tells of one all the same'
-  return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+  return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** The newest of all cannot be told: what comes from now on is shipped, by the server's clock where another answer tells it. */
@@ -143,16 +147,15 @@ async function passUnreadable(step: Step, found: Found): Promise<Part> {
     const again = probe ? askedAgain(probe) : undefined
     if (again) cursor.probe = again
     else if (!probe) cursor.anchorTries++
-    if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES))
-      return lastPart(step, undefined, { fault })
+    if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })
     // A server that cannot tell any entry is out of order: nothing is passed on its word.
     const witness = await askLatestAlone(step, 'live')
     if (!witness.position) {
       cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
-      return lastPart(step, undefined, { fault })
+      return lastPart(step, { fault })
     }
   }
   const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs(step)))
   cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from
-  return lastPart(step, found.group, { gaps: probe ? 0 : 1 })
+  return lastPart(step, { ...found.group, gaps: probe ? 0 : 1 })
 }

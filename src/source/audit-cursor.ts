@@ -105,7 +105,7 @@ export interface AuditCursor {
   fetches: Fetches
 }
 
-export function freshCursor(now: number): AuditCursor {
+export function freshAuditCursor(now: number): AuditCursor {
   return {
     v: 1,
     startUs: null,
@@ -130,8 +130,8 @@ export function freshCursor(now: number): AuditCursor {
 }
 
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
-export function openCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
-  if (cursor === undefined) return freshCursor(now)
+export function openAuditCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
+  if (cursor === undefined) return freshAuditCursor(now)
   return openStored(cursor, { workspace, source: 'audit', isWhole })
 }
 
@@ -168,7 +168,7 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
   )
 }
 
-export function closeCursor(cursor: AuditCursor): Cursor {
+export function closeAuditCursor(cursor: AuditCursor): Cursor {
   return JSON.stringify(cursor)
 }
 

@@ -7,8 +7,9 @@ import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
+import { isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { isAhead, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
 const EMPTY_ANSWERS = 3
@@ -33,7 +34,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
     drain.doubt = 'unproven'
     if (found.unreadable) fault = unreadable()
   }
-  yield lastPart(step, undefined, { fault })
+  yield lastPart(step, { fault })
 }
 
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
@@ -56,7 +57,7 @@ async function* askSearch(step: Step, drain: Drain): Steps {
     endDrain(step, drain)
   }
   if (fault) giveUpDrain(step, drain)
-  yield lastPart(step, undefined, { fault })
+  yield lastPart(step, { fault })
 }
 
 /** There is more behind the cursor than its page shows: the cursor is dead (law 6). */
@@ -77,7 +78,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
     if (drain.emptyAnswers <= EMPTY_ANSWERS) {
       const speaker = failure ? 'and `latest` fails' : 'although `latest` tells of one'
       const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
-      yield lastPart(step, undefined, { fault })
+      yield lastPart(step, { fault })
       return
     }
   }
@@ -90,7 +91,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
       )
   }
   endDrain(step, drain)
-  yield lastPart(step, undefined, { gaps })
+  yield lastPart(step, { gaps })
 }
 
 /** A gap behind `head` is told once, however many polls meet it. */
@@ -104,7 +105,7 @@ export function newGap(cursor: AuditCursor, head: Position | null): number {
 const readToUs = ({ headUs, head }: AuditCursor): number => Math.max(headUs, head?.at ?? 0)
 
 function isLater(step: Step, found: Found): boolean {
-  return (found.position?.at ?? found.unreadableUs ?? 0) > readToUs(step.cursor) && !isAhead(step, found)
+  return (found.position?.at ?? found.unreadableUs ?? 0) > readToUs(step.cursor) && !isFuture(step, found)
 }
 
 const unreadable = () =>

@@ -2,23 +2,25 @@
 import type { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
+import { isGone } from './answer-errors.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
-import { lookAhead, followProbe, passByTime, reanchor, settleLost } from './audit-recover.ts'
+import { askHead, followProbe, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
+import { CLOCKS_APART_MS, nextSecondUs } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { CLOCKS_APART_MS, currentPace, isGone, lastPart, nextSecondUs } from './audit-step.ts'
+import { currentPace, lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 /** Of the largest page seen, so much is left with each smaller one: a server may change its mind. */
 const FADING = 0.98
 /** After so many pages a drain counts as long. */
-const LOOK_AHEAD_PAGES = 3
+const ASK_HEAD_PAGES = 3
 /** Fewer entries dated in the future may be somebody's mistake, however small a page is that holds nothing else. */
-const MOST_AHEAD = 10
+const MOST_FUTURE = 10
 
 /*
  * A drain's states (`doubt`), and what one step does in each:
@@ -42,7 +44,7 @@ export function drainStep(step: Step): Steps {
   if (drain.probe) return followProbe(step, drain, drain.probe)
   if (drain.doubt === 'ask_latest') return askLatest(step, drain)
   if (drain.doubt === 'cursor_gone') return reanchor(step, drain)
-  if (drain.pages === LOOK_AHEAD_PAGES) return lookAhead(step, drain)
+  if (drain.pages === ASK_HEAD_PAGES) return askHead(step, drain)
   return drainPage(step, drain)
 }
 
@@ -111,7 +113,7 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Ste
     })
     drain.doubt = 'cursor_gone'
   }
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 /** An older place of the trail leads nowhere, now and at the next polls. */
@@ -134,9 +136,9 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     return { gaps }
   }
   const full = isFull(step, view, take)
-  if (view.lastOfAll && isAheadAlone(drain, view)) {
+  if (view.lastOfAll && isFutureAlone(drain, view)) {
     // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
-    if (view.count - view.malformed < MOST_AHEAD || !full) {
+    if (view.count - view.malformed < MOST_FUTURE || !full) {
       endDrain(step, drain)
       return { gaps }
     }
@@ -182,11 +184,11 @@ function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): bo
 /** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
 function isEmpty(drain: Drain, view: PageView, head: Position | null): boolean {
   if (view.count === 0) return true
-  return view.beyond === 0 && drain.from.id === head?.id && !isAheadAlone(drain, view)
+  return view.beyond === 0 && drain.from.id === head?.id && !isFutureAlone(drain, view)
 }
 
 /** Nothing but what is dated in the future, beside `from` itself where that is included. */
-function isAheadAlone({ from }: Drain, { last, lastOfAll }: PageView): boolean {
+function isFutureAlone({ from }: Drain, { last, lastOfAll }: PageView): boolean {
   return lastOfAll !== null && lastOfAll.id !== from.id && (last === null || last.id === from.id)
 }
 

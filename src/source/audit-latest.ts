@@ -4,8 +4,8 @@ import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { readEntry } from './audit-by-time.ts'
 import type { Found } from './audit-by-time.ts'
+import { isFuture } from './audit-clock.ts'
 import type { Step } from './audit-step.ts'
-import { isAhead } from './audit-step.ts'
 
 const LATEST = '/api/v1/logs/audit/latest'
 
@@ -14,7 +14,7 @@ export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await askLatestAlone(step, 'live')
   tellFailing(step, found.failure)
-  if (isAhead(step, found)) return { ...found, position: undefined }
+  if (isFuture(step, found)) return { ...found, position: undefined }
   if (found.position) cursor.latestUs = Math.max(cursor.latestUs, found.position.at)
   return found
 }

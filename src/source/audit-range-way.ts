@@ -8,8 +8,9 @@ import { askLatestAlone } from './audit-latest.ts'
 import type { Position, Walk } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
+import { CLOCKS_APART_MS, nextSecondUs } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { CLOCKS_APART_MS, lastPart, nextSecondUs } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
 const TRIES = 10
@@ -51,9 +52,11 @@ export async function* findPlace(step: RangeStep): Steps {
   if (position.at >= place.untilUs) place.done = true
   else if (position.id === place.dead) meetDead(step, position)
   else if (position.at < place.newestUs) rewind(step, position)
-  else if (place.probe && (place.probe = readableAt(place.probe) ?? null)) {
+  else {
     // Readable, but perhaps not the first that is.
-  } else place.walk = walkFrom(position)
+    place.probe = (place.probe && readableAt(place.probe)) ?? null
+    if (!place.probe) place.walk = walkFrom(position)
+  }
   yield lastPart(step, place.walk ? found.group : undefined)
 }
 
@@ -65,11 +68,11 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   const isContradicted = position ? position.at >= atUs : unreadable || failure || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
     const message = 'The API finds no entry by time, and `latest` does not agree'
-    return lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
   }
   if (isContradicted) place.gaps++
   place.done = true
-  return lastPart(step, undefined)
+  return lastPart(step)
 }
 
 function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
@@ -79,7 +82,7 @@ function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
     const again = probe ? askedAgain(probe) : undefined
     if (again) place.probe = again
     else if (!probe) place.tries++
-    if (again || (!probe && place.tries < TRIES)) return lastPart(step, undefined, { fault: brokenEntry() })
+    if (again || (!probe && place.tries < TRIES)) return lastPart(step, { fault: brokenEntry() })
   }
   place.tries = 0
   if (!probe) place.gaps++
@@ -149,7 +152,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
   if (isUnproven && ++place.tries < TRIES) {
     const shown = unreadable ? 'an entry that cannot be read' : 'with no entry'
     const message = `The API answered ${shown} where the end of the log was to be proven`
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   // Nor does `search` reach so far back.
@@ -159,7 +162,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
   const isLater = atUs === undefined ? unreadable : atUs > afterUs
   if (isLater) place.doubted = true
   else place.done = true
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 /** Behind the reach of `search`, and where that finds nothing, `latest` is the witness: pages lead on to the log's end, not the span's. */

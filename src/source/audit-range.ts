@@ -2,15 +2,17 @@
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { freshCursor } from './audit-cursor.ts'
+import { isGone } from './answer-errors.ts'
+import { freshAuditCursor } from './audit-cursor.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import { closePlace, freshPage, freshPlace, notePage, openPlace, within } from './audit-range-place.ts'
 import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './audit-range-way.ts'
 import type { RangeStep } from './audit-range-way.ts'
+import { CLOCKS_APART_MS } from './audit-clock.ts'
 import type { AuditOptions, Steps } from './audit-step.ts'
-import { CLOCKS_APART_MS, isGone, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { noteSent } from './own-fetches.ts'
 import { MAX_TAKE } from './tiers.ts'
@@ -52,7 +54,7 @@ export class AuditRange implements Source {
     // What the process before this one asked for comes up in the feed too.
     if (!this.#begun) for (const at of place.fetches.sent) noteSent(sentTimes, at)
     this.#begun = true
-    const cursor = { ...freshCursor(now), startUs: fromUs, fetches: place.fetches }
+    const cursor = { ...freshAuditCursor(now), startUs: fromUs, fetches: place.fetches }
     const dummies = {
       activity: 'high',
       intervalMs: undefined,
@@ -94,7 +96,7 @@ function choose(step: RangeStep): Steps {
 }
 
 async function* nothing(step: RangeStep): Steps {
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 async function* turnPage(step: RangeStep, walk: Walk): Steps {
@@ -118,7 +120,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Steps {
   } catch (error) {
     if (!isGone(error)) throw error
     lose(place, walk)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   }
 }
 

@@ -11,15 +11,16 @@ import type { Probe } from './audit-probe.ts'
 import { endByTime, newGap } from './audit-end.ts'
 import { askLatestAlone, readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
+import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
-import { horizonUs, isAhead, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 import type { Group } from './splitter.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
-export async function* lookAhead(step: Step, drain: Drain): Steps {
+export async function* askHead(step: Step, drain: Drain): Steps {
   await readLatest(step)
   drain.pages++
-  yield lastPart(step, undefined)
+  yield lastPart(step)
 }
 
 /** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
@@ -30,7 +31,7 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
     giveUpDrain(step, drain)
     const message =
       'No page leads on from the last entry although there are newer ones; trying again at the next poll'
-    yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   const atUs = Math.min(head.at, cursor.headUs)
@@ -40,21 +41,21 @@ export async function* reanchor(step: Step, drain: Drain): Steps {
   cursor.lost ??= head
   if (!isBroken(found)) drain.badTries = 0
   else if (++drain.badTries < BAD_TRIES) {
-    yield lastPart(step, undefined, { fault: brokenEntry() })
+    yield lastPart(step, { fault: brokenEntry() })
     return
   }
   if (!found.position && !found.unreadable) {
     yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
     return
   }
-  if (isAhead(step, found)) {
+  if (isFuture(step, found)) {
     yield endBeforeFuture(step, drain, found)
     return
   }
   drain.reanchored = true
   if (found.position) stepOver(step, drain, found.position)
   else passByTime(step, drain)
-  yield lastPart(step, found.group, { gaps: found.position ? gapAfter(step, found.position) : 0 })
+  yield lastPart(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
 }
 
 /** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
@@ -103,7 +104,7 @@ export function settleLost(step: Step, view: PageView): number {
 export async function* followProbe(step: Step, drain: Drain, probe: Probe): Steps {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
-  if (isNothing || isAhead(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
+  if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
     // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
     const back = readableAt(probe)
     if (back) {
@@ -116,7 +117,7 @@ export async function* followProbe(step: Step, drain: Drain, probe: Probe): Step
   } else if (found.position.id === drain.from.id) {
     // What the unreadable stands behind: on until it is passed.
     drain.probe = unreadableAt(probe, undefined)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
   } else {
     drain.probe = readableAt(probe) ?? null
     yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)
@@ -128,7 +129,7 @@ function passed(step: Step, drain: Drain, to: Position, group: Group | undefined
   step.options.log.error(
     'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
   )
-  return lastPart(step, group, { gaps: 1 })
+  return lastPart(step, { ...group, gaps: 1 })
 }
 
 /** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
@@ -144,7 +145,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
   const again = isBroken(found) ? askedAgain(probe) : undefined
   if (again) {
     drain.probe = again
-    yield lastPart(step, undefined, { fault: brokenEntry() })
+    yield lastPart(step, { fault: brokenEntry() })
     return
   }
   if (!isBroken(found) || (await canTell(step, drain))) {
@@ -156,7 +157,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
   giveUpDrain(step, drain)
   const message =
     'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
-  yield lastPart(step, undefined, { fault: new ConnectorError('bad_reply', message) })
+  yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** Whether the server can tell any entry at all: the one read last, or the newest. */

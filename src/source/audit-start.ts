@@ -1,9 +1,7 @@
 // The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead; of `latest` it is told apart.
-import { HOUR_MS, secondText } from '../model/time.ts'
+import { secondText } from '../model/time.ts'
+import { SET_BACK_MS } from './audit-clock.ts'
 import type { OptionsAndCursor } from './audit-step.ts'
-
-/** More than the difference of two clocks. */
-const FUTURE_MS = HOUR_MS
 
 /** True where that is news: it is counted from the first try on, however long that stays in vain. */
 export function settleStart({ cursor, options }: OptionsAndCursor): boolean {
@@ -21,7 +19,7 @@ export function settleStart({ cursor, options }: OptionsAndCursor): boolean {
     if (start.kind === 'span') cursor.startUs = wantedUs
     return start.kind === 'span'
   }
-  if (startUs <= (now + FUTURE_MS) * 1000) return false
+  if (startUs <= (now + SET_BACK_MS) * 1000) return false
   log.warn(
     'The audit log was to be read from an instant that has not come yet, settled by a clock that was ahead: it is settled anew. Look after the clock of this machine',
     { was: secondText(startUs / 1000), is: secondText(wantedUs / 1000) },

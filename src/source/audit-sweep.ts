@@ -1,13 +1,15 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../model/time.ts'
+import { isGone, isUnreadable } from './answer-errors.ts'
 import { anchorAt, isBroken } from './audit-by-time.ts'
+import { SET_BACK_MS } from './audit-clock.ts'
 import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { AuditOptions, Step, Steps } from './audit-step.ts'
-import { isGone, isUnreadable, lastPart } from './audit-step.ts'
+import { lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
@@ -31,35 +33,42 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
 export function sweepStep(step: Step): Steps {
   const { walk } = step.cursor.sweep
   if (walk?.probe) return beginSweep(step, walk.probe.atUs)
-  return walk ? sweepPage(step, walk) : beginSweep(step, startOf(step))
+  return walk ? sweepPage(step, walk) : beginSweep(step, planSweep(step))
 }
 
 /** Keys are dropped while a sweep lasts. */
 const KEYS_MARGIN_MS = HOUR_MS
 
-/** What lies further ahead was written down by a clock that has since been set back. */
-const AHEAD_MS = HOUR_MS
-
-/** A full sweep's: by what a clock said that was ahead none was in time, however many ended. */
+/** How late the full sweep is, ms. A `fullSweptAt` in the future was written under a clock since set back: infinitely late. */
 function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number {
   if (!fullSweptAt) return 0
-  return fullSweptAt > atMs + AHEAD_MS ? Infinity : Math.max(0, atMs - fullSweptAt - everyMs)
+  return fullSweptAt > atMs + SET_BACK_MS ? Infinity : Math.max(0, atMs - fullSweptAt - everyMs)
+}
+
+/** Twice the lateness seen. */
+function spanOfQuick({ sweepMs }: AuditOptions, lateMs: number): number {
+  return Math.min(sweepMs, 2 * lateMs + QUICK_MIN_MS)
+}
+
+/** One that comes late, after a downtime, goes back as far as it would have in time. */
+function spanOfFull({ sweepMs }: AuditOptions, sweep: Sweep, everyMs: number, atMs: number): number {
+  return sweepMs + lateByMs(sweep, everyMs, atMs)
 }
 
 /**
- * The whole span when it is due; between two of them twice the lateness seen, the more often the shorter that is. One that
- * comes late, after a downtime, goes back as far as it would have in time. None goes back to where no keys are kept, counted
- * from what the server last told where that is later: our clock may be slow.
+ * Chooses the sweep that comes now and says when the next ones are due: the whole span when it is due; between two of them a
+ * quick one, the more often the less late entries come. Returns where it begins, µs. None goes back to where no keys are kept, counted from what
+ * the server last told where that is later: our clock may be slow.
  */
-function startOf({ options, cursor }: Step): number {
+function planSweep({ options, cursor }: Step): number {
   const now = options.clock.now()
   const atMs = Math.max(now, cursor.fetches.sent.at(-1) ?? 0)
   const { sweep } = cursor
   // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
-  const full = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now
+  const isFull = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now
   const everyMs = Math.max(FULL_MIN_MS, Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS))
   const lateMs = cursor.lateUs / 1000
-  if (full) {
+  if (isFull) {
     sweep.fullDueAt = now + everyMs
     sweep.fullSweptAt ??= atMs - everyMs
     sweep.fullBeganAt = atMs
@@ -68,15 +77,15 @@ function startOf({ options, cursor }: Step): number {
   const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   sweep.untilUs = cursor.headUs
-  const quickSpanMs = Math.min(options.sweepMs, 2 * lateMs + QUICK_MIN_MS)
   const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
-  const fullSpanMs = Math.min(options.sweepMs + lateByMs(sweep, everyMs, atMs), knownMs)
-  const spanMs = full ? fullSpanMs : quickSpanMs
+  const spanMs = isFull
+    ? Math.min(spanOfFull(options, sweep, everyMs, atMs), knownMs)
+    : spanOfQuick(options, lateMs)
   return Math.max((now - spanMs) * 1000, (atMs - knownMs) * 1000, cursor.startUs ?? 0)
 }
 
 /** The sweep is over. Where it was given up, the next full one begins where this one had to. */
-function end(sweep: Sweep, isWhole: boolean): void {
+function endSweep(sweep: Sweep, isWhole: boolean): void {
   if (isWhole && sweep.fullBeganAt !== undefined) sweep.fullSweptAt = sweep.fullBeganAt
   delete sweep.fullBeganAt
   sweep.walk = null
@@ -88,7 +97,7 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
     const found = await anchorAt(step, fromUs, 'sweep')
     if (found.unreadable) {
       passFurther(sweep, fromUs, found)
-      yield lastPart(step, undefined)
+      yield lastPart(step)
       return
     }
     const { walk } = sweep
@@ -101,13 +110,13 @@ async function* beginSweep(step: Step, fromUs: number): Steps {
     }
     if (found.position && found.position.at < sweep.untilUs) sweep.walk = walkFrom(found.position)
     // Nothing where there must be something is no answer to go by.
-    else end(sweep, found.position !== undefined || fromUs > sweep.untilUs)
+    else endSweep(sweep, found.position !== undefined || fromUs > sweep.untilUs)
     yield lastPart(step, found.group)
   } catch (error) {
     if (!isUnreadable(error)) throw error
     // Live reading does not wait for this one.
-    end(sweep, false)
-    yield lastPart(step, undefined)
+    endSweep(sweep, false)
+    yield lastPart(step)
   }
 }
 
@@ -119,7 +128,7 @@ function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
   const again = isBroken(found) ? askedAgain(tried) : undefined
   const probe = again ?? unreadableAt(tried, found.unreadableUs)
   if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
-  else end(sweep, true)
+  else endSweep(sweep, true)
 }
 
 async function* sweepPage(step: Step, walk: Walk): Steps {
@@ -134,9 +143,9 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
       whole: (view) => {
         const { last } = view
         const isAtEnd = last === null || view.newestUs >= sweep.untilUs
-        if (isAtEnd) end(sweep, view.count > 0)
+        if (isAtEnd) endSweep(sweep, view.count > 0)
         else if (isStuck(walk, view)) {
-          if (walk.stuckPages >= STUCK_PAGES) end(sweep, false)
+          if (walk.stuckPages >= STUCK_PAGES) endSweep(sweep, false)
           return { fault: stuckPage() }
         } else walk.from = last
         return {}
@@ -150,7 +159,7 @@ async function* sweepPage(step: Step, walk: Walk): Steps {
   } catch (error) {
     if (!isGone(error)) throw error
     // Purged under our feet: the next sweep finds its own place.
-    end(sweep, false)
-    yield lastPart(step, undefined)
+    endSweep(sweep, false)
+    yield lastPart(step)
   }
 }

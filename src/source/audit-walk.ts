@@ -8,10 +8,11 @@ import type { Step, Steps } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
-import { entryOptions, fromStart, horizonUs, isUnreadable, lastPart, midPart } from './audit-step.ts'
+import { horizonUs } from './audit-clock.ts'
+import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
-import { isTooMuch } from './too-much.ts'
+import { isTooMuch, isUnreadable } from './answer-errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
@@ -75,7 +76,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       return readGroups(answer, entryOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
     })
     for await (const group of groups) {
-      if (pending) yield midPart(step, ...shippable(step, pending, lookOver(view, pending, looker)))
+      if (pending) yield midPart(step, shippable(step, pending, lookOver(view, pending, looker)))
       pending = group
     }
   } catch (error) {
@@ -84,20 +85,20 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     const isBad = isUnreadable(error) && exchange.answered
     if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
-    yield lastPart(step, undefined, { fault: error, ...outcome })
+    yield lastPart(step, { fault: error, ...outcome })
     return
   }
   const findings = pending ? lookOver(view, pending, looker) : []
   noteGoodPage(request, view)
   const outcome = request.whole(view)
-  const [group, more] = pending ? shippable(step, pending, findings) : [undefined, {}]
-  yield lastPart(step, group, { ...more, ...outcome })
+  const shipped = pending && shippable(step, pending, findings)
+  yield lastPart(step, { ...shipped, ...outcome })
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
-function shippable(step: Step, group: Group, findings: readonly Finding[]): [Group, Partial<Part>] {
+function shippable(step: Step, group: Group, findings: readonly Finding[]): Partial<Part> {
   const shipped = fromStart(step, group)
-  return shipped.entries === group.entries ? [group, { findings }] : [shipped, {}]
+  return shipped.entries === group.entries ? { ...group, findings } : shipped
 }
 
 function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {

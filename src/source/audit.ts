@@ -2,7 +2,7 @@
 import { believed } from '../model/clock.ts'
 import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
 import { anchor } from './audit-anchor.ts'
-import { noteLateness, openCursor } from './audit-cursor.ts'
+import { noteLateness, openAuditCursor } from './audit-cursor.ts'
 import type { AuditCursor } from './audit-cursor.ts'
 import { drainStep } from './audit-head.ts'
 import type { AuditOptions, OptionsAndCursor, Step, Steps } from './audit-step.ts'
@@ -32,7 +32,8 @@ export class AuditSource implements Source {
     const { clock, once } = this.#options
     const now = clock.now()
     if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
-    const cursor = (this.#planned = { text, cursor: openCursor(text, now, this.origin.workspace) }).cursor
+    const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
+      .cursor
     const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
     const sweep = sweepDueAt(this.#options, cursor)
     if (!this.#placeTold) this.#tellPlace(cursor)
@@ -78,7 +79,7 @@ export class AuditSource implements Source {
     const planned = this.#planned
     this.#planned = undefined
     if (planned && text !== undefined && planned.text === text) return planned.cursor
-    return openCursor(text, now, this.origin.workspace)
+    return openAuditCursor(text, now, this.origin.workspace)
   }
 
   #choose(step: Step, now: number): Steps {

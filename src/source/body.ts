@@ -3,11 +3,12 @@ import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { Guard, Tether } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
+import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { HttpReply } from '../model/http.ts'
 
 /** An API that says nothing for so long is given up: half a minute is what a failing part may take to show. */
-export const SILENT_MS = 25_000
+const SILENT_MS = 25_000
 
 export interface BodyLimits {
   /** after decompression */
@@ -22,6 +23,15 @@ export interface BodyLimits {
   readonly minBytesPerSecond: number
   /** however large and quick it is, a body must be over by then; absent: it may go on */
   readonly longestMs?: number
+}
+
+/** Of a body that nothing else is known of. */
+export const usualLimits: BodyLimits = {
+  capBytes: 2 * 1024 ** 3,
+  totalMs: 60_000,
+  wholeBytes: WHOLE_BODY_BYTES,
+  idleMs: SILENT_MS,
+  minBytesPerSecond: 32 * 1024,
 }
 
 /** While nobody reads, whether they begin again is looked for this often. */

@@ -49,7 +49,7 @@ export class Budget {
   /** of these, not sent yet: their place is being written down */
   #unsent = 0
   /** places that the store already counts as used */
-  #ahead = 0
+  #reserved = 0
   #blockedUntil = 0
   readonly #allowance: Allowance
   #loaded: Promise<void> | undefined
@@ -132,7 +132,7 @@ export class Budget {
     // What is being written may not know of it yet.
     await this.#saving
     // What the store counts from now on is told anew: nobody takes a place of the block before.
-    this.#ahead = 0
+    this.#reserved = 0
     await this.#reserve()
   }
 
@@ -204,8 +204,8 @@ export class Budget {
   async #record(): Promise<void> {
     this.#unsent++
     try {
-      while (this.#ahead <= 0) await this.#reserve()
-      this.#ahead--
+      while (this.#reserved <= 0) await this.#reserve()
+      this.#reserved--
     } finally {
       this.#unsent--
     }
@@ -216,19 +216,19 @@ export class Budget {
     return (this.#saving ??= this.#save(block).finally(() => (this.#saving = undefined)))
   }
 
-  async #save(ahead: number): Promise<void> {
+  async #save(block: number): Promise<void> {
     const { clock, store } = this.#options
     this.#expire()
     const now = clock.elapsed()
     const stored: StoredBudget = {
       savedAt: clock.now(),
       answered: this.#recent.ages(now),
-      ahead: ahead + this.#inFlight - this.#unsent,
+      ahead: block + this.#inFlight - this.#unsent,
       blockedMs: Math.max(0, this.#blockedUntil - now),
       ...this.#allowance.stored(now),
     }
     await store.save(JSON.stringify(stored))
-    this.#ahead = ahead
+    this.#reserved = block
   }
 
   async #load(): Promise<void> {

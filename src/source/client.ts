@@ -1,7 +1,6 @@
 // The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
 import { orAborted } from '../model/abort.ts'
 import type { Clock } from '../model/clock.ts'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { actionOf, ConnectorError, isAbort } from '../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
 import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
@@ -10,18 +9,10 @@ import { type Secret, SecretLook } from '../model/secret.ts'
 import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
-import { abandon, Deadline, readBody, SILENT_MS } from './body.ts'
+import { abandon, Deadline, readBody, usualLimits } from './body.ts'
 import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
 import { takePlace } from './budget-place.ts'
-
-const pageLimits: BodyLimits = {
-  capBytes: 2 * 1024 ** 3,
-  totalMs: 60_000,
-  wholeBytes: WHOLE_BODY_BYTES,
-  idleMs: SILENT_MS,
-  minBytesPerSecond: 32 * 1024,
-}
 
 interface ClientOptions {
   /** without a slash at its end */
@@ -105,7 +96,7 @@ export class Client {
     signal: AbortSignal,
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
-    const limits = ask.limits ?? pageLimits
+    const limits = ask.limits ?? usualLimits
     const { clock, watch } = this.#options
     const waitedFrom = clock.elapsed()
     const { key, answered } = await this.#place(lane, signal).catch(stoppedOr)

@@ -19,6 +19,11 @@ export const TIME = 4
 export const TYPE = 6
 const MARKS = 8
 
+/** Of `escapes`: the text holds an escape. */
+export const ID_ESCAPED = 1
+export const TIME_ESCAPED = 2
+export const TYPE_ESCAPED = 4
+
 /** `wanted` before the target's own value. */
 const TARGET = 4
 
@@ -37,7 +42,7 @@ interface ElementOptions {
 
 export class ElementMarks {
   readonly marks = new Int32Array(MARKS).fill(NONE)
-  /** bit 0, 1, 2: the id, time, type holds an escape */
+  /** of ID_ESCAPED, TIME_ESCAPED and TYPE_ESCAPED those that hold */
   escapes = 0
   /** the element's own nesting went over the limit */
   tooDeep = false

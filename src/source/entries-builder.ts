@@ -16,7 +16,7 @@ import { parseInstant } from '../model/time.ts'
 import { decodeString } from './json-string.ts'
 import { type LargeElement, MalformedPlaces, type Reason } from './malformed.ts'
 import { TextsBehind } from './texts-behind.ts'
-import { ID, NONE, TIME, TYPE as TYPE_MARK } from './element-marks.ts'
+import { ID, ID_ESCAPED, NONE, TIME, TIME_ESCAPED, TYPE as TYPE_MARK, TYPE_ESCAPED } from './element-marks.ts'
 import { TypeNames } from './type-names.ts'
 
 export interface Group {
@@ -84,8 +84,7 @@ export class EntriesBuilder {
     if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES)
       return this.#naming ? this.#addNamed(this.#naming, bytes, origin, start, end, marks, escapes) : 'no_id'
     if (timeStart === NONE) return 'no_time'
-    const time =
-      escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
+    const time = instantOf(bytes, timeStart, timeEnd, escapes)
     // Also what is no whole number of microseconds: year 1 or 9999, as placeholders have it.
     if (!Number.isSafeInteger(time)) return 'no_time'
     const columns = this.#columns
@@ -96,9 +95,9 @@ export class EntriesBuilder {
     columns[row + ID_END] = idEnd - origin
     columns[row + TIME_START] = timeStart - origin
     columns[row + TIME_END] = timeEnd - origin
-    if (escapes & 1) this.#texts.decode(row + ID_START, bytes.subarray(idStart, idEnd))
-    if (escapes & 2) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
-    columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
+    if (escapes & ID_ESCAPED) this.#texts.decode(row + ID_START, bytes.subarray(idStart, idEnd))
+    if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
     this.#times[this.#count++] = time
     return undefined
   }
@@ -114,16 +113,14 @@ export class EntriesBuilder {
   ): Reason | undefined {
     const timeStart = marks[TIME] as number
     const timeEnd = marks[TIME + 1] as number
-    let at = NaN
+    let at = timeStart === NONE ? NaN : instantOf(bytes, timeStart, timeEnd, escapes)
     let moment: Moment | undefined
-    if (timeStart !== NONE)
-      at = escapes & 2 ? decodedInstant(bytes, timeStart, timeEnd) : parseInstant(bytes, timeStart, timeEnd)
     const columns = this.#columns
     const row = this.#count * COLUMNS
     columns[row + TIME_START] = timeStart - origin
     columns[row + TIME_END] = timeEnd - origin
     if (Number.isSafeInteger(at)) {
-      if (escapes & 2) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+      if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     } else {
       moment = naming.untimed()
       if (!moment) return undefined
@@ -133,7 +130,7 @@ export class EntriesBuilder {
     columns[row + RAW_START] = start - origin
     columns[row + RAW_END] = end - origin
     this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))
-    columns[row + TYPE] = this.#type(bytes, marks, (escapes & 4) !== 0)
+    columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
     this.#times[this.#count++] = at
     return undefined
   }
@@ -194,7 +191,9 @@ export class EntriesBuilder {
   }
 }
 
-function decodedInstant(bytes: Uint8Array, start: number, end: number): number {
+/** µs since 1970; NaN where the text says none. */
+function instantOf(bytes: Uint8Array, start: number, end: number, escapes: number): number {
+  if (!(escapes & TIME_ESCAPED)) return parseInstant(bytes, start, end)
   const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
   return parseInstant(decoded, 0, decoded.length)
 }

@@ -86,6 +86,11 @@ export function walkOver(from: number, to: number, now: number): Walk {
   return { from, to, at: from, begunAt: now, failures: 0, stuck: 0, doubts: 0 }
 }
 
+/** What was unreadable, once more: a day of it at most, and of one version. */
+export function walkOverTrouble({ from, to }: Trouble, boundaryAt: number, now: number): Walk {
+  return walkOver(from, Math.min(to, from + DAY_MS, from < boundaryAt ? boundaryAt : Infinity), now)
+}
+
 /** The window at `walk.at` is read, or passed. */
 export function stepTo(walk: Walk, at: number): void {
   walk.at = at
@@ -104,7 +109,7 @@ export function isToProveEmpty(walk: Walk): boolean {
 const width = (): Width => ({ ms: DAY_MS, failedMs: null, good: 0 })
 
 /** `startMs`: nothing before is wanted. */
-export function freshCursor(now: number, startMs: number, boundaryAt: number): HistoryCursor {
+export function freshHistoryCursor(now: number, startMs: number, boundaryAt: number): HistoryCursor {
   const startAt = dayStart(startMs)
   const today = dayStart(now)
   return {
@@ -137,19 +142,19 @@ export function freshCursor(now: number, startMs: number, boundaryAt: number): H
 export function beginAgain(cursor: HistoryCursor, now: number): void {
   const { startAt, startUs, boundaryAt, unit, unitSure, timeless, v1To, v2From, unitDoubtAt } = cursor
   const learned = { startAt, startUs, unit, unitSure, timeless, v1To, v2From, unitDoubtAt }
-  Object.assign(cursor, freshCursor(now, startAt, boundaryAt), learned)
+  Object.assign(cursor, freshHistoryCursor(now, startAt, boundaryAt), learned)
 }
 
 /** Reading has shown nothing yet and begins elsewhere: at `startMs`. */
 export function startAnew(cursor: HistoryCursor, now: number, startMs: number): void {
-  const { startAt, startUs } = freshCursor(now, startMs, cursor.boundaryAt)
+  const { startAt, startUs } = freshHistoryCursor(now, startMs, cursor.boundaryAt)
   cursor.startAt = startAt
   beginAgain(cursor, now)
   cursor.startUs = startUs
 }
 
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
-export function openCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
+export function openHistoryCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
   return openStored(cursor, { workspace, source, isWhole })
 }
 
@@ -157,7 +162,7 @@ export function openCursor(cursor: Cursor, workspace: string, source: SourceName
 export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
   timeless ? startAt * 1000 : startUs
 
-export function closeCursor(cursor: HistoryCursor): Cursor {
+export function closeHistoryCursor(cursor: HistoryCursor): Cursor {
   return JSON.stringify(cursor)
 }
 

@@ -3,7 +3,7 @@ import { believed } from '../model/clock.ts'
 import type { Lane, Plan } from '../model/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { walkOver } from './history-cursor.ts'
+import { walkOver, walkOverTrouble } from './history-cursor.ts'
 import type { HistoryOptions, Task } from './history-step.ts'
 
 /** A day is read again when half of its age has passed since the last time, within these bounds. */
@@ -141,12 +141,10 @@ export function beginLive(cursor: HistoryCursor, now: number): Walk {
   return walkOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
 }
 
-/** The trouble that is due first; a day of it at most, and of one version. */
+/** The trouble that is due first. */
 function troubleWalk({ troubles, boundaryAt }: HistoryCursor, now: number): Walk | undefined {
   const [first] = troubles.toSorted((a, b) => a.dueAt - b.dueAt)
-  if (!first) return undefined
-  const { from, to } = first
-  return walkOver(from, Math.min(to, from + DAY_MS, from < boundaryAt ? boundaryAt : Infinity), now)
+  return first && walkOverTrouble(first, boundaryAt, now)
 }
 
 /** A walk came to its end. */

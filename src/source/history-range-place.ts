@@ -3,7 +3,7 @@ import type { PastSpan, Unread } from '../model/past.ts'
 import type { Cursor, Origin } from '../model/source.ts'
 import { DAY_MS, dayStart } from '../model/time.ts'
 import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { freshCursor, openCursor, walkOver } from './history-cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './history-cursor.ts'
 import type { Task } from './history-step.ts'
 import { areNumbers, isListOf } from './stored-cursor.ts'
 
@@ -30,7 +30,7 @@ export function freshPlace(
   now: number,
 ): HistoryPlace {
   const from = Math.floor(span.fromUs / 1000)
-  const fresh = freshCursor(now, from, boundaryAt)
+  const fresh = freshHistoryCursor(now, from, boundaryAt)
   const { unit, unitSure, timeless } = live ?? fresh
   return {
     ...fresh,
@@ -52,7 +52,8 @@ export function wholeWalk({ fromUs, toUs }: PastSpan, now: number): Walk {
 export function openPlace(text: Cursor | undefined, origin: Origin): HistoryPlace | undefined {
   if (text === undefined) return undefined
   try {
-    const place = openCursor(text, origin.workspace, origin.source) as HistoryCursor & Partial<HistoryPlace>
+    const place = openHistoryCursor(text, origin.workspace, origin.source) as HistoryCursor &
+      Partial<HistoryPlace>
     return isListOf(place.refused, (one) => areNumbers(one, 'from', 'to'))
       ? (place as HistoryPlace)
       : undefined
@@ -72,10 +73,7 @@ export function taskOf(place: HistoryPlace, now: number): Task | undefined {
   const [walk] = place.todo
   if (walk) return { ...common, kind: 'backfill', walk }
   const trouble = toTryAgain(place)
-  if (!trouble) return undefined
-  const { from, to } = trouble
-  const edge = from < place.boundaryAt ? place.boundaryAt : Infinity
-  return { ...common, kind: 'trouble', walk: walkOver(from, Math.min(to, from + DAY_MS, edge), now) }
+  return trouble && { ...common, kind: 'trouble', walk: walkOverTrouble(trouble, place.boundaryAt, now) }
 }
 
 /** True where it does not follow on what was refused before: a possible gap of its own. */
@@ -102,6 +100,6 @@ export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
 }
 
 /** The UTC days that it touches, epoch ms: included, excluded. */
-export function daysOf({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
+export function touchedDays({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
   return [dayStart(fromUs / 1000), dayStart(toUs / 1000 - 0.001) + DAY_MS]
 }

@@ -5,11 +5,11 @@ import type { PastSpan, PastUse } from '../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { DAY_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { openCursor, stepTo } from './history-cursor.ts'
+import { openHistoryCursor, stepTo } from './history-cursor.ts'
 import { endWalk } from './history-due.ts'
 import type { HistoryPlace } from './history-range-place.ts'
 import {
-  daysOf,
+  touchedDays,
   freshPlace,
   isDone,
   noteRefused,
@@ -21,13 +21,13 @@ import type { VersionStore } from './history-range-versions.ts'
 import { checkVersions, openVersions, withRead } from './history-range-versions.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
-import { advance, isToProve, readInDays } from './history-task.ts'
-import { failed, isInDoubt, overcome, prove, refused } from './history-trouble.ts'
-import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
+import { nextOf, readInDays } from './history-task.ts'
+import { failed, isInDoubt, prove, refused } from './history-trouble.ts'
+import { isRefused, readInUnits } from './history-unit.ts'
 import { boundaryOf } from './history-version.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
-import { nextWindow, windowOver } from './history-window.ts'
+import { windowOf } from './history-window.ts'
 
 interface HistoryRangeOptions extends Omit<
   HistoryOptions,
@@ -82,7 +82,7 @@ export class HistoryRange implements Source {
     const boundaryAt = boundaryOf(options)
     const live = await this.#live()
     let known = openVersions(await versions.load())
-    checkVersions(origin, daysOf(this.#span), boundaryAt, known, live)
+    checkVersions(origin, touchedDays(this.#span), boundaryAt, known, live)
     const opened = openPlace(text, origin)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
@@ -110,7 +110,7 @@ export class HistoryRange implements Source {
   async #live(): Promise<HistoryCursor | undefined> {
     const { workspace, source } = this.origin
     const text = await this.#options.live()
-    return text === undefined ? undefined : openCursor(text, workspace, source)
+    return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
   }
 
   /** What this step does, and the window that what it shows belongs to; undefined: to none. `anew`: under another version than before. */
@@ -120,13 +120,12 @@ export class HistoryRange implements Source {
     const none = (more: Partial<Part>) => ({ steps: nothing(step, more), window: undefined })
     if (anew) return none({ void: 'walk' })
     if (!task) return none({})
-    const { walk, kind } = task
-    const window = kind === 'trouble' ? windowOver(place, walk.from, walk.to) : nextWindow(place, task)
+    const window = windowOf(place, task)
     if (!window) {
       endWalk(options, place, task)
       return none({})
     }
-    if (isInDoubt(walk)) return { steps: prove(step, task, window), window: undefined }
+    if (isInDoubt(task.walk)) return { steps: prove(step, task, window), window: undefined }
     return { steps: this.#readWindow(step, task, window), window }
   }
 
@@ -147,21 +146,19 @@ export class HistoryRange implements Source {
       return
     }
     const { pending } = reading
-    if (reading.error) yield* failed(step, task, window, reading)
-    else if (reading.leftOut > 0) {
+    if (reading.error) {
+      yield* failed(step, task, window, reading)
+      return
+    }
+    if (reading.leftOut > 0) {
       // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
       if (this.#options.use === 'tell') beginAgain()
       yield { ...readInDays(step, pending), void: 'walk' }
-    } else if (reading.elements === 0 && (await turnsUnit(step, window, 'backfill'))) {
-      beginAgain()
-      yield lastPart(step, undefined)
-    } else if (reading.elements === 0 && isToProve(step, task)) {
-      yield lastPart(step, undefined)
-    } else {
-      if (task.kind === 'trouble') overcome(step, task, window)
-      else advance(step, task, window, reading)
-      yield lastPart(step, pending)
+      return
     }
+    const next = await nextOf(step, task, window, reading)
+    if (next === 'anew') beginAgain()
+    yield next === 'on' ? lastPart(step, pending) : lastPart(step)
   }
 
   /** Parts of a day that fails as a whole may be sent, and then all of the day: a row without a time asks for it. */
@@ -186,7 +183,7 @@ export class HistoryRange implements Source {
 }
 
 async function* nothing(step: RangeStep, more: Partial<Part>): Steps {
-  yield lastPart(step, undefined, more)
+  yield lastPart(step, more)
 }
 
 /** Each window shows what is its own. What the API dates elsewhere altogether stays: no other window would show it. */
@@ -204,7 +201,7 @@ function passRefused(step: RangeStep, task: Task, window: Window): Part {
   const { from, to } = window
   if (to - from > DAY_MS) {
     narrow(task.width, to - from)
-    return lastPart(step, undefined)
+    return lastPart(step)
   }
   const isNew = noteRefused(place, window)
   stepTo(task.walk, to)
@@ -214,5 +211,5 @@ function passRefused(step: RangeStep, task: Task, window: Window): Part {
       'The API refuses this part of the history with 400, it may not reach so far back: it is passed, and told at the end',
       { from: secondText(from), to: secondText(to) },
     )
-  return lastPart(step, undefined, { gaps: isNew ? 1 : 0 })
+  return lastPart(step, { gaps: isNew ? 1 : 0 })
 }

@@ -3,10 +3,9 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Lane, Part } from '../model/source.ts'
 import type { HistoryCursor, Walk, Width } from './history-cursor.ts'
-import { closeCursor } from './history-cursor.ts'
+import { closeHistoryCursor } from './history-cursor.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { Group } from './splitter.ts'
 import type { Start } from './start.ts'
 
 export type HistoryKind = 'usage' | 'query'
@@ -45,13 +44,8 @@ export interface Task {
 export type Steps<T = void> = AsyncGenerator<Part, T, Appended>
 
 /** A part with the cursor as it stands now: the last of its answer. */
-export function lastPart(step: Step, group: Group | undefined, more: Partial<Part> = {}): Part {
-  return { ...midPart(group, undefined), cursor: closeCursor(step.cursor), ...more }
-}
-
-/** A part of an answer that is not whole yet. `headAt`: new entries before this instant (µs) are late. */
-export function midPart(group: Group | undefined, headAt: number | undefined): Part {
-  return partOf({ ...group, headAt })
+export function lastPart(step: Step, more: Partial<Part> = {}): Part {
+  return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
 }
 
 /** The same error with what is done about it. */

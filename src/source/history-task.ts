@@ -10,27 +10,27 @@ import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from '.
 import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { widen, WIDEST_MS } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
-import { headAtOf, nextWindow, windowOver } from './history-window.ts'
+import { headUsOf, windowOf } from './history-window.ts'
 import type { Group } from './splitter.ts'
 
 export async function* readTask(step: Step, task: Task): Steps {
   const { cursor } = step
   const { kind, walk, lane } = task
   const isPast = kind === 'backfill' || kind === 'trouble'
-  const window = kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
+  const window = windowOf(cursor, task)
   if (window === undefined) {
     endWalk(step.options, cursor, task)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
     return
   }
   if (isInDoubt(walk)) {
     yield* prove(step, task, window)
     return
   }
-  const headAt = headAtOf(kind, cursor)
+  const headUs = headUsOf(kind, cursor)
   let reading: Reading
   try {
-    reading = yield* readInUnits(step, window, lane, headAt)
+    reading = yield* readInUnits(step, window, lane, headUs)
   } catch (error) {
     if (!isRefused(error)) throw error
     if (isPast) {
@@ -45,13 +45,28 @@ export async function* readTask(step: Step, task: Task): Steps {
   const { pending } = reading
   if (reading.error) yield* failed(step, task, window, reading)
   else if (reading.leftOut > 0) yield readInDays(step, pending)
-  else if (reading.elements === 0 && isToProve(step, task)) yield lastPart(step, undefined)
-  else if (reading.elements === 0 && (await turnsUnit(step, window, lane))) yield lastPart(step, undefined)
-  else {
-    if (kind === 'trouble') overcome(step, task, window)
-    else advance(step, task, window, reading)
-    yield lastPart(step, pending, { headAt })
+  else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastPart(step)
+  else yield lastPart(step, { ...pending, headUs })
+}
+
+/**
+ * What an answer without a fault leads to: `on`, behind the window; `again`, since what shows nothing is asked for once more;
+ * `anew`, since the API counts in another unit than was thought.
+ */
+export async function nextOf(
+  step: Step,
+  task: Task,
+  window: Window,
+  reading: Reading,
+): Promise<'on' | 'again' | 'anew'> {
+  if (reading.elements === 0) {
+    // In this order the other unit is asked only of what is believed to be empty, once a window.
+    if (isToProve(step, task)) return 'again'
+    if (await turnsUnit(step, window, task.lane)) return 'anew'
   }
+  if (task.kind === 'trouble') overcome(step, task, window)
+  else advance(step, task, window, reading)
+  return 'on'
 }
 
 /** Live reading up to what has passed by the server's clock too, which may refuse an end still to come; undefined where it ends there already. */
@@ -63,13 +78,13 @@ function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
 }
 
 /** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
-export function isToProve({ cursor, options }: Step, task: Task): boolean {
+function isToProve({ cursor, options }: Step, task: Task): boolean {
   if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
   return (task.kind === 'backfill' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
 }
 
 /** A window is read whole: on behind it. */
-export function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
+function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
   const { kind, walk, width } = task
   stepTo(walk, window.to)
   widen(width, light, kind === 'backfill' ? WIDEST_MS : DAY_MS)

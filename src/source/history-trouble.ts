@@ -9,7 +9,7 @@ import { lastPart, toldAs } from './history-step.ts'
 import { readInUnits } from './history-unit.ts'
 import { narrow } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
-import { headAtOf, windowOver } from './history-window.ts'
+import { headUsOf, windowOver } from './history-window.ts'
 
 /** What may be chance is asked for once more before the window is halved. */
 const CHANCE_TRIES = 2
@@ -43,9 +43,9 @@ export function isInDoubt({ stuck }: Walk): boolean {
 /** One failure of `window`; `reading.error` says which. */
 export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Steps {
   const { pending, error, answered } = reading as Reading & { error: ConnectorError }
-  const headAt = headAtOf(task.kind, step.cursor)
+  const headUs = headUsOf(task.kind, step.cursor)
   if (task.kind === 'trouble') {
-    yield lastPart(step, pending, { fault: stillTrouble(step, task, window, error) })
+    yield lastPart(step, { ...pending, fault: stillTrouble(step, task, window, error) })
     return
   }
   const { walk, width } = task
@@ -57,18 +57,18 @@ export async function* failed(step: Step, task: Task, window: Window, reading: R
     narrow(width, window.to - window.from)
     next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
   }
-  yield lastPart(step, pending, { headAt, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
+  yield lastPart(step, { ...pending, headUs, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
 }
 
 /** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */
 export async function* refused(step: Step, task: Task, window: Window, error: ConnectorError): Steps {
   if (task.kind === 'trouble') {
-    yield lastPart(step, undefined, { fault: stillTrouble(step, task, window, error) })
+    yield lastPart(step, { fault: stillTrouble(step, task, window, error) })
     return
   }
   if (window.to - window.from > DAY_MS) {
     narrow(task.width, window.to - window.from)
-    yield lastPart(step, undefined)
+    yield lastPart(step)
     return
   }
   const gaps = pass(step, task, window)
@@ -77,7 +77,7 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
     error,
     `${nameOf(window)} and what follows are passed: the API may not reach so far back; set a later history.start for a new journal`,
   )
-  yield lastPart(step, undefined, gaps === 0 ? {} : { gaps, fault })
+  yield lastPart(step, gaps === 0 ? {} : { gaps, fault })
 }
 
 /** Reads a window elsewhere, each time further away: what fails everywhere says nothing about one window. */
@@ -90,7 +90,7 @@ export async function* prove(step: Step, task: Task, window: Window): Steps {
   const { pending, error } = yield* readInUnits(step, elsewhere, task.lane, undefined)
   if (error) {
     const next = `and so is ${nameOf(window)}: the API is at fault, nothing is passed`
-    yield lastPart(step, pending, { fault: toldAs(error, `${nameOf(elsewhere)} is unreadable ${next}`) })
+    yield lastPart(step, { ...pending, fault: toldAs(error, `${nameOf(elsewhere)} is unreadable ${next}`) })
     return
   }
   if (walk.doubts > 1) {
@@ -103,7 +103,7 @@ export async function* prove(step: Step, task: Task, window: Window): Steps {
     'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
     { from: secondText(window.from), to: secondText(window.to) },
   )
-  yield lastPart(step, pending, { gaps: pass(step, task, window) })
+  yield lastPart(step, { ...pending, gaps: pass(step, task, window) })
 }
 
 /** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */
@@ -147,8 +147,8 @@ function addTrouble(cursor: HistoryCursor, trouble: Trouble): void {
     else joined.push(one)
   }
   while (joined.length > MOST_TROUBLES) {
-    const gaps = joined.slice(1).map(({ from }, i) => from - (joined[i]?.to ?? 0))
-    const at = gaps.indexOf(Math.min(...gaps))
+    const distances = joined.slice(1).map(({ from }, i) => from - (joined[i]?.to ?? 0))
+    const at = distances.indexOf(Math.min(...distances))
     const [left, right] = joined.slice(at, at + 2) as [Trouble, Trouble]
     joined.splice(at, 2, joint(left, right))
   }

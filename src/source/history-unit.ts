@@ -28,17 +28,17 @@ export async function* readInUnits(
   step: Step,
   window: Window,
   lane: Lane,
-  headAt: number | undefined,
+  headUs: number | undefined,
 ): Steps<Reading> {
   const { cursor } = step
   const { unit } = cursor
   try {
-    return noted(cursor, yield* readWindow(step, window, lane, headAt))
+    return noted(cursor, yield* readWindow(step, window, lane, headUs))
   } catch (error) {
     if (!isRefused(error) || cursor.unitSure) throw error
     cursor.unit = otherThan(unit)
     try {
-      return noted(cursor, yield* readWindow(step, window, lane, headAt))
+      return noted(cursor, yield* readWindow(step, window, lane, headUs))
     } catch (second) {
       cursor.unit = unit
       if (!isRefused(second)) throw second

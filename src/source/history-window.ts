@@ -1,19 +1,20 @@
 // One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Lane } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../model/time.ts'
 import { readWholeElements } from './answer-groups.ts'
 import type { BodyLimits } from './body.ts'
-import { SILENT_MS } from './body.ts'
+import { usualLimits } from './body.ts'
 import { noteClocks, noteServer } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
 import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
-import { lastPart, midPart } from './history-step.ts'
+import { lastPart } from './history-step.ts'
 import { noteVersion, versionAt } from './history-version.ts'
 import { NARROWEST_MS } from './history-width.ts'
+import { mayLeadUs } from './leading.ts'
+import { partOf } from './part.ts'
 import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 
 /** A window that takes longer, as far as we wait for the server, is asked for in halves. */
@@ -21,8 +22,6 @@ const LONGEST_MS = 10 * MINUTE_MS
 /** An answer up to this, and so quick, lets the next window be wider than a day. */
 const LIGHT_BYTES = 1024 * 1024
 const LIGHT_MS = 10_000
-/** Entries dated further in the future than this are shipped, but do not lead. */
-const FUTURE_MS = 600_000
 
 export interface Window {
   /** epoch ms, whole seconds but for the end of the open day */
@@ -35,7 +34,13 @@ export interface Window {
   readonly divisible: boolean
 }
 
-/** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. */
+/** What a task reads next; undefined where nothing of it is left. */
+export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined {
+  const { kind, walk } = task
+  return kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
+}
+
+/** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. @internal for tests */
 export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
   const { boundaryAt, timeless, troubles } = cursor
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
@@ -88,12 +93,12 @@ export function isAboutWindow(error: unknown, answered: boolean): error is Conne
   return aboutWindow.has(error.code)
 }
 
-/** Reads one window and hands out all but its last group. `headAt`: as of a part. */
+/** Reads one window and hands out all but its last group. `headUs`: as of a part. */
 export async function* readWindow(
   step: Step,
   window: Window,
   lane: Lane,
-  headAt: number | undefined,
+  headUs: number | undefined,
 ): Steps<Reading> {
   const { cursor, options } = step
   const startedAt = options.clock.elapsed()
@@ -114,9 +119,9 @@ export async function* readWindow(
       pending = group
       if (!ready) continue
       // Says before anything is kept of this window as which version it was read.
-      if (seen.untold) yield lastPart(step, undefined, { underWay: true })
+      if (seen.untold) yield lastPart(step, { underWay: true })
       seen.untold = false
-      yield midPart(ready, headAt)
+      yield partOf({ ...ready, headUs })
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
@@ -159,15 +164,8 @@ export function ask(
 }
 
 function limitsOf({ divisible }: Window): BodyLimits {
-  const limits = {
-    capBytes: 2 * 1024 ** 3,
-    totalMs: 60_000,
-    wholeBytes: WHOLE_BODY_BYTES,
-    idleMs: SILENT_MS,
-    minBytesPerSecond: 32 * 1024,
-  }
   // What cannot be asked for in halves may be as large as it is; the pace holds all the same.
-  return divisible ? { ...limits, longestMs: LONGEST_MS } : { ...limits, capBytes: 64 * 1024 ** 3 }
+  return divisible ? { ...usualLimits, longestMs: LONGEST_MS } : { ...usualLimits, capBytes: 64 * 1024 ** 3 }
 }
 
 export function eventOptions(
@@ -198,7 +196,7 @@ function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Wind
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {
-  const horizonUs = (options.clock.now() + FUTURE_MS) * 1000
+  const horizonUs = mayLeadUs(options.clock.now())
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
     if (at > cursor.headUs && at <= horizonUs) cursor.headUs = at
@@ -218,7 +216,7 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
 }
 
 /** New entries of `kind` before this instant (µs) are late: live reading had been there. */
-export function headAtOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
+export function headUsOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
   if (polledTo === null || kind === 'backfill' || kind === 'trouble') return undefined
   // Event times have whole seconds: one of the poll's own second is not late.
   return Math.floor(polledTo / SECOND_MS) * SECOND_US

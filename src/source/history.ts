@@ -2,7 +2,7 @@
 import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
-import { freshCursor, openCursor, startAnew } from './history-cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, startAnew } from './history-cursor.ts'
 import { beginLive, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
 import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
@@ -47,19 +47,19 @@ export class HistorySource implements Source {
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
     // The start is counted from the first try on, however long that stays in vain.
-    if (text === undefined) yield lastPart(step, undefined, { underWay: true })
+    if (text === undefined) yield lastPart(step, { underWay: true })
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
-    else yield lastPart(step, undefined)
+    else yield lastPart(step)
     this.#tellPlace(cursor)
     if (this.#options.once && this.#isOver(cursor)) this.#run = 'over'
   }
 
   #open(text: Cursor | undefined): HistoryCursor {
     const { clock, origin } = this.#options
-    if (text !== undefined) return openCursor(text, origin.workspace, origin.source)
+    if (text !== undefined) return openHistoryCursor(text, origin.workspace, origin.source)
     const now = clock.now()
-    return freshCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
+    return freshHistoryCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
   }
 
   /** A start that has not come yet was settled by a clock that was ahead: nothing would ever be shipped. */

@@ -7,7 +7,7 @@ export function partOf(more: Partial<Part>): Part {
     entries: Entries.none,
     quarantined: [],
     findings: [],
-    headAt: undefined,
+    headUs: undefined,
     cursor: undefined,
     gaps: 0,
     fault: undefined,

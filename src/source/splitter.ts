@@ -1,4 +1,5 @@
 // The splitter's door: cuts a JSON body into entries as it comes in, byte slices and never objects, under limits of depth and size (law 4).
+import { CR, LF, SPACE, TAB } from '../model/ascii.ts'
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { Splitter } from './body-splitter.ts'
@@ -55,7 +56,7 @@ function splitValue(body: Uint8Array, key: string | undefined, options: SplitOne
 }
 
 function isBlank(body: Uint8Array): boolean {
-  return body.every((byte) => byte === 32 || byte === 9 || byte === 10 || byte === 13)
+  return body.every((byte) => byte === SPACE || byte === TAB || byte === LF || byte === CR)
 }
 
 function isNothing(bytes: Uint8Array): boolean {

@@ -1,4 +1,5 @@
 // One page of the workspace's project listing: checked, and cut into projects as bytes (spec §4.3, §2.5).
+import { CR, LF, OPEN_OBJECT, QUOTE } from '../model/ascii.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Quarantined } from '../model/source.ts'
 import type { BodySample } from './body-sample.ts'
@@ -62,7 +63,7 @@ export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
 export function oversized(sample: BodySample): Malformed {
   const quarantined = sample.quarantined('too_large')
   const list = inside(inside(inside(quarantined.bytes, 'response'), 'content'), 'projects')
-  const open = list?.indexOf(123) ?? -1
+  const open = list?.indexOf(OPEN_OBJECT) ?? -1
   return { id: list && open >= 0 ? idOf(list.subarray(open)) : undefined, quarantined }
 }
 
@@ -83,14 +84,14 @@ const inside = (raw: Uint8Array | undefined, key: string) => (raw ? memberValue(
 
 function idOf(raw: Uint8Array): string | undefined {
   const value = memberValue(raw, 'id')
-  if (value?.[0] !== 34 || value.length > MAX_ID_BYTES) return undefined
+  if (value?.[0] !== QUOTE || value.length > MAX_ID_BYTES) return undefined
   const id = valueText(value)
   return id === undefined || id === '' ? undefined : keptId(id)
 }
 
 /** In valid JSON these two stand between tokens only. */
 function oneLine(raw: Uint8Array): Uint8Array {
-  return raw.includes(10) || raw.includes(13) ? raw.filter((byte) => byte !== 10 && byte !== 13) : raw
+  return raw.includes(LF) || raw.includes(CR) ? raw.filter((byte) => byte !== LF && byte !== CR) : raw
 }
 
 function paginationOf(content: Uint8Array): Pick<VaultPage, 'total' | 'totalPages'> {

@@ -1,4 +1,5 @@
 // The records of the inventory, which are ours: docs/records.md says what stands in them. The project's own bytes stand inside untouched.
+import { CLOSE_OBJECT } from '../model/ascii.ts'
 import { hash } from 'node:crypto'
 import { columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import { isoMicros, parseInstantText } from '../model/time.ts'
@@ -58,7 +59,7 @@ export class Records {
       out.text(',"project":')
       out.copy(subject.raw)
     }
-    out.byte(125)
+    out.byte(CLOSE_OBJECT)
     const columns = columnsOf({
       raw: [start, out.length],
       id: [idStart, idStart + id.length],

@@ -54,7 +54,7 @@ export function entriesOf(specs: readonly EntrySpec[]): Entries {
 export function part(specs: readonly EntrySpec[], rest: Partial<Append> = {}): Append {
   return {
     ...{ origin: audit, entries: entriesOf(specs), quarantined: [], findings: [] },
-    ...{ headAt: undefined, cursor: undefined, gaps: 0, ...rest },
+    ...{ headUs: undefined, cursor: undefined, gaps: 0, ...rest },
   }
 }
 

@@ -209,8 +209,8 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('a new entry behind the head is late, and how far is told', async () => {
         await journal.append(part([spec(5)]))
-        const headAt = START_US + 10_000_000
-        expect(await journal.append(part([spec(4), spec(5), spec(8), spec(12)], { headAt }))).toMatchObject({
+        const headUs = START_US + 10_000_000
+        expect(await journal.append(part([spec(4), spec(5), spec(8), spec(12)], { headUs }))).toMatchObject({
           ...{ added: 1, late: 2, known: 1, latestBehindUs: 6_000_000 },
         })
       })

@@ -88,6 +88,13 @@ test('a window of a backfill that shows nothing once by mistake is not taken for
   expect(ended.counts).toMatchObject({ new: within(desk.server.events).length })
 })
 
+test('as long as no unit is proven, a window of a backfill that shows nothing twice is asked for once in the other one', async () => {
+  const desk = await openHistoryDesk({ otherUnit: 'empty' })
+  await filled(desk)
+  const tries = Map.groupBy(desk.asked(), ({ from }) => from)
+  expect(new Set([...tries.values()].map(({ length }) => length))).toEqual(new Set([3]))
+})
+
 test.each(ends)(
   'a span that was never read is read whole, nothing twice, the live cursor where it was: %s',
   async (_, api) => {

@@ -11,7 +11,7 @@ import { DAY, MINUTE, origin, SECOND, START } from '../source/desk.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 
 const page: Part = {
-  ...{ entries: Entries.none, quarantined: [], findings: [], headAt: undefined, gaps: 0, fault: undefined },
+  ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
   cursor: 'read',
 }
 const today: SurveyQuery = { origin, fromUs: 0, toUs: START * 1000, place: undefined }

@@ -76,7 +76,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
         made.map(({ of, ...one }) => (of ? { ...one, raw: JSON.stringify({ ...of, id: one.id }) } : one)),
       )
       const origin = { workspace: 'acme', source } as const
-      const rest = { quarantined: [], findings: [], headAt: undefined, cursor: undefined, gaps: 0 }
+      const rest = { quarantined: [], findings: [], headUs: undefined, cursor: undefined, gaps: 0 }
       const appended = await journal.append({ origin, entries, ...rest })
       perch.canary.notice(source, entries, appended.last ?? expect.fail('no sequence number'))
     },

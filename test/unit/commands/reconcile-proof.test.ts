@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { ReconcileReport } from '../../../src/commands/reconcile-report.ts'
 import { reportOf } from '../../../src/commands/reconcile-report.ts'
-import { walkOver } from '../../../src/commands/reconcile-walk.ts'
+import { surveyAll } from '../../../src/commands/reconcile-walk.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Surveyed } from '../../../src/model/past.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -63,7 +63,7 @@ function walk(survey: (nth: number) => Surveyed) {
     },
   }
   const span = { fromUs: 0, toUs: DAY * 1000 }
-  return { asked, walked: driven(clock, walkOver({ origin, past, span, clock, world })) }
+  return { asked, walked: driven(clock, surveyAll({ origin, past, span, clock, world })) }
 }
 
 test('a walk that begins again is counted once: what it told before is void', async () => {

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { againFrom } from '../../../src/commands/reconcile-again.ts'
 import { reconcile } from '../../../src/commands/reconcile.ts'
-import { walkOver } from '../../../src/commands/reconcile-walk.ts'
+import { surveyAll } from '../../../src/commands/reconcile-walk.ts'
 import type { ReconcileReport } from '../../../src/commands/reconcile-report.ts'
 import { reportOf } from '../../../src/commands/reconcile-report.ts'
 import { reportText } from '../../../src/commands/reconcile-text.ts'
@@ -275,7 +275,7 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   const survey = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
   const origin = { workspace: 'acme', source: 'audit' } as const
   const walking = { origin, past: { survey }, span: { fromUs: 0, toUs: 1 }, clock, world: stand.world }
-  await expect(walkOver(walking)).rejects.toThrow(
+  await expect(surveyAll(walking)).rejects.toThrow(
     /took a new configuration .* while it walked; nothing was changed, begin again$/,
   )
 })
@@ -302,7 +302,7 @@ test.each([
   const survey = async () => steps.shift() ?? expect.fail('asked on')
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
-  await walkOver({ origin, past: { survey }, span, clock: slow, world: stand.world, pastAlone: isAlone })
+  await surveyAll({ origin, past: { survey }, span, clock: slow, world: stand.world, pastAlone: isAlone })
   expect(stand.heard().stderr.split('\n')).toEqual([
     expect.stringMatching(new RegExp(`^acme audit: 25 %, 4 entries fetched; waiting for .*${words}$`)),
     expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; trying again: no JSON$/),

@@ -318,7 +318,7 @@ describe('the file', () => {
     await journal.append(
       part([at(1, 0), at(2, 1), { ...at(3, 1), type: 'no' }], { wanted: (type) => type !== 'no' }),
     )
-    await journal.append(part([at(1, 0), at(4, 0), at(5, 1)], { headAt: START_US + day }))
+    await journal.append(part([at(1, 0), at(4, 0), at(5, 1)], { headUs: START_US + day }))
     await journal.close()
     const db = new Sqlite(path)
     const first = START_US / day

@@ -65,7 +65,7 @@ async function fill(path: string): Promise<void> {
     part(
       [1, 2, 3, 4].map((n) => spec(n)),
       {
-        ...{ cursor: 'here', gaps: 1, headAt: START_US, quarantined: [malformed], findings: [finding] },
+        ...{ cursor: 'here', gaps: 1, headUs: START_US, quarantined: [malformed], findings: [finding] },
       },
     ),
   )

@@ -298,7 +298,7 @@ function fountain(): Source {
         entries: entriesOf(specs),
         quarantined: [],
         findings: [],
-        headAt: undefined,
+        headUs: undefined,
         gaps: 0,
         fault: undefined,
         cursor: String(Number(cursor ?? 0) + 1),

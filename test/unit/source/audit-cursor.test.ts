@@ -2,11 +2,11 @@
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import {
-  closeCursor,
-  freshCursor,
+  closeAuditCursor,
+  freshAuditCursor,
   leaveTrail,
   noteLateness,
-  openCursor,
+  openAuditCursor,
   overlapStart,
 } from '../../../src/source/audit-cursor.ts'
 import type { Position } from '../../../src/source/audit-cursor.ts'
@@ -17,8 +17,8 @@ const place = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })
 const marks = (places: readonly Position[]) => places.map((one, i) => ({ ...one, nth: i + 1 }))
 
 it('a cursor survives as text', () => {
-  const cursor = freshCursor(START)
-  expect(openCursor(closeCursor(cursor), START + 1, 'acme')).toEqual(cursor)
+  const cursor = freshAuditCursor(START)
+  expect(openAuditCursor(closeAuditCursor(cursor), START + 1, 'acme')).toEqual(cursor)
 })
 
 it.each([
@@ -29,7 +29,7 @@ it.each([
   ['null', 'is damaged'],
   ['{"v":1,"head":{"id":"secret-id"', 'is damaged'],
 ])('a cursor of another version, or damaged, is refused and never guessed at: %s', (text, state) => {
-  const opening = () => openCursor(text, START, 'acme')
+  const opening = () => openAuditCursor(text, START, 'acme')
   expect(opening).toThrow(ConnectorError)
   expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }))
   expect(opening).toThrow('cursor for audit of workspace acme')
@@ -39,13 +39,13 @@ it.each([
 })
 
 it('what a step changes leaves the text that it came from alone', () => {
-  const text = closeCursor(freshCursor(START))
-  openCursor(text, START, 'acme').headUs = 5
-  expect(openCursor(text, START, 'acme').headUs).toBe(0)
+  const text = closeAuditCursor(freshAuditCursor(START))
+  openAuditCursor(text, START, 'acme').headUs = 5
+  expect(openAuditCursor(text, START, 'acme').headUs).toBe(0)
 })
 
 it('the trail is bounded in number and reach', () => {
-  const cursor = freshCursor(START)
+  const cursor = freshAuditCursor(START)
   for (let i = 0; i < 1_000; i++) {
     cursor.headUs = us(START + i * MINUTE)
     leaveTrail(cursor, marks([place(START + i * MINUTE)]), 1)
@@ -55,7 +55,7 @@ it('the trail is bounded in number and reach', () => {
 })
 
 it('a poll begins at least two minutes behind the head where the trail reaches, and at the head where there is none', () => {
-  const cursor = freshCursor(START)
+  const cursor = freshAuditCursor(START)
   const head = place(START)
   cursor.headUs = head.at
   expect(overlapStart(cursor, head)).toBe(head)
@@ -75,7 +75,7 @@ it.each([
 ])(
   'the trail reaches over the overlap or some 3,000 entries, however short the pages: %s',
   (_, count, everyMs, least, most) => {
-    const cursor = freshCursor(START)
+    const cursor = freshAuditCursor(START)
     for (let page = 0; page < 1_000; page++) {
       const entries = Array.from({ length: count }, (_, i) =>
         place(START + page * everyMs + (i * everyMs) / count),
@@ -95,7 +95,7 @@ it.each([
 )
 
 it('the overlap grows with the lateness seen, to a bound', () => {
-  const cursor = freshCursor(START)
+  const cursor = freshAuditCursor(START)
   const head = place(START)
   cursor.headUs = head.at
   leaveTrail(cursor, marks([place(START - 14 * MINUTE), place(START - 7 * MINUTE), place(START - MINUTE)]), 3)
@@ -106,7 +106,7 @@ it('the overlap grows with the lateness seen, to a bound', () => {
 })
 
 it('lateness halves each day without one, and is forgotten below a second', () => {
-  const cursor = freshCursor(START)
+  const cursor = freshAuditCursor(START)
   noteLateness(cursor, us(64 * SECOND), START)
   noteLateness(cursor, 0, START + MINUTE)
   expect(cursor.lateUs).toBe(us(64 * SECOND))

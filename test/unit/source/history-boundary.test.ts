@@ -1,7 +1,7 @@
 // Which version a day is read as, when that changes, and what the server's clock has passed: to the day, and to the second.
 import { describe, expect, test } from 'vitest'
 import { noteClocks, noteServer, passedAt } from '../../../src/source/history-clock.ts'
-import { freshCursor, walkOver } from '../../../src/source/history-cursor.ts'
+import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
 import type { HistoryOptions } from '../../../src/source/history-step.ts'
 import { adoptBoundary, boundaryOf, noteVersion, versionAt } from '../../../src/source/history-version.ts'
@@ -12,7 +12,7 @@ const TODAY = Math.floor(START / DAY) * DAY
 const day = (ago: number) => TODAY - ago * DAY
 
 const cursorOf = (more: Partial<HistoryCursor> = {}): HistoryCursor => ({
-  ...freshCursor(START, day(30), 0),
+  ...freshHistoryCursor(START, day(30), 0),
   ...{ todo: [], boundaryAt: day(10) },
   ...more,
 })

@@ -1,6 +1,6 @@
 // What of the history comes next: which of what is due goes first, which days are read again and until when, and what the end of a walk leaves behind. By the cursor alone.
 import { describe, expect, test } from 'vitest'
-import { freshCursor, walkOver } from '../../../src/source/history-cursor.ts'
+import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryCursor, Trouble } from '../../../src/source/history-cursor.ts'
 import {
   beginLive,
@@ -23,7 +23,7 @@ const YESTERDAY = TODAY - DAY
 function open(more: Partial<HistoryCursor> = {}, options: Partial<HistoryOptions> = {}) {
   const read = [3, 2, 1].map((day) => [String(TODAY - day * DAY), [START, 0]] as const)
   const cursor: HistoryCursor = {
-    ...freshCursor(START, START - 30 * DAY, 0),
+    ...freshHistoryCursor(START, START - 30 * DAY, 0),
     ...{ todo: [], polledTo: START, dueAt: START + 40 * HOUR, rereads: Object.fromEntries(read) },
     ...more,
   }

@@ -1,6 +1,6 @@
 // What of the history comes next, by the cursor alone: clocks that were set back, days that take long, two versions, windows that failed.
 import { expect, test } from 'vitest'
-import { freshCursor, stepTo, walkOver } from '../../../src/source/history-cursor.ts'
+import { freshHistoryCursor, stepTo, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
 import { beginLive, endWalk, nextDue, taskOf, troubleDueAt } from '../../../src/source/history-due.ts'
 import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
@@ -16,7 +16,7 @@ const TODAY = Math.floor(START / DAY) * DAY
 function openCursor(more: Partial<HistoryCursor> = {}) {
   const read = [3, 2, 1].map((day) => [String(TODAY - day * DAY), [START, 0]] as const)
   const cursor: HistoryCursor = {
-    ...freshCursor(START, START - 30 * DAY, 0),
+    ...freshHistoryCursor(START, START - 30 * DAY, 0),
     ...{ todo: [], polledTo: START, dueAt: START + 40 * HOUR, rereads: Object.fromEntries(read) },
     ...more,
   }

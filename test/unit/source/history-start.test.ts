@@ -16,7 +16,7 @@ async function openAfter(aheadMs: number, source: Partial<HistoryOptions> = {}) 
   const desk = await openHistoryDesk({ source })
   desk.server.events = events
   const { origin } = desk.source
-  const nothing = { quarantined: [], findings: [], headAt: undefined, gaps: 0 }
+  const nothing = { quarantined: [], findings: [], headUs: undefined, gaps: 0 }
   await desk.journal.append({ origin, entries: Entries.none, ...nothing, cursor: ahead.cursor })
   desk.cursor = ahead.cursor
   return { ahead, desk }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Appended } from '../../../src/model/journal.ts'
 import type { HistoryCursor, Walk } from '../../../src/source/history-cursor.ts'
-import { freshCursor, walkOver } from '../../../src/source/history-cursor.ts'
+import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryOptions, Step, Steps, Task } from '../../../src/source/history-step.ts'
 import { failed, overcome, refused } from '../../../src/source/history-trouble.ts'
 import type { Window } from '../../../src/source/history-window.ts'
@@ -18,7 +18,7 @@ const error = new ConnectorError('server_error', 'the API answered 500')
 
 function openStep(troubles: HistoryCursor['troubles']) {
   const log = new LogLines()
-  const cursor = { ...freshCursor(START, START - 30 * DAY, 0), troubles }
+  const cursor = { ...freshHistoryCursor(START, START - 30 * DAY, 0), troubles }
   const options = { clock: { now: () => START }, log, watch: new SourceNotes(), rereadMs: 0 }
   const step: Step = {
     options: options as unknown as HistoryOptions,

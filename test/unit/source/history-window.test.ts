@@ -4,11 +4,11 @@ import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Part } from '../../../src/model/source.ts'
 import type { BodyLimits } from '../../../src/source/body.ts'
-import { freshCursor, walkOver } from '../../../src/source/history-cursor.ts'
+import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
 import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
 import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
 import {
-  headAtOf,
+  headUsOf,
   isAboutWindow,
   nextWindow,
   readWindow,
@@ -31,7 +31,7 @@ function windowAt(
 ) {
   const walk = { ...walkOver(TODAY - 9 * DAY, to, START), at }
   const task: Task = { kind, lane: 'live', walk, width: { ms, failedMs: null, good: 0 } }
-  return nextWindow({ ...freshCursor(START, START, 0), ...cursor }, task)
+  return nextWindow({ ...freshHistoryCursor(START, START, 0), ...cursor }, task)
 }
 
 test('what was passed hides nothing before it, and what follows it is asked for', () => {
@@ -122,7 +122,7 @@ test('a window that can be halved is given up for its size or its time; one that
       limits = request.limits
     }
     const options = { client: { send }, clock: { elapsed: () => 0 } } as unknown as HistoryOptions
-    const cursor = freshCursor(START, START, 0)
+    const cursor = freshHistoryCursor(START, START, 0)
     const window = windowOver(cursor, TODAY, TODAY + ms)
     const signal = new AbortController().signal
     await readWindow({ options, cursor, signal }, window, 'live', undefined).next()
@@ -232,10 +232,10 @@ test('the newest of a window leads, in whatever order it comes', async () => {
 })
 
 test('late is what is new before the second up to which live reading had been, and nothing of the past', () => {
-  const read = { ...freshCursor(START, START, 0), polledTo: START + 1_999 }
-  expect([headAtOf('live', read), headAtOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
-  expect([headAtOf('backfill', read), headAtOf('trouble', read)]).toEqual([undefined, undefined])
-  expect(headAtOf('live', freshCursor(START, START, 0))).toBeUndefined()
+  const read = { ...freshHistoryCursor(START, START, 0), polledTo: START + 1_999 }
+  expect([headUsOf('live', read), headUsOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
+  expect([headUsOf('backfill', read), headUsOf('trouble', read)]).toEqual([undefined, undefined])
+  expect(headUsOf('live', freshHistoryCursor(START, START, 0))).toBeUndefined()
 })
 
 test.each([

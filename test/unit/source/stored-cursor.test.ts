@@ -6,16 +6,16 @@ import * as vault from '../../../src/source/vault-cursor.ts'
 import { DAY, START } from './desk.ts'
 
 function auditCursor(): string {
-  const cursor = audit.freshCursor(START)
+  const cursor = audit.freshAuditCursor(START)
   const head = { id: 'a', at: START * 1000 }
   cursor.head = head
   cursor.trail.push(head)
   cursor.sweep.walk = audit.walkFrom(head)
-  return audit.closeCursor(cursor)
+  return audit.closeAuditCursor(cursor)
 }
 
 function historyCursor(): string {
-  return history.closeCursor(history.freshCursor(START, START - 3 * DAY, 0))
+  return history.closeHistoryCursor(history.freshHistoryCursor(START, START - 3 * DAY, 0))
 }
 
 function vaultCursor(): string {
@@ -28,8 +28,12 @@ function vaultCursor(): string {
 }
 
 const sources = [
-  ['audit', auditCursor(), (text: string) => audit.openCursor(text, START, 'acme')],
-  ['history.usage', historyCursor(), (text: string) => history.openCursor(text, 'acme', 'history.usage')],
+  ['audit', auditCursor(), (text: string) => audit.openAuditCursor(text, START, 'acme')],
+  [
+    'history.usage',
+    historyCursor(),
+    (text: string) => history.openHistoryCursor(text, 'acme', 'history.usage'),
+  ],
   ['vault.projects', vaultCursor(), (text: string) => vault.openVaultCursor(text, START, 'acme')],
 ] as const
 

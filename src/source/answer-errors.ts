@@ -1,4 +1,4 @@
-// Failures that less of an answer may escape: what the audit log's pages and the vault's are narrowed for.
+// What a failed answer says about what was asked for: it is gone, it cannot be read, it may be too much at once.
 import { ConnectorError } from '../model/errors.ts'
 
 /**
@@ -10,4 +10,14 @@ export function isTooMuch(error: unknown, begun: boolean): error is ConnectorErr
   // Cut off in the middle may be a proxy's limit.
   if (error.code === 'unreachable') return begun
   return error.code === 'server_error' || error.code === 'timeout' || error.code === 'too_large'
+}
+
+/** True for an answer that says: what you name is not there. */
+export function isGone(error: unknown): boolean {
+  return error instanceof ConnectorError && (error.code === 'not_found' || error.code === 'bad_request')
+}
+
+/** True when the other side answered, but not with what can be read. */
+export function isUnreadable(error: unknown): error is ConnectorError {
+  return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
 }
