@@ -15,7 +15,7 @@ import type { Found } from './audit-by-time.ts'
 import type { Position } from './audit-cursor.ts'
 import { askLatestAlone, readLatest, tellFailing } from './audit-latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
-import { settleStart } from './audit-start.ts'
+import { settleStart, triedSinceUs } from './audit-start.ts'
 import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, fromStart, lastPart } from './audit-step.ts'
@@ -24,6 +24,9 @@ import { isAuditThere } from './audit-there.ts'
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */
 const UNREADABLE_TRIES = 10
 
+/** The instant from which on what came is new to `start: latest`, of a former try, by the server's clock; Infinity: there was none. */
+type Since = (serverAt: number | undefined) => number
+
 /** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
 export async function* anchor(step: Step): Steps {
   const { cursor, options } = step
@@ -31,27 +34,27 @@ export async function* anchor(step: Step): Steps {
   if (isFirstTry) yield lastPart(step, { underWay: true })
   const latest = options.start.kind === 'latest' && cursor.startUs === null
   // The API could not be reached at first: what came meanwhile came after the start.
-  const triedUs = isFirstTry ? Infinity : (cursor.triedUs ?? Infinity)
+  const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
   const found = await firstEntry(step, latest)
   if (latest && found.failure) {
-    yield await awaitFromNow(step, triedUs, found.failure)
+    yield await awaitFromNow(step, sinceUs, found.failure)
     return
   }
   const back = cursor.probe ? readableAt(cursor.probe) : undefined
   if (found.serverAt !== undefined && isFuture(step, found)) {
     // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
-    yield awaitFirst(step, latest ? triedUs : undefined, found)
+    yield awaitFirst(step, latest ? sinceUs : undefined, found)
   } else if (found.unreadable) {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
-    yield latest ? awaitFirst(step, triedUs, found) : await beginNowhere(step, found)
+    yield latest ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found)
   } else if (back) {
     // Readable, but perhaps not the first that is.
     cursor.probe = back
     yield lastPart(step)
-  } else if (latest && found.position.at >= triedUs) {
-    cursor.startUs = triedUs
+  } else if (latest && found.position.at >= sinceUs(found.serverAt)) {
+    cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
     yield lastPart(step)
   } else {
@@ -95,23 +98,22 @@ async function beginNowhere(step: Step, found: Found): Promise<Part> {
 }
 
 /** The newest of all cannot be told: what comes from now on is shipped, by the server's clock where another answer tells it. */
-async function awaitFromNow(step: Step, triedUs: number, failure: ConnectorError): Promise<Part> {
+async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<Part> {
   const { serverAt } = await earliest(step, 'live')
   // Not before: in an outage of all this one throws, and nothing is known of `latest`.
   tellFailing(step, failure)
-  return awaitFirst(step, triedUs, { group: undefined, serverAt })
+  return awaitFirst(step, sinceUs, { group: undefined, serverAt })
 }
 
-/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new, or from `triedUs` on. */
+/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new, or from `sinceUs` on. */
 function awaitFirst(
   step: Step,
-  triedUs: number | undefined,
+  sinceUs: Since | undefined,
   { group, serverAt }: Pick<Found, 'group' | 'serverAt'>,
 ): Part {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (triedUs !== undefined)
-    cursor.startUs = Math.min(triedUs, Math.floor((serverAt ?? now) / 1000) * SECOND_US)
+  if (sinceUs) cursor.startUs = Math.min(sinceUs(serverAt), Math.floor((serverAt ?? now) / 1000) * SECOND_US)
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
   options.watch.caughtUp()

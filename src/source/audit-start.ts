@@ -1,7 +1,10 @@
 // The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead; of `latest` it is told apart.
 import { secondText } from '../model/time.ts'
-import { SET_BACK_MS } from './audit-clock.ts'
+import { CLOCKS_APART_MS, SET_BACK_MS } from './audit-clock.ts'
 import type { OptionsAndCursor } from './audit-step.ts'
+
+/** What was noted before this was noted by a clock that nobody had set yet. */
+const UNSET_US = 1000 * Date.UTC(2025, 0, 1)
 
 /** True where that is news: it is counted from the first try on, however long that stays in vain. */
 export function settleStart({ cursor, options }: OptionsAndCursor): boolean {
@@ -26,4 +29,12 @@ export function settleStart({ cursor, options }: OptionsAndCursor): boolean {
   )
   cursor.startUs = wantedUs
   return true
+}
+
+/** When `start: latest` was tried for the first time, µs, by the server's clock where it is told; Infinity: not before, or by a clock that is not believed. */
+export function triedSinceUs({ cursor, options }: OptionsAndCursor, serverAt: number | undefined): number {
+  const { triedUs = Infinity } = cursor
+  const now = options.clock.now()
+  const behindMs = (serverAt ?? now) - now
+  return triedUs < UNSET_US || Math.abs(behindMs) > CLOCKS_APART_MS ? Infinity : triedUs + 1000 * behindMs
 }

@@ -151,3 +151,43 @@ test('of an outage at the first start under a clock of ours that is ahead `start
   await desk.live(START + 30 * MINUTE)
   expect(await desk.ids()).toEqual(fresh)
 })
+
+test.each([20 * MINUTE, HOUR, 20 * HOUR, 365 * 24 * HOUR])(
+  'by a clock of ours that is %i ms behind an outage at the first start ships nothing that came before it, and all that comes',
+  async (behindMs) => {
+    const { wrap, end } = outage()
+    const desk = await openDesk({ source: latest, wrap, switches: { clock_skew_ms: behindMs } })
+    desk.add(50, START + behindMs - 10 * MINUTE)
+    await desk.try()
+    end()
+    await desk.live(START + 10 * MINUTE)
+    const fresh = desk.add(2, START + behindMs + 9 * MINUTE)
+    await desk.live(START + 30 * MINUTE)
+    expect(await desk.ids()).toEqual(fresh)
+  },
+)
+
+test('what a clock that nobody had set noted at the first start is no start: `start: latest` begins at the newest entry then', async () => {
+  const { wrap, end } = outage()
+  const desk = await openDesk({ source: latest, wrap })
+  desk.add(3, START - MINUTE)
+  await desk.try()
+  desk.cursor = JSON.stringify({ ...desk.state(), triedUs: 1 })
+  end()
+  await desk.live(START + 10 * MINUTE)
+  const fresh = desk.add(1)
+  await desk.live(START + 20 * MINUTE)
+  expect(await desk.ids()).toEqual(fresh)
+})
+
+test('of an outage at the first start, what came in its very instant is shipped, and also where `latest` is dated ahead', async () => {
+  const { wrap, end } = outage()
+  const desk = await openDesk({ source: latest, wrap })
+  await desk.try()
+  const soon = desk.mock.add({ at: START, visibleAt: 0 }).id
+  const ahead = desk.mock.add({ at: START + 300 * 24 * HOUR, visibleAt: 0 }).id
+  desk.clock.advance(START + HOUR)
+  end()
+  await desk.live(START + 12 * HOUR)
+  expect(await desk.ids()).toEqual(expect.arrayContaining([soon, ahead]))
+})
