@@ -48,27 +48,34 @@ export class Others {
     if (isNamed || end.size === 0 || (await this.#isKeptBeside())) return
     this.#removedAt = this.#deps.clock.now()
     this.#deps.log.warn(
-      'The file of this sink was removed or replaced with the lines that stood in it: unless somebody moved it to another disk they are lost there. Delivery goes on in a new file; `auditferry replay` sends again what is to be there.',
+      'The file of this sink was removed or replaced with the lines that stood in it: unless somebody moved it to another disk they are lost there. Delivery goes on in a new file; `auditferry replay` sends again what is to be there; not where it was only moved.',
       { path: this.#path, bytes: end.size },
     )
     const what = `${this.#name}: ${this.#path} was removed or replaced while lines stood in it`
     this.#deps.warn?.(
       'file_removed',
-      `${what}; what is to be there again: auditferry replay --sink ${this.#name}`,
+      `${what}; unless somebody moved it elsewhere, this sends again what is to be there: auditferry replay --sink ${this.#name} --from <time>`,
     )
   }
 
-  /** Moved and compressed since it was last seen: under a name like its own stands a file that was made meanwhile. */
+  /** Moved and compressed since it was last seen: under a name that rotation gives stands a file that was made meanwhile. */
   async #isKeptBeside(): Promise<boolean> {
     const { disk } = this.#deps
     const folder = dirname(this.#path)
-    const stem = basename(this.#path, extname(this.#path))
+    const own = basename(this.#path)
     const listed = await disk.list(folder).catch(() => [])
     for (const { name } of listed) {
-      if (!name.startsWith(stem) || name === basename(this.#path)) continue
+      if (!isRotated(name, own)) continue
       const there = await disk.look(join(folder, name)).catch(() => undefined)
       if (there && there.changedAt >= this.#seenAt - SLACK_MS) return true
     }
     return false
   }
+}
+
+/** As logrotate names them: `out.ndjson.1.gz`, `out.ndjson-20260131.gz`, `out-20260131.ndjson.gz`; not `out-errors.ndjson` of another sink. */
+function isRotated(name: string, own: string): boolean {
+  if (name.startsWith(`${own}.`) || name.startsWith(`${own}-`)) return true
+  const stem = basename(own, extname(own))
+  return name.startsWith(stem) && /^[._-]?\d/.test(name.slice(stem.length))
 }

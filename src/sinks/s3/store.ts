@@ -150,9 +150,12 @@ export class Store {
 
   /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
   async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
-    let next: string | undefined
-    do {
-      const answer = await this.#ask(signal, ({ library, client }) =>
+    for (let next: string | undefined; ;) {
+      const {
+        Contents: objects = [],
+        IsTruncated: goesOn,
+        NextContinuationToken: token,
+      } = await this.#ask(signal, ({ library, client }) =>
         client.send(
           new library.ListObjectsV2Command({
             Bucket: this.#options.bucket,
@@ -163,15 +166,15 @@ export class Store {
           { abortSignal: signal },
         ),
       )
-      for (const { Key: key, Size: bytes } of answer.Contents ?? [])
-        if (key !== undefined) yield { key, bytes: bytes ?? 0 }
-      next = answer.IsTruncated === true ? answer.NextContinuationToken : undefined
-      if (answer.IsTruncated === true && next === undefined)
+      for (const { Key: key, Size: bytes } of objects) if (key !== undefined) yield { key, bytes: bytes ?? 0 }
+      if (goesOn !== true) return
+      next = token
+      if (next === undefined)
         throw new ConnectorError(
           'bad_reply',
           `${this.where} cut a list of objects short, and says not where it goes on`,
         )
-    } while (next !== undefined)
+    }
   }
 
   async remove(key: string, signal: AbortSignal): Promise<void> {

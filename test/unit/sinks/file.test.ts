@@ -614,6 +614,18 @@ describe('a file that goes away between two batches', () => {
     },
   )
 
+  test.each(['entries-envelope.ndjson', 'entries.json', 'entriesold.ndjson'])(
+    'removed beside another file that is written to meanwhile (%s): told',
+    async (neighbour) => {
+      const { disk, sink, clock, lines } = house()
+      await deliver(sink, batchOf(sink, 3, 1))
+      await disk.remove(PATH)
+      disk.put(`/out/${neighbour}`, 'a line\n', clock.now())
+      await deliver(sink, batchOf(sink, 2, 4))
+      expect(lines).toHaveLength(1)
+    },
+  )
+
   test('what was compressed long before says nothing of a file that is removed now', async () => {
     const { disk, sink, clock, lines } = house()
     disk.put(`${PATH}.1.gz`, 'zipped', clock.now() - hour)

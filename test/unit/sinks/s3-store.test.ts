@@ -95,6 +95,15 @@ describe('a list', () => {
     for await (const { key } of store.list('a/', names[2], never)) listed.push(key)
     expect(listed).toEqual(names.slice(3))
   })
+
+  it('that says it goes on, and not where, is no whole one', async () => {
+    const { store, fake } = bench()
+    fake.faultOfAll = () => ({
+      ...{ kind: 'page', status: 200, headers: { 'content-type': 'application/xml' } },
+      text: '<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>',
+    })
+    await expect(store.list('a/', undefined, never).next()).rejects.toMatchObject({ code: 'bad_reply' })
+  })
 })
 
 describe('what is fetched', () => {
