@@ -20,6 +20,8 @@ const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64
 
 const nothing = (): void => undefined
 /** The library's own remarks go to standard error otherwise; what is to be told of a failure is told by us. */
+const CUT_SHORT = 'cut a list of objects short, and says not where it goes on'
+
 const silent = { trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing }
 
 /** Said in full, so that neither side keeps a body to hash it, and a changed one is noticed. */
@@ -150,30 +152,17 @@ export class Store {
 
   /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
   async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
+    const wanted = { Bucket: this.#options.bucket, Prefix: prefix, StartAfter: after }
     for (let next: string | undefined; ;) {
-      const {
-        Contents: objects = [],
-        IsTruncated: goesOn,
-        NextContinuationToken: token,
-      } = await this.#ask(signal, ({ library, client }) =>
-        client.send(
-          new library.ListObjectsV2Command({
-            Bucket: this.#options.bucket,
-            Prefix: prefix,
-            StartAfter: after,
-            ContinuationToken: next,
-          }),
-          { abortSignal: signal },
-        ),
-      )
-      for (const { Key: key, Size: bytes } of objects) if (key !== undefined) yield { key, bytes: bytes ?? 0 }
-      if (goesOn !== true) return
-      next = token
-      if (next === undefined)
-        throw new ConnectorError(
-          'bad_reply',
-          `${this.where} cut a list of objects short, and says not where it goes on`,
-        )
+      const answer = await this.#ask(signal, ({ library, client }) => {
+        const command = new library.ListObjectsV2Command({ ...wanted, ContinuationToken: next })
+        return client.send(command, { abortSignal: signal })
+      })
+      for (const { Key: key, Size: bytes } of answer.Contents ?? [])
+        if (key !== undefined) yield { key, bytes: bytes ?? 0 }
+      if (answer.IsTruncated !== true) return
+      next = answer.NextContinuationToken
+      if (next === undefined) throw new ConnectorError('bad_reply', `${this.where} ${CUT_SHORT}`)
     }
   }
 
