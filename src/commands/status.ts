@@ -67,8 +67,9 @@ function tellNobody(file: string, config: DaemonPlace, other: string | undefined
   const whose =
     other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${plain(other)}`
   const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
+  const first = whose ? 'give it a server.listen of its own first, then ' : ''
   world.stderr(
-    `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; start it with: auditferry run --config ${file}\n`,
+    `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`,
   )
 }
 
