@@ -65,6 +65,16 @@ it('keys of what a source read on its day of reading before the last are kept, h
   expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 0, known: 1 })
 })
 
+it('an entry that is dated far ahead takes no keys that are still to be kept', async () => {
+  for (let day = 0; day < 8; day++) {
+    clock.nowMs = START_US / 1000 + day * DAY_MS
+    await journal.append(part([{ id: uuid(day), at: clock.nowMs * 1000 }]))
+  }
+  await journal.append(part([{ id: uuid(99), at: (clock.nowMs + 365 * DAY_MS) * 1000 }]))
+  await pruneAll()
+  expect(await journal.append(part([{ id: uuid(0), at: START_US }]))).toMatchObject({ added: 0, known: 1 })
+})
+
 describe('a clock that is ahead', () => {
   const usageOf = (n: number) => part([spec(n)], { origin: usage })
   const entryNow = (n: number) => part([{ id: uuid(n), at: clock.nowMs * 1000 }])
