@@ -236,7 +236,7 @@ export const areaBugs: readonly PlantedBug[] = [
         file: 'src/backfilling.ts',
         find: '        const appended = await journal.append({ ...rest, cursor: undefined, notes })',
         replace: `        if (cursor !== undefined) order.place = cursor
-        await this.#orders.save(running)
+        await this.#orders.save(walk)
         const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
       },
     ],

@@ -16,10 +16,10 @@ export interface Child {
   kill(signal: NodeJS.Signals): void
 }
 
-export function startChild(args: readonly string[]): Child {
-  // Nothing of the test's own environment: no proxy, no options for node.
+/** `env`: beside the way to programs; nothing of the test's own: no proxy, no options for node. */
+export function startChild(args: readonly string[], env: Readonly<Record<string, string>> = {}): Child {
   const child = spawn(process.execPath, args, {
-    env: { PATH: process.env['PATH'] },
+    env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   let stderr = ''
