@@ -12,7 +12,7 @@ export function spanText(seconds: number): string {
 export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   turn: 'its turn: another one that reads the same source comes first',
   budget:
-    "a place in the request budget (a longer audit.interval leaves more of them, where that goes on for minutes): the 60 % of it that the past may use are used, the rest is live reading's",
+    "a place in the request budget: the 60 % of it that the past may use are used (a longer audit.interval leaves more of them), the rest is live reading's",
   limit: 'the end of a rate limit: the API answered 429, and nothing is asked for a while',
   source:
     'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',
