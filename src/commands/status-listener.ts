@@ -14,8 +14,8 @@ export function listenerUrl({ server }: DaemonPlace): string {
   return `http://${hostPort({ host: name, port })}`
 }
 
-/** `report`: of our daemon; `other`: the journal of another one that answers in its place. */
-interface Answer {
+/** `report`: of our daemon; `other`: the journal of another one that has the address of its listener. */
+export interface Answer {
   readonly report?: StatusReport
   readonly other?: string
 }

@@ -9,7 +9,7 @@ import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../o
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
 import { configOrPlace, tellFaulty, type DaemonPlace } from './known-config.ts'
-import { askListener, listenerUrl } from './status-listener.ts'
+import { type Answer, askListener, listenerUrl } from './status-listener.ts'
 import { pastLines } from './status-past.ts'
 import { exitCodes, type World } from './world.ts'
 
@@ -41,13 +41,7 @@ export async function status(world: World, options: StatusOptions): Promise<numb
   }
 }
 
-/** `other`: the journal of another daemon that has the address of this one's listener. */
-interface Asked {
-  readonly report?: StatusReport
-  readonly other?: string
-}
-
-async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Asked> {
+async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Answer> {
   const client = await connectControl(place.journal.path)
   if (client) return { report: await client.status() }
   const asked = await askListener(place, config)

@@ -22,17 +22,13 @@ function writePiece(out: ByteWriter, bytes: Uint8Array, start: number, end: numb
   let at = out.length
   for (let i = start; i < end; i++) {
     const byte = bytes[i] as number
-    if (byte >= 32 && byte !== QUOTE && byte !== BACKSLASH) {
-      into[at++] = byte
+    if (byte < SPACE) {
+      at += UNICODE.copy(into, at)
+      into[at++] = HEX[byte >> 4] as number
+      into[at++] = HEX[byte & 15] as number
     } else {
-      into[at++] = BACKSLASH
-      if (byte >= 32) {
-        into[at++] = byte
-      } else {
-        at += into.write('u00', at)
-        into[at++] = HEX[byte >> 4] as number
-        into[at++] = HEX[byte & 15] as number
-      }
+      if (byte === QUOTE || byte === BACKSLASH) into[at++] = BACKSLASH
+      into[at++] = byte
     }
   }
   out.length = at
