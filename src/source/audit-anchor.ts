@@ -16,7 +16,8 @@ import type { Position } from './audit-cursor.ts'
 import { askLatestAlone, readLatest, tellFailing } from './audit-latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import { settleStart, triedSinceUs } from './audit-start.ts'
-import { horizonUs, isFuture } from './audit-clock.ts'
+import { datedOf } from './audit-ahead.ts'
+import { horizonUs } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, fromStart, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
@@ -41,8 +42,9 @@ export async function* anchor(step: Step): Steps {
     return
   }
   const back = cursor.probe ? readableAt(cursor.probe) : undefined
-  if (found.serverAt !== undefined && isFuture(step, found)) {
-    // By a clock of ours alone no beginning is put off: were it slow, a log that is there would be waited for.
+  const dated = yield* datedOf(step, found, latest)
+  if (dated === 'unknown') return
+  if (dated === 'future') {
     yield awaitFirst(step, latest ? sinceUs : undefined, found)
   } else if (found.unreadable) {
     yield await passUnreadable(step, found)

@@ -9,7 +9,7 @@ import type { PageView } from './audit-page.ts'
 import { askLatest, leaveEmptyPage } from './audit-end.ts'
 import { askHead, followProbe, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
-import { CLOCKS_APART_MS, nextSecondUs } from './audit-clock.ts'
+import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { currentPace, lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
@@ -19,8 +19,6 @@ import { MAX_TAKE } from './tiers.ts'
 const FADING = 0.98
 /** After so many pages a drain counts as long. */
 const ASK_HEAD_PAGES = 3
-/** Fewer entries dated in the future may be somebody's mistake, however small a page is that holds nothing else. */
-const MOST_FUTURE = 10
 
 /*
  * A drain's states (`doubt`), and what one step does in each:

@@ -137,7 +137,7 @@ test.each(manners)(
   },
 )
 
-test.each(told)(
+test.each(manners)(
   'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $sweepMs, `Date` $date)',
   async ({ switches, sweepMs }) => {
     const start = { kind: 'latest' } as const
@@ -152,13 +152,16 @@ test.each(told)(
   },
 )
 
-test('a log that begins with what is dated in the future is read when something comes', async () => {
-  const desk = await openDesk()
-  const ahead = desk.mock.add({ at: AHEAD, visibleAt: 0 }).id
-  await desk.live(START + MINUTE)
-  expect(await desk.ids()).toEqual([ahead])
-  expect(await unreadOf(desk)).toBe(0)
-})
+test.each(manners)(
+  'a log that begins with what is dated in the future is read when something comes (from $from, sweep $sweepMs, `Date` $date)',
+  async ({ switches, sweepMs }) => {
+    const desk = await openDesk({ source: { sweepMs }, switches })
+    const ahead = desk.mock.add({ at: AHEAD, visibleAt: 0 }).id
+    await desk.live(START + MINUTE)
+    expect(await desk.ids()).toEqual([ahead])
+    expect(await unreadOf(desk)).toBe(0)
+  },
+)
 
 test('a `latest` that is dated in the future does not hide a cursor that is dead by silence', async () => {
   const desk = await openDesk({ switches: { gone: 'empty' } })
@@ -213,40 +216,6 @@ test('an entry found many times the swept span behind the head makes no storm of
   desk.asked()
   await desk.live(desk.clock.now() + HOUR)
   expect(desk.asked().length).toBeLessThan(60)
-})
-
-test.each([
-  { slowMs: HOUR, name: 'an hour, as a summer time that was not taken' },
-  { slowMs: 14 * HOUR, name: '14 hours, as a local time that was taken for UTC' },
-])(
-  'where the server does not tell its clock, one of ours that is slow by $name, leaves nothing unread',
-  async ({ slowMs }) => {
-    const desk = await openDesk({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
-    desk.add(5, START + slowMs - 2 * HOUR)
-    await desk.live(START + MINUTE)
-    const fresh: string[] = []
-    for (let i = 0; i < 40; i++) {
-      fresh.push(desk.mock.add({ at: desk.clock.now() + slowMs, visibleAt: 0 }).id)
-      await desk.live(desk.clock.now() + 6 * MINUTE)
-      expect(await desk.ids()).toContain(fresh.at(-1))
-    }
-    expect(desk.watch.gaps).toBe(0)
-  },
-)
-
-test('a clock of ours that is slow is no reason to wait behind a cursor whose entry is purged', async () => {
-  const slowMs = 14 * HOUR
-  const desk = await openDesk({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
-  desk.add(5, START + slowMs - 2 * HOUR)
-  await desk.live(START + MINUTE)
-  // So many ahead of our clock prove it wrong.
-  const known = desk.add(20, START + slowMs)
-  await desk.live(START + 7 * MINUTE)
-  desk.mock.purge(known)
-  const fresh = desk.add(5, START + slowMs + 10 * MINUTE)
-  await desk.live(START + 20 * MINUTE)
-  expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
-  expect(desk.watch.gaps).toBe(1)
 })
 
 test.each(told)(
