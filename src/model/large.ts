@@ -7,6 +7,8 @@ const LARGE_BYTES = 8 * 1024 * 1024
 /** Blocks of more than 32 MiB are mapped by the C library, each by itself, and unmapped when they are freed; of smaller ones it may keep what was freed. */
 const MAPPED_BYTES = 33 * 1024 * 1024
 
+export const isLarge = (bytes: number): boolean => bytes >= LARGE_BYTES
+
 type Collect = (how?: { readonly type: 'minor' }) => void
 
 let collect: Collect | undefined
@@ -16,7 +18,7 @@ let collect: Collect | undefined
  * many megabytes would stand beside the living one.
  */
 export function makeWay(bytes: number): void {
-  if (bytes < LARGE_BYTES) return
+  if (!isLarge(bytes)) return
   if (!collect) {
     setFlagsFromString('--expose-gc')
     collect = runInNewContext('gc') as Collect
@@ -29,7 +31,7 @@ export function makeWay(bytes: number): void {
 /** Memory of its own, not zeroed. Of what is large no page counts that was not written yet, so that room to spare costs nothing. */
 export function allocate(bytes: number): Buffer<ArrayBuffer> {
   makeWay(bytes)
-  if (bytes < LARGE_BYTES) return Buffer.allocUnsafeSlow(bytes)
+  if (!isLarge(bytes)) return Buffer.allocUnsafeSlow(bytes)
   return Buffer.allocUnsafeSlow(Math.max(bytes, MAPPED_BYTES)).subarray(0, bytes)
 }
 

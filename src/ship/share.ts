@@ -1,5 +1,7 @@
 // A sink's share of the process's room: whatever it has of the journal is held there. Who waits for room has nothing in hand meanwhile.
+import type { Clock } from '../model/clock.ts'
 import type { Batch, TooLarge } from '../model/journal.ts'
+import { isLarge } from '../model/large.ts'
 import type { Room, WayOut } from '../model/room.ts'
 import type { SinkWatch } from '../model/watch.ts'
 
@@ -10,6 +12,7 @@ export interface ShareOptions {
   /** the share: nobody else enters it */
   readonly room: Room
   readonly watch: Pick<SinkWatch, 'state'>
+  readonly clock: Pick<Clock, 'sleep'>
 }
 
 export interface Held {
@@ -66,7 +69,7 @@ export async function takeIfRoom(
  * or it waits for itself.
  */
 export async function takeIntoRoom<Nothing extends number | undefined>(
-  { room, watch }: ShareOptions,
+  { room, watch, clock }: ShareOptions,
   read: Read<Nothing>,
   mostBytes: number,
   signal: AbortSignal,
@@ -77,6 +80,8 @@ export async function takeIntoRoom<Nothing extends number | undefined>(
   watch.state('sending')
   const giveBack = await room.enter(found.wantedBytes, signal)
   try {
+    // Who made room may have been called back by the end of an answer, which holds what it answered until its turn of the event loop is over.
+    if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
     if (typeof again === 'object') return { batch: whole(again), giveBack }
     giveBack()

@@ -10,6 +10,7 @@ import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
 import { horizonUs } from './audit-clock.ts'
 import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
+import { OneBehind } from './one-behind.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
 import { isTooMuch, isUnreadable } from './answer-errors.ts'
@@ -63,7 +64,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       }),
     ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
-  let pending: Group | undefined
+  const behind = new OneBehind()
   try {
     const groups = options.client.get(path, request.lane, signal, (answer) => {
       const at = answer.serverAt ?? answer.sentAt
@@ -76,8 +77,8 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       return readGroups(answer, entryOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
     })
     for await (const group of groups) {
-      if (pending) yield midPart(step, shippable(step, pending, lookOver(view, pending, looker)))
-      pending = group
+      for (const ready of behind.next(group))
+        yield midPart(step, shippable(step, ready, lookOver(view, ready, looker)))
     }
   } catch (error) {
     // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
@@ -88,6 +89,7 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     yield lastPart(step, { fault: error, ...outcome })
     return
   }
+  const pending = behind.last
   const findings = pending ? lookOver(view, pending, looker) : []
   noteGoodPage(request, view)
   const outcome = request.whole(view)

@@ -14,6 +14,7 @@ import { lastPart } from './history-step.ts'
 import { noteVersion, versionAt } from './history-version.ts'
 import { NARROWEST_MS } from './history-width.ts'
 import { mayLeadUs } from './leading.ts'
+import { OneBehind } from './one-behind.ts'
 import { partOf } from './part.ts'
 import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
 
@@ -70,7 +71,7 @@ function dayWindow(at: number, openTo: number | undefined): Window {
 }
 
 export interface Reading {
-  /** the last group, not handed out yet */
+  /** the last group, not handed out yet; undefined: there was none, or it was too large to wait */
   readonly pending: Group | undefined
   /** entries and malformed elements */
   readonly elements: number
@@ -93,7 +94,7 @@ export function isAboutWindow(error: unknown, answered: boolean): error is Conne
   return aboutWindow.has(error.code)
 }
 
-/** Reads one window and hands out all but its last group. `headUs`: as of a part. */
+/** Reads one window and hands out all but its last group, and that too where it is large. `headUs`: as of a part. */
 export async function* readWindow(
   step: Step,
   window: Window,
@@ -104,7 +105,7 @@ export async function* readWindow(
   const startedAt = options.clock.elapsed()
   const naming = window.version === 'v1' ? new RowNaming(window.isDay ? window.from : undefined) : undefined
   const seen = { elements: 0, bytes: 0, answered: false, untold: false }
-  let pending: Group | undefined
+  const behind = new OneBehind()
   let error: ConnectorError | undefined
   try {
     const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
@@ -114,14 +115,12 @@ export async function* readWindow(
       seen.bytes += whole.entries.bytes.length
       noteHead(step, group)
       if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
-      // Nothing here holds what is being kept while the next group comes.
-      const ready = pending
-      pending = group
-      if (!ready) continue
-      // Says before anything is kept of this window as which version it was read.
-      if (seen.untold) yield lastPart(step, { underWay: true })
-      seen.untold = false
-      yield partOf({ ...ready, headUs })
+      for (const ready of behind.next(group)) {
+        // Says before anything is kept of this window as which version it was read.
+        if (seen.untold) yield lastPart(step, { underWay: true })
+        seen.untold = false
+        yield partOf({ ...ready, headUs })
+      }
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
@@ -129,7 +128,7 @@ export async function* readWindow(
   }
   const light = seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS
   return {
-    pending,
+    pending: behind.last,
     elements: seen.elements,
     leftOut: naming?.leftOut ?? 0,
     light,

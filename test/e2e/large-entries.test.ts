@@ -112,6 +112,12 @@ sinks: [${sinks.join(', ')}]
   return peakBytes
 }
 
+const syslogSink = (address: string, index: number) =>
+  `{ name: s${index}, type: syslog, format: cef, address: "${address}" }`
+
+const hecSink = (url: string) =>
+  `{ name: hec, type: splunk_hec, format: cef, acks: false, compression: none, token: t, url: "${url}" }`
+
 function openFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'large-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -145,18 +151,24 @@ describe.runIf(process.platform === 'linux')(
 
     test('of = as CEF over TCP and RELP, where the text stands beside the messages that it is split into', async () => {
       const { addresses, received } = await openSyslog()
-      const sinks = addresses.map(
-        (address, i) => `{ name: s${i}, type: syslog, format: cef, address: "${address}" }`,
-      )
+      const sinks = addresses.map(syslogSink)
       expectBounded(await peakBytesOf(openFolder(), '=', sinks), '= over TCP and RELP')
       expect(received()).toBeGreaterThan(2 * ENTRIES * BYTES * 2)
     })
 
     test('of = as CEF into HEC, where a line is three times its entry', async () => {
       const { url, received } = await openHec()
-      const sink = `{ name: hec, type: splunk_hec, format: cef, acks: false, compression: none, token: t, url: "${url}" }`
-      expectBounded(await peakBytesOf(openFolder(), '=', [sink]), '= into HEC')
+      expectBounded(await peakBytesOf(openFolder(), '=', [hecSink(url)]), '= into HEC')
       expect(received()).toBeGreaterThan(ENTRIES * BYTES * 3)
+    })
+
+    test('of = as CEF into HEC, over TCP and over RELP, one of which sends when another has just been answered', async () => {
+      const { addresses, received } = await openSyslog()
+      const hec = await openHec()
+      const sinks = [hecSink(hec.url), ...addresses.map(syslogSink)]
+      expectBounded(await peakBytesOf(openFolder(), '=', sinks), '= into HEC and over syslog')
+      expect(hec.received()).toBeGreaterThan(ENTRIES * BYTES * 3)
+      expect(received()).toBeGreaterThan(2 * ENTRIES * BYTES * 2)
     })
   },
 )

@@ -25,7 +25,7 @@ import { Share } from '../../fakes/share.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { never, openQuay, type Quay, range, START } from './quay.ts'
+import { never, nextTurn, openQuay, type Quay, range, START } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
 const DAY_US = 86_400_000_000
@@ -712,6 +712,7 @@ describe('failures', () => {
     // Nobody is idle who has something to send.
     expect(pier.watch.states.at(-1)).toBe('sending')
     leave()
+    await nextTurn(quay)
     await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
     expect(pier.room.heldBytes).toBe(0)
     pass(quay, HOUR_MS)

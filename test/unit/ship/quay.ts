@@ -13,7 +13,7 @@ import { Share } from '../../fakes/share.ts'
 import { FakeSink } from '../../fakes/sink.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SinkNotes } from '../../fakes/watches.ts'
-import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
 export const START = Date.UTC(2026, 10, 17, 10)
 export const never = new AbortController().signal
@@ -106,6 +106,12 @@ function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, aroun
 }
 
 /** `from`, `from + 1`, … `to`. */
+/** What waits for a turn of the event loop of its own goes on, and all that follows from it. */
+export async function nextTurn({ clock }: Quay): Promise<void> {
+  await settled()
+  clock.advance(clock.now())
+}
+
 export function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i)
 }

@@ -9,7 +9,7 @@ import type { Delivery, Outcome } from '../../../src/model/sink.ts'
 import { Share } from '../../fakes/share.ts'
 import { failing, taken } from '../../fakes/sink.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { never, openQuay, range, START } from './quay.ts'
+import { never, nextTurn, openQuay, range, START } from './quay.ts'
 import type { Berth, Quay } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
@@ -609,6 +609,7 @@ describe('room', () => {
     await settled()
     expect(read).toEqual([0])
     leave()
+    await nextTurn(quay)
     await step
     // The third is the look ahead.
     expect(read).toEqual([0, 1, undefined])
@@ -627,7 +628,9 @@ describe('room', () => {
     const berth = quay.berth('archive', { journal })
     await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
     ways.push(await berth.around.enter(20 * 2 ** 20, never))
-    await berth.step()
+    const step = berth.step()
+    await nextTurn(quay)
+    await step
     expect(berth.sink.seqs).toEqual([[1]])
     expect(berth.room.heldBytes).toBe(0)
   })
