@@ -11,7 +11,7 @@ import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { widen, WIDEST_MS } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
 import { headUsOf, windowOf } from './history-window.ts'
-import type { Group } from './splitter.ts'
+import type { Group } from './entries-builder.ts'
 
 export async function* readTask(step: Step, task: Task): Steps {
   const { cursor } = step
