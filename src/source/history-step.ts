@@ -34,7 +34,7 @@ export interface Step {
 
 /** One window's worth of one of the things that want to be read. */
 export interface Task {
-  readonly kind: 'live' | 'sweep' | 'backfill' | 'trouble'
+  readonly kind: 'live' | 'sweep' | 'todo' | 'trouble'
   readonly lane: Lane
   readonly walk: Walk
   readonly width: Width

@@ -52,7 +52,7 @@ export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): 
     return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
   const day = dayStart(at)
   // Of the past whole days, where one begins.
-  const daysMs = kind === 'backfill' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
+  const daysMs = kind === 'todo' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
   const to = Math.max(at + daysMs, Math.min(at + width.ms, day + DAY_MS))
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
   return windowOver(cursor, at, Math.min(to, walk.to, ...ahead))
@@ -218,7 +218,7 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
 
 /** New entries of `kind` before this instant (µs) are late: live reading had been there. */
 export function headUsOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
-  if (polledTo === null || kind === 'backfill' || kind === 'trouble') return undefined
+  if (polledTo === null || kind === 'todo' || kind === 'trouble') return undefined
   // Event times have whole seconds: one of the poll's own second is not late.
   return Math.floor(polledTo / SECOND_MS) * SECOND_US
 }

@@ -85,7 +85,7 @@ export class HistorySource implements Source {
     const options = this.#options
     if (!options.once) return taskOf(options, cursor, nextDue(options, cursor)[0])
     if (this.#run === 'new') this.#beginRun(cursor)
-    if (cursor.todo.length > 0) return taskOf(options, cursor, 'backfill')
+    if (cursor.todo.length > 0) return taskOf(options, cursor, 'todo')
     return taskOf(options, cursor, cursor.live || cursor.polledTo === null ? 'live' : 'trouble')
   }
 
