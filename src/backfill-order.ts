@@ -69,7 +69,7 @@ export function added(
   }
 }
 
-/** Of a source one is read at a time. A span that was given relative to now is another one by now: which it is stands here. */
+/** A source has one backfill at a time. A span given relative to now has moved since: the message names the one under way. */
 export function otherSpan({
   origin,
   fromUs,

@@ -23,7 +23,7 @@ import { wantedBy } from './wanted.ts'
 
 /** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
-/** Of a single run: how soon what waits for more, an open object or a batch that lingers, notices that nothing more will come. */
+/** In a single run, how soon an open object or a batch that lingers notices that nothing more will come. */
 const LOOK_AGAIN_MS = 250
 
 export interface Shipping extends LoopOptions {
@@ -174,7 +174,7 @@ export function openSink(
   }
 }
 
-/** Of several certificates the one that ends first; a new one in the place of another counts alone. */
+/** Tells when the first of several certificates ends; one that was renewed counts in place of the old one. */
 function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
   const ends = new Map<string, number>()
   return (which, endsAt) => {

@@ -26,7 +26,7 @@ function workspacesOf(sources: readonly BoardSource[], budget: BudgetOf): Worksp
   }))
 }
 
-/** Of its own bound the journal knows at once when there is room again, and readers a second later; of the disk they alone know. */
+/** Where the journal's own bound is the reason, the journal knows first when there is room again; where the disk is, only the readers know. */
 function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): boolean {
   const forDisk = ({ state, error }: SourceStatus) =>
     state === 'paused' && error !== null && error.code !== 'journal_full'

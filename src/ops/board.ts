@@ -52,7 +52,7 @@ export interface Board {
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
   refused(error: ConnectorError | undefined): void
-  /** Of what is to be mended although no part fails of it. */
+  /** Tells what is to be mended although no part fails of it. */
   readonly warn: Warnings['tell']
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
@@ -105,7 +105,7 @@ function firstFault(error: ConnectorError): string {
   return more.length > 0 ? `${first} (and more: the log has all of it)` : first
 }
 
-/** Of the configuration that could not be taken, while there is one. */
+/** Remembers the configuration that could not be taken, while there is one. */
 function openRefusal({ clock, errors, mask }: BoardMemory) {
   const none = { config_refused_at: null, config_refused_why: null }
   let refused: { config_refused_at: string | null; config_refused_why: string | null } = none

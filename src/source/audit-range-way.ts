@@ -14,7 +14,7 @@ import { lastPart } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
 const TRIES = 10
-/** The same entry again, or back to an earlier one, so often with nothing new read meanwhile. */
+/** So often it may come back to an entry that it was at before, with nothing new read meanwhile. */
 const MOST_AGAIN = 3
 
 /** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the place that is kept. */

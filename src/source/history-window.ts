@@ -47,11 +47,11 @@ export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): 
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
   const { at } = walk
   if (at >= walk.to) return undefined
-  // Of the open day the beginning will do: its ordinals are those of the whole.
+  // The open day is read up to now only: ordinals in its beginning are those of the whole day.
   if (timeless && versionAt(cursor, at) === 'v1')
     return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
   const day = dayStart(at)
-  // Of the past whole days, where one begins.
+  // The past is read in whole days, once the walk stands at the start of one.
   const daysMs = kind === 'todo' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
   const to = Math.max(at + daysMs, Math.min(at + width.ms, day + DAY_MS))
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)

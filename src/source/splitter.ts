@@ -212,7 +212,7 @@ export class Splitter {
       this.#end = NONE
       return
     }
-    // Of a group of one element over the limit there are no bytes.
+    // A group that is one element over the limit has no bytes.
     const [start, end] = this.#start === NONE ? [0, 0] : [this.#start, this.#end]
     const bytes = this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
