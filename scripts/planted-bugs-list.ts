@@ -127,14 +127,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: what is refused for good is isolated; what the settings spoil is held',
     edits: [
       {
-        file: 'src/ship/refusals.ts',
+        file: 'src/ship/refusal-streak.ts',
         find: 'return this.#inARow >= MOST_IN_A_ROW',
         replace: 'return this.#inARow < 0',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ship/refusals.test.ts',
+        file: 'test/unit/ship/refusal-streak.test.ts',
         title:
           'a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held',
       },

@@ -69,7 +69,7 @@ export function added(
   }
 }
 
-/** Of a source one is read at a time. A span that was given relative to now is another one by now: which it is stands here. */
+/** A source has one backfill at a time. A span given relative to now has moved since: the message names the one under way. */
 export function otherSpan({
   origin,
   fromUs,
@@ -91,15 +91,13 @@ export function toldOf(
 
 /** As the status page has it. */
 export function backfillStatusOf(backfill: Backfill): BackfillStatus {
-  const { origin, fromUs, toUs, atUs, counts, endedAt } = backfill
-  const part = atUs === undefined ? null : (atUs - fromUs) / (toUs - fromUs)
+  const { origin, fromUs, toUs, counts } = backfill
   return {
     workspace: origin.workspace,
     source: origin.source,
     from: isoFromUs(fromUs),
     to: isoFromUs(toUs),
     ...rereadState(backfill),
-    progress: endedAt !== undefined ? 1 : part && Math.min(1, Math.max(0, part)),
     read_entries: counts.read,
     new_entries: counts.new,
     gaps: counts.gaps,

@@ -97,7 +97,7 @@ const vaultQuestion: Question = {
   hint: "the key needs the permission 'View workspace projects'",
 }
 
-/** Of the history one past second: an answer as small as there can be. */
+/** Asks for one past second of the history: an answer as small as there can be. */
 function historyQuestion(kind: string, version: HistoryVersion, nowMs: number): Question {
   const second = Math.floor(nowMs / 1000) - 60
   return {

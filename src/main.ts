@@ -42,16 +42,9 @@ function hangups([command, ...options]: readonly string[]): NonNullable<World['o
   }
 }
 
-async function main(): Promise<number> {
-  // Before anything is loaded: a signal in the first moments is a stop like any other.
-  const signal = stopSignal()
-  const argv = process.argv.slice(2)
-  const onHangup = hangups(argv)
-  // Node would open its debugger to every user of the machine, or end at once.
-  for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
-  const { bugLine } = await import('./model/thrown.ts')
+/** Node itself would print the message, the cause and every field of what was thrown. */
+function bugs(bugLine: (error: unknown) => string): NonNullable<World['onBug']> {
   let tellBug: (error: unknown) => void = () => undefined
-  // Node itself would print the message, the cause and every field of what was thrown.
   process.on('uncaughtException', (error) => {
     try {
       tellBug(error)
@@ -60,6 +53,18 @@ async function main(): Promise<number> {
       process.exit(1)
     }
   })
+  return (listener) => void (tellBug = listener)
+}
+
+async function main(): Promise<number> {
+  // Before anything is loaded: a signal in the first moments is a stop like any other.
+  const signal = stopSignal()
+  const argv = process.argv.slice(2)
+  const onHangup = hangups(argv)
+  // Node would open its debugger to every user of the machine, or end at once.
+  for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
+  const { bugLine } = await import('./model/thrown.ts')
+  const onBug = bugs(bugLine)
   const { tuneHeap } = await import('./ops/heap.ts')
   const { drainStandardError } = await import('./ops/standard-error.ts')
   const { printTo, tellTo } = await import('./ops/standard-output.ts')
@@ -84,7 +89,7 @@ async function main(): Promise<number> {
     journalCheck: import.meta.filename.replace(/main(\.[jt]s)$/, 'journal-check$1'),
     signal,
     onHangup,
-    onBug: (listener) => void (tellBug = listener),
+    onBug,
   }
   const code = await runProgram(argv, world)
   await drainStandardError(LAST_LINES_MS)

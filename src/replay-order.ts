@@ -78,21 +78,18 @@ export function toldOf(
 
 /** As the status page has it, its spans as one. */
 export function replayStatusOf(replay: ApiReplay): ReplayStatus | undefined {
-  const { sink, origin, spans, atUs, counts, endedAt } = replay
-  const [first] = spans
-  const last = spans.at(-1)
+  const { sink, origin, spans, counts } = replay
+  const fromUs = spans[0]?.fromUs
+  const toUs = spans.at(-1)?.toUs
   // All of it lies where live reading has not come to.
-  if (!first || !last) return undefined
-  const done = endedAt !== undefined
-  const part = atUs === undefined ? null : (atUs - first.fromUs) / (last.toUs - first.fromUs)
+  if (fromUs === undefined || toUs === undefined) return undefined
   return {
     workspace: origin.workspace,
     source: origin.source,
     sink,
-    from: isoFromUs(first.fromUs),
-    to: isoFromUs(last.toUs),
-    ...rereadState(replay),
-    progress: done ? 1 : part && Math.min(1, Math.max(0, part)),
+    from: isoFromUs(fromUs),
+    to: isoFromUs(toUs),
+    ...rereadState({ ...replay, fromUs, toUs }),
     read_entries: counts.read,
     sent_entries: counts.sent,
     gaps: counts.gaps,

@@ -38,7 +38,7 @@ export function markOf(entries: Entries, index: number): string {
   return digest.digest('base64url').slice(0, MARK_LENGTH)
 }
 
-/** Of what is no entry, by the hash of its bytes. */
+/** The mark of what is no entry: by the hash of its bytes. */
 const markOfHash = (sha256: string): string => sha256.slice(0, MARK_LENGTH)
 
 /** @internal for tests */

@@ -113,7 +113,7 @@ export class ApiReplays implements Replays {
     return { v: 1, sink, origin, asked, spans: this.#cut(order, readTo), span: 0, runAt, counts: none }
   }
 
-  /** As far as live reading is: what comes behind is new to every sink, and not this replay's. */
+  /** Cuts the spans where live reading is: what comes behind is new to every sink, and not this replay's. */
   #cut({ spans }: ReplayOrder, readTo: number | undefined): PastSpan[] {
     const nowUs = this.#options.clock.now() * 1000
     const endUs = Math.min(nowUs, (readTo ?? nowUs) + 1)
@@ -193,7 +193,7 @@ export class ApiReplays implements Replays {
         gaps: part.gaps,
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
-      // Of an answer of which nothing was told nothing can come again; of a walk, what comes behind it can.
+      // What was told of this answer can come again, where anything was; where the whole walk begins anew, what comes behind it can too.
       ...(part.void === 'walk' || (part.void && walk.sent.size + seen.marks.length > 0)
         ? { voided: true as const }
         : {}),

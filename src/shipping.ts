@@ -14,7 +14,7 @@ import type { SinkDeps } from './model/sink-kind.ts'
 import type { Connection } from './model/socket.ts'
 import { type Ear, heardConnect, heardTransport } from './ops/heard.ts'
 import type { Network, Outside, SharedToShip } from './outside.ts'
-import type { LoopOptions, Stepper } from './ship/loop.ts'
+import type { LoopOptions, Stepper } from './ship/stepper.ts'
 import { ObjectShipper } from './ship/objects.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
@@ -23,7 +23,7 @@ import { wantedBy } from './wanted.ts'
 
 /** How long a sink may take to close before the rest goes on without it. */
 const CLOSE_MS = 500
-/** Of a single run: how soon what waits for more, an open object or a batch that lingers, notices that nothing more will come. */
+/** In a single run, how soon an open object or a batch that lingers notices that nothing more will come. */
 const LOOK_AGAIN_MS = 250
 
 export interface Shipping extends LoopOptions {
@@ -174,7 +174,7 @@ export function openSink(
   }
 }
 
-/** Of several certificates the one that ends first; a new one in the place of another counts alone. */
+/** Tells when the first of several certificates ends; one that was renewed counts in place of the old one. */
 function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
   const ends = new Map<string, number>()
   return (which, endsAt) => {

@@ -106,7 +106,7 @@ export class Surveys {
   }
 }
 
-/** Of a step that waits for nothing and knows of no time. */
+/** A step that waits for nothing, and does not know how far it is. */
 const idle = { waitsFor: undefined, atUs: undefined }
 
 function untouched(range: RangeReader, { place }: SurveyQuery): Surveyed {
@@ -140,7 +140,7 @@ async function survey(
       fault ??= part.fault
       gaps += part.gaps
       place = part.cursor ?? place
-      // Of a page that failed only what stays unreadable counts: the rest comes again.
+      // A page that failed comes again: only what stays unreadable counts.
       anew ||= part.void === 'walk'
       if (fault || part.void) tally.clear()
       if (part.void) continue

@@ -40,7 +40,7 @@ function fileFault({ path, fault }: NamedFile): string | undefined {
   }
 }
 
-/** Of one that has not been good yet the sink itself says what it lacks. */
+/** Told only once it was good: before that its sink says itself what it lacks. */
 function fileOf(sink: string, file: NamedFile): Kept {
   let wasGood = false
   const look = () => {

@@ -1,7 +1,7 @@
 // What `verify` says at its end: what is proved, of which chains, and what no manifest can prove. Pure.
-import type { WalkedChain } from '../sinks/s3/evidence-chain.ts'
-import type { Span } from '../sinks/s3/evidence-touched.ts'
-import type { Verified } from '../sinks/s3/evidence-verify.ts'
+import type { WalkedChain } from '../sinks/s3/verify/chain.ts'
+import type { Span } from '../sinks/s3/verify/touched.ts'
+import type { Verified } from '../sinks/s3/verify/verify.ts'
 
 const many = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 

@@ -35,7 +35,7 @@ export interface Files {
   /** Permission bits and kind of what a name leads to; undefined where there is nothing. */
   look(path: string): Look | undefined
   writable(path: string): boolean
-  /** The same for one file under whatever name, links of both kinds included; also for one that is yet to be made. */
+  /** A name for the file that stays the same whatever path or link leads to it; also for one that is yet to be made. */
   identity(path: string): string
   /** Where a name comes to lie once every link is followed; also for one that is yet to be made. */
   place(path: string): string

@@ -17,6 +17,22 @@ function isDay(text: string): boolean {
 /** A UTC day such as 2026-04-01, as the epoch ms of its midnight. */
 const day = () => z.string().refine(isDay, 'want a UTC day such as 2026-04-01').transform(midnight)
 
+function refuseContradictions(value: unknown, context: z.RefinementCtx): void {
+  if (!isRecord(value)) return
+  if (value['usage'] === false && (value['query'] ?? false) === false)
+    context.addIssue({
+      code: 'custom',
+      path: ['usage'],
+      message: 'usage and query are both off: switch one on, or leave history out',
+    })
+  if (value['version'] === 'v1' && value['v1_until'] !== undefined)
+    context.addIssue({
+      code: 'custom',
+      path: ['v1_until'],
+      message: 'says when version v2 begins, and version is v1: set version: v2, or leave it out',
+    })
+}
+
 export const history = () =>
   z
     .strictObject({
@@ -48,24 +64,7 @@ export const history = () =>
           'The trailing span whose days are read again for events that come late or change; 0s turns it off.',
         ),
     })
-    .superRefine(
-      (value: unknown, context) => {
-        if (!isRecord(value)) return
-        if (value['usage'] === false && (value['query'] ?? false) === false)
-          context.addIssue({
-            code: 'custom',
-            path: ['usage'],
-            message: 'usage and query are both off: switch one on, or leave history out',
-          })
-        if (value['version'] === 'v1' && value['v1_until'] !== undefined)
-          context.addIssue({
-            code: 'custom',
-            path: ['v1_until'],
-            message: 'says when version v2 begins, and version is v1: set version: v2, or leave it out',
-          })
-      },
-      { when: () => true },
-    )
+    .superRefine(refuseContradictions, { when: () => true })
 
 /** Read again after their keys are forgotten, events would count as new. Whole days are read again, so a day more is wanted. */
 export function rereadFault(rereadMs: unknown, keepKeysMs: unknown): string | undefined {

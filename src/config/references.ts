@@ -5,7 +5,7 @@ import { errnoOf, OUT_OF_FILES } from '../model/errors.ts'
 export interface References {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly readFile: (path: string) => string
-  /** The same for the configuration itself; absent: as any file. */
+  /** Reads the configuration itself; absent: it is read like any file. */
   readonly readConfig?: (path: string) => string
 }
 

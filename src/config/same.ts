@@ -25,7 +25,7 @@ function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** Of the keys that values are hashed with: a sink reads its own once, and another one in the same file is another configuration. */
+/** A digest of the keys that values are hashed with. A sink reads its key once, so a new key in the same file is a change of the configuration. */
 export function hashKeysDigest({ sinks }: Config, read: (path: string) => string): string {
   const digest = createHash('sha256')
   for (const { path } of sinks.flatMap(({ redact }) => policyFiles(redact))) {

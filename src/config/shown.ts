@@ -66,7 +66,7 @@ const MASK = '***'
 /** Keys are snake_case in a file, whatever a room made of them. */
 const written = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** Of several kinds the one whose `type` is the value's. */
+/** The kind, among several, that has the value's `type`. */
 function variantOf(shape: Shape, value: Record<string, unknown>): Shape {
   const variants = shape.oneOf ?? shape.anyOf
   if (!variants) return shape

@@ -36,7 +36,7 @@ const examples: Readonly<Record<string, unknown>> = {
   'log.level': 'info',
 }
 
-/** Of a key whose place in the example another one takes. */
+/** Keys that the example leaves out, since another one stands in their place. */
 const skipped: ReadonlySet<string> = new Set(['sinks.splunk_hec.urls'])
 
 const WIDTH = 100

@@ -52,7 +52,7 @@ function bytesOf(path: string): number {
 
 function isSound(path: string, program: string, signal: AbortSignal): Promise<boolean> {
   const options: ForkOptions = {
-    // Of a session of its own: a Ctrl-C is for us, who end it.
+    // In a session of its own: a Ctrl-C reaches us alone, and we end it.
     detached: true,
     signal,
     killSignal: 'SIGKILL',

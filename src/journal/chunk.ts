@@ -71,7 +71,7 @@ export function payloadBytes(entries: Entries): number {
   return sum
 }
 
-/** Whether the slab holds little else than these entries: then it is kept as it is. */
+/** True where the slab holds little else than these entries: then it is kept as it is. */
 function isTight(entries: Entries, payload: number): boolean {
   return entries.bytes.length <= payload + payload / 8 + 4096
 }

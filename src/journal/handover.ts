@@ -17,7 +17,7 @@ export class Handover {
   }
 }
 
-/** The state of the file itself, whatever link names it. Undefined where it cannot be told, or where a log lies beside it: then the file alone is not all. */
+/** The state of the file itself, whatever link names it. Undefined where it cannot be told, or where a log beside it holds a part of the state. */
 function stateOf(path: string): string | undefined {
   try {
     const place = realpathSync(path)

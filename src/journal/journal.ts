@@ -22,10 +22,10 @@ import { append, prepareAppend } from './append.ts'
 import { Arrivals } from './arrivals.ts'
 import type { Core } from './core.ts'
 import { closeDatabase } from './database.ts'
+import { DeadLetters } from './dead-letters.ts'
 import { corrupt } from './faults.ts'
 import type { Handover } from './handover.ts'
 import * as findings from './findings.ts'
-import * as letters from './letters.ts'
 import { Presence } from './presence.ts'
 import { listNotes, prepareNotes, writeNotes } from './notes.ts'
 import { preparePrune, prune } from './prune.ts'
@@ -37,7 +37,6 @@ function prepare(db: Database) {
   const notes = prepareNotes(db)
   return {
     append: prepareAppend(db, notes),
-    letters: letters.prepareLetters(db),
     prune: preparePrune(db),
     replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
@@ -51,6 +50,7 @@ type Busy = readonly Stretch[]
 export class SqliteJournal implements Journal {
   readonly #core: Core
   readonly #statements: ReturnType<typeof prepare>
+  readonly #letters: DeadLetters
   readonly #arrivals: Arrivals
   readonly #totals: Totals
   readonly #presence: Presence
@@ -64,6 +64,7 @@ export class SqliteJournal implements Journal {
     this.#core = core
     this.#handover = handover
     this.#statements = prepare(core.db)
+    this.#letters = new DeadLetters(core)
     this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
     this.#presence = new Presence(core.path, path)
     this.#totals = new Totals(core, this.#statements.findings)
@@ -72,9 +73,8 @@ export class SqliteJournal implements Journal {
   async cursor(origin: Origin) {
     const { origins, transactions } = this.#core
     const id = origins.find(origin)
-    return id === undefined
-      ? undefined
-      : (transactions.read(() => this.#statements.cursor.get(id)) ?? undefined)
+    if (id === undefined) return undefined
+    return transactions.read(() => this.#statements.cursor.get(id)) ?? undefined
   }
 
   async append(part: Append) {
@@ -120,7 +120,7 @@ export class SqliteJournal implements Journal {
   }
 
   async settle(sink: string, settlement: Settlement) {
-    settle(this.#core, this.#statements, sink, settlement)
+    settle(this.#core, this.#letters, this.#statements.notes, sink, settlement)
   }
 
   async arrival(sink: string, signal: AbortSignal) {
@@ -128,21 +128,24 @@ export class SqliteJournal implements Journal {
   }
 
   async deadLetters(query: DeadLetterQuery) {
-    return this.#core.transactions.read(() => letters.list(this.#core, this.#statements.letters, query))
+    return this.#core.transactions.read(() => this.#letters.list(query))
   }
 
   async deadLetterRaw(id: number) {
-    return this.#core.transactions.read(() => this.#statements.letters.raw.get(id))
+    return this.#core.transactions.read(() => this.#letters.raw(id))
   }
 
   async retryDeadLetters(query: DeadLetterQuery) {
-    const count = letters.retry(this.#core, this.#statements.letters, query)
-    if (count > 0) this.#arrivals.wake()
-    return count
+    const retried = this.#core.transactions.write(() => this.#letters.writeRetried(query))
+    this.#letters.applyRetried(retried)
+    if (retried.rows.length > 0) this.#arrivals.wake()
+    return retried.rows.length
   }
 
   async dropDeadLetters(query: DeadLetterQuery) {
-    return letters.drop(this.#core, this.#statements.letters, query)
+    const dropped = this.#core.transactions.write(() => this.#letters.writeDropped(query))
+    this.#letters.applyDropped(dropped)
+    return dropped.length
   }
 
   async replay(query: ReplayQuery) {

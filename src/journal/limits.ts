@@ -28,7 +28,7 @@ export function limitReachedAt(journalPath: string): unknown {
   }
 }
 
-/** As far out as the journal's own files reach, which are not opened: POSIX would drop SQLite's lock. What lies before takes no room. */
+/** Tries it on a file of its own, as far out as the journal's reach: to open and close those would drop SQLite's lock. What lies before `offset` takes no room. */
 function tryAt(probe: string, offset: number): void {
   const file = openSync(probe, 'w', 0o600)
   try {

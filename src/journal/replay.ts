@@ -63,7 +63,7 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
 }
 
-/** As what reads the past leaves it: a replay that took all of the bound would stop live reading. */
+/** Half of the bound is left to live reading, as all that reads the past leaves it. */
 function leaveHalf({ ledger, maxBytes, path }: Core): void {
   if (ledger.owedBytes < maxBytes / 2) return
   throw new ConnectorError(

@@ -3,18 +3,14 @@ import { TRANSACTION_BYTES } from '../model/entries.ts'
 import type { Settlement } from '../model/journal.ts'
 import type { Amount } from '../model/set-aside.ts'
 import type { Core } from './core.ts'
+import type { DeadLetters } from './dead-letters.ts'
 import { explaining } from './filled.ts'
-import { type LetterStatements, park } from './letters.ts'
 import { type NoteStatements, writeNotes } from './notes.ts'
-
-interface SettleStatements {
-  readonly letters: LetterStatements
-  readonly notes: NoteStatements
-}
 
 export function settle(
   core: Core,
-  { letters, notes: noteStatements }: SettleStatements,
+  letters: DeadLetters,
+  noteStatements: NoteStatements,
   sink: string,
   { first, through, parked, tally, next, notes }: Settlement,
 ): void {
@@ -26,7 +22,7 @@ export function settle(
     // Counted anew where the disk was full at the first try.
     copied = { count: 0, bytes: 0 }
     for (const each of parked) {
-      const bytes = park(core, letters, sink, each)
+      const bytes = letters.writeParked(sink, each)
       if (bytes !== undefined) copied = { count: copied.count + 1, bytes: copied.bytes + bytes }
     }
     const settled = ledger.writeSettled(sink, { first, last: through })

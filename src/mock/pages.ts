@@ -15,7 +15,7 @@ export function join(elements: readonly Uint8Array[], separator: string): Uint8A
   return Buffer.concat(elements.flatMap((element, i) => (i === 0 ? [element] : [between, element])))
 }
 
-/** Of a page that a poisoned entry makes unreadable, the poisoned one alone counts as shown. */
+/** Where a poisoned entry makes the page unreadable, that entry alone counts as shown. */
 export function pageOf(entries: readonly Entry[]): Page {
   return {
     count: entries.length,

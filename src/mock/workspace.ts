@@ -21,7 +21,7 @@ import { uuidStream } from './uuids.ts'
 import { Vault } from './vault-life.ts'
 
 const WEEK_MS = 7 * DAY_MS
-/** Of traffic that is made before the first answer: some seconds, and some 150 MB. */
+/** So many entries of past traffic are made before the first answer: some seconds, and some 150 MB. */
 const PAST_ENTRIES = 250_000
 
 /** How far back traffic begins unless told: a week, or as long as its mean rate takes for that many. */

@@ -7,7 +7,7 @@ const UNICODE = Buffer.from('\\u00')
 
 /** The longest that one byte becomes: `\u001f`. */
 const LONGEST = 6
-/** Of a huge text so much at a time, so that no six times of it are reserved. */
+/** A huge text is escaped in pieces of this size: at once, six times its length would have to be reserved. */
 const PIECE_BYTES = 64 * 1024
 
 /** Writes UTF-8 `bytes[start, end)` as the inside of a JSON string, without its quotes. */

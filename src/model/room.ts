@@ -183,6 +183,7 @@ export class Room {
 }
 
 export interface Rooms {
+  /** around the others: what it holds is what the process holds (law 4) */
   readonly all: Room
   readonly reading: Room
   /** the part of that for readers of the past */

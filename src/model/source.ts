@@ -18,8 +18,8 @@ export const isSameOrigin = (one: Origin, other: Origin): boolean =>
 /** Where to read next and what is known so far: JSON of the source's own making, opaque to everybody else. */
 export type Cursor = string
 
-/** Live reading comes before sweep and re-read, those before backfill (law 5). */
-export type Lane = 'live' | 'sweep' | 'backfill'
+/** Live reading comes before sweep and re-read, those before the past (law 5). */
+export type Lane = 'live' | 'sweep' | 'past'
 
 /** A malformed element, or a whole body that stays unreadable: kept as bytes, never shipped as an entry. */
 export interface Quarantined {

@@ -93,52 +93,60 @@ function shownOf(
   return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
 }
 
-const listening = (silence: Silence): Pick<SinkWatch, 'delivering' | 'asked' | 'heard'> => ({
-  delivering: () => silence.delivering(),
-  asked: () => silence.asked(),
-  heard: () => silence.heard(),
-})
+/** What a shipper has told so far. */
+interface Memory {
+  /** epoch ms; 0: never */
+  lastSuccessAt: number
+  acceptedEntries: number
+  filteredEntries: number
+}
 
-export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
-  const { name, type, assurance, lingerMs } = facts
-  const sink = name
-  const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
-  const silence = new Silence(clock)
+function watchOver(
+  memory: Memory,
+  condition: Condition<SinkStatus['state']>,
+  silence: Silence,
+  metrics: SinkMetrics,
+  sink: string,
+  clock: Clock,
+): SinkWatch {
   const delivery = metrics.delivery.labels({ sink })
-  let lastSuccessAt = 0
-  let acceptedEntries = 0
-  let filteredEntries = 0
-  prepareSeries(metrics, sink)
-  metrics.linger.set({ sink }, lingerMs / 1000)
-
-  const look = () => shownOf(condition, silence, clock.now())
-
-  const watch: SinkWatch = {
-    ...listening(silence),
+  return {
+    delivering: () => silence.delivering(),
+    asked: () => silence.asked(),
+    heard: () => silence.heard(),
     state: (state, error) => condition.become(state, error, clock.now() - (silence.msBeforeFault ?? 0)),
     request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {
-      acceptedEntries += accepted
-      filteredEntries += filtered
+      memory.acceptedEntries += accepted
+      memory.filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
       // Whoever refuses entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
     },
     delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
     success() {
-      lastSuccessAt = clock.now()
-      metrics.lastSuccess.set({ sink }, lastSuccessAt / 1000)
+      memory.lastSuccessAt = clock.now()
+      metrics.lastSuccess.set({ sink }, memory.lastSuccessAt / 1000)
       condition.succeed()
       silence.answered()
     },
     certificateEnds: (endsAt) => metrics.certificateExpiry.set({ sink }, endsAt / 1000),
   }
+}
 
+export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
+  const { name, type, assurance, lingerMs } = facts
+  const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
+  const silence = new Silence(clock)
+  const memory: Memory = { lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 }
+  prepareSeries(metrics, name)
+  metrics.linger.set({ sink: name }, lingerMs / 1000)
+  const look = () => shownOf(condition, silence, clock.now())
   return {
     name,
     lingerMs,
-    watch,
+    watch: watchOver(memory, condition, silence, metrics, name, clock),
     status(stats) {
       const { entries, lagSeconds, deadLetters } = owedBy(name, stats, clock.now())
       return {
@@ -148,16 +156,16 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
         ...look(),
         owed_entries: entries,
         lag_seconds: lagSeconds,
-        last_success_at: isoOrNull(lastSuccessAt),
-        accepted_entries: acceptedEntries,
-        filtered_entries: filteredEntries,
+        last_success_at: isoOrNull(memory.lastSuccessAt),
+        accepted_entries: memory.acceptedEntries,
+        filtered_entries: memory.filteredEntries,
         dead_letters: deadLetters,
       }
     },
     refresh(stats) {
-      setGauges(metrics, sink, owedBy(name, stats, clock.now()))
+      setGauges(metrics, name, owedBy(name, stats, clock.now()))
       const { state: now } = look()
-      for (const state of sinkStates) metrics.state.set({ sink, state }, state === now ? 1 : 0)
+      for (const state of sinkStates) metrics.state.set({ sink: name, state }, state === now ? 1 : 0)
     },
   }
 }

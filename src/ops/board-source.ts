@@ -17,7 +17,7 @@ export interface BoardSource {
   readonly origin: Origin
   readonly watch: SourceWatch
   status(): SourceStatus
-  /** How far it is read by its own account, µs; where that tells of no entry: when it had last read all there was, since a read that succeeds in the middle of a backlog tells nothing of what lies behind. Undefined: not told, or never all. */
+  /** How far it is read, µs: the entry it has come to. Before its first entry: when it last knew that it had read everything. Undefined: neither is known. */
   readTo(): number | undefined
   /** Only a person can mend what keeps it from being read. */
   isHeld(): boolean

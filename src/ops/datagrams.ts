@@ -27,7 +27,7 @@ export const openDatagrams: OpenDatagrams = async (to) => {
 }
 
 function datagramsOver(socket: Socket, where: string): Datagrams {
-  // Of a datagram that nobody took the system tells with one of the next calls, or in between.
+  // That nobody took a datagram the system tells later: with one of the next calls, or in between.
   let failure: Error | undefined
   let closing: Promise<void> | undefined
   socket.on('error', (error) => (failure = error))

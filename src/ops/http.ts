@@ -21,7 +21,7 @@ export interface HttpOptions {
   readonly ready: () => boolean
   /** The configuration as text, for the status page: its secrets masked. */
   readonly config?: (() => string) | undefined
-  /** Of whose answer nothing moves for so long, he is let go. */
+  /** A connection is closed after so long in which nothing of its answer moved. */
   readonly answerTimeoutMs?: number
 }
 

@@ -73,7 +73,7 @@ export class Proxies {
     }
   }
 
-  /** Of somebody who was asked. */
+  /** The proxy between here and `url`; undefined: none. */
   onTheWayTo(url: string): Proxy | undefined {
     const { protocol, origin } = new URL(url)
     if (this.#direct.has(origin)) return undefined

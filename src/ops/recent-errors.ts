@@ -4,7 +4,7 @@ import { messageOf } from './condition.ts'
 
 const MOST = 20
 
-/** The same words of the same part again count up; they are not told twice. */
+/** An error that comes again, from the same part in the same words, is counted and not told twice. */
 export interface ErrorStatus {
   /** `acme audit`, or a sink's name */
   readonly part: string

@@ -34,7 +34,7 @@ export class Silence {
     return this.#tooLong(Infinity)
   }
 
-  /** The same for who tells why a delivery failed: by then it is over, and its silence with it. */
+  /** As `ms`, with the delivery that has just ended: why it failed is told only then. */
   get msBeforeFault(): number | undefined {
     return this.#tooLong(this.#overSince ?? Infinity)
   }

@@ -186,15 +186,16 @@ export interface StatusReport {
   readonly history: HistoryStatus
 }
 
-/** Of what is read again. A trouble that passes is told while it lasts. */
-export function rereadState({
-  endedAt,
-  error,
-  waitsFor,
-}: Pick<Backfill, 'endedAt' | 'error' | 'waitsFor'>): Pick<BackfillStatus, 'state' | 'waits_for' | 'error'> {
-  if (endedAt !== undefined) return { state: 'done', waits_for: null, error: null }
+type RereadState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>
+
+type Reread = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor'>
+
+/** How it is with a span that is read again. A trouble that passes is told while it lasts. */
+export function rereadState({ endedAt, error, waitsFor, atUs, fromUs, toUs }: Reread): RereadState {
+  if (endedAt !== undefined) return { state: 'done', waits_for: null, error: null, progress: 1 }
   const going = waitsFor ? 'waiting' : 'running'
-  return { state: error ? 'failed' : going, waits_for: waitsFor ?? null, error: error ?? null }
+  const progress = atUs === undefined ? null : Math.min(1, Math.max(0, (atUs - fromUs) / (toUs - fromUs)))
+  return { state: error ? 'failed' : going, waits_for: waitsFor ?? null, error: error ?? null, progress }
 }
 
 /** `history.usage` spends from the area `history`. */

@@ -84,7 +84,7 @@ function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
   }
 }
 
-/** Of an object its lines as they are written: it is stored some time later. */
+/** Shows an object's lines as they are written; the object itself is stored some time later. */
 function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<ObjectSink> {
   return {
     async open(slot: number): Promise<OpenObject> {

@@ -76,7 +76,7 @@ const ofTheFirst: ReadonlySet<string> = new Set([
   ...['UND_ERR_PRX_CONN', 'UND_ERR_PRX_TLS'],
 ])
 
-/** Of plain http the proxy's refusal comes as an error of arguments. */
+/** Over plain http a proxy that wants a login shows as an error of arguments. */
 const wantsLogin = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('Proxy Authentication Required')
 

@@ -1,5 +1,5 @@
 // A delivery that cannot begin before something is there, such as the key of a hash: what is missing holds the sink, and nothing goes out without it.
-import type { Stepper, StepResult } from './loop.ts'
+import type { Stepper, StepResult } from './stepper.ts'
 
 export class AfterKeys implements Stepper {
   readonly #open: () => Stepper

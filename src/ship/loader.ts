@@ -5,7 +5,7 @@ import type { Room } from '../model/room.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
 import { frameBatch, type Framing, framingOf, type Loaded } from './lines.ts'
-import { type DeliveryOptions, waitsInVain } from './loop.ts'
+import { type DeliveryOptions, waitsInVain } from './stepper.ts'
 import { type Held, rawBytesIn, roomBytes, takeIfRoom, takeIntoRoom } from './share.ts'
 import { BATCH_SPARE_BYTES } from './spare.ts'
 

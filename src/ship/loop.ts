@@ -1,66 +1,14 @@
 // The conductor of delivery: steps one sink's shipper, waits where there is nothing to do, and decides what an error means.
 import { Tether } from '../model/abort.ts'
 import { backoffMs } from '../model/backoff.ts'
-import type { Clock, Random } from '../model/clock.ts'
-import type { Journal, Run } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
-import type { Room } from '../model/room.ts'
-import type { Format } from '../model/sink.ts'
 import { Streak, tellFailure } from '../model/streak.ts'
 import { turns } from '../model/turns.ts'
-import type { SinkWatch } from '../model/watch.ts'
-import type { Redact } from './redact.ts'
+import type { LoopOptions, Stepper } from './stepper.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const HELD = { baseMs: 10_000, capMs: 60_000 }
 /** Steps over what nobody wants have no wait in them: the rest of the process is served at least so often. */
 const TURN_MS = 200
-
-/**
- * `sent`: call again at once. `passed`: the same, and no sign that the receiver takes anything: all there was nobody wants.
- * A number: nothing to send before so many ms, unless more arrives.
- */
-export type StepResult = 'sent' | 'passed' | number
-
-/** What delivers to one sink, a step at a time: in batches, or in objects. */
-export interface Stepper {
-  /** Throws ConnectorError when nothing could be settled; the same goes out again at the next call. */
-  step(signal: AbortSignal): Promise<StepResult>
-  /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
-  readonly unfinished?: boolean
-  /** At a stop, behind the last step: notes what is heard still, until nothing more can be or `signal` aborts. Absent: there is nothing to hear. */
-  hearOut?(signal: AbortSignal): Promise<void>
-}
-
-export interface LoopOptions {
-  readonly sink: { readonly name: string }
-  readonly journal: Journal
-  readonly watch: SinkWatch
-  readonly log: Log
-  readonly clock: Clock
-  readonly random: Random
-  /** True when nothing more will come: with nothing owed the loop ends. */
-  readonly nothingMoreComes: () => boolean
-  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `nothingMoreComes`. */
-  readonly nothingDue?: () => boolean
-}
-
-export const waitsInVain = ({ nothingMoreComes, nothingDue = nothingMoreComes }: LoopOptions): boolean =>
-  nothingDue()
-
-/** What batches and objects have in common. */
-export interface DeliveryOptions extends LoopOptions {
-  readonly format: Format
-  /** what of the journal this sink is to have */
-  readonly wanted: (run: Run, index: number) => boolean
-  /** what of an entry this sink may not see; absent: it sees all of it */
-  readonly redact?: Redact | undefined
-  /** hash of all settings that shape what goes out */
-  readonly shape: string
-  readonly room: Room
-  /** How long what waits to become more may sleep before it looks again whether any more will come. */
-  readonly lookAgainMs: number
-}
 
 /**
  * Delivers until `signal` aborts, or until nothing more will come and nothing is owed. A step under way then comes to its

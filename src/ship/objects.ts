@@ -1,6 +1,6 @@
 // The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, written, stored object by object, settled as one.
 import { type Framing, framingOf } from './lines.ts'
-import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './loop.ts'
+import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './stepper.ts'
 import { filteredOf } from './settling.ts'
 import { type SendingObjects, sendingOf, type WaitingObject, writeAnew } from './sending.ts'
 import { takePiece } from './piece.ts'

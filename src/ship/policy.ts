@@ -4,7 +4,7 @@ import { readHashKey } from '../model/hash-key.ts'
 import type { Run } from '../model/journal.ts'
 import { type Denied, deniedBy } from './deny.ts'
 import { AfterKeys } from './after-keys.ts'
-import type { Stepper } from './loop.ts'
+import type { Stepper } from './stepper.ts'
 import { type Change, type Redact, redactBy, type Rule } from './redact.ts'
 
 type RedactSetting = { readonly fields: readonly string[] } & (

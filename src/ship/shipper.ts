@@ -3,13 +3,14 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
-import { Corner } from './corner.ts'
+import { Bisection } from './bisection.ts'
 import { tellAccepted } from './delays.ts'
 import { intentOf, writeIntent } from './intent.ts'
 import type { Loaded } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
-import type { StepResult, Stepper } from './loop.ts'
+import type { StepResult, Stepper } from './stepper.ts'
+import { RefusalStreak } from './refusal-streak.ts'
 import { settledOf, tellParked } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
@@ -48,7 +49,8 @@ export class Shipper implements Stepper {
   readonly #ahead: Ahead
   readonly #unconfirmed: Unconfirmed
   readonly #left: Left
-  readonly #corner: Corner
+  readonly #bisection: Bisection
+  readonly #refusals: RefusalStreak
   /** to be sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #sending: Sending | undefined
@@ -61,7 +63,8 @@ export class Shipper implements Stepper {
     this.#ahead = new Ahead(this.#loader, options.sink)
     this.#unconfirmed = new Unconfirmed(options)
     this.#left = new Left(options, this.#loader, this.#unconfirmed)
-    this.#corner = new Corner(options)
+    this.#bisection = new Bisection(options)
+    this.#refusals = new RefusalStreak(options.sink.name)
   }
 
   /**
@@ -102,7 +105,7 @@ export class Shipper implements Stepper {
   async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.size === 0) {
       // With nothing left to send, a receiver that refused everything is no better than before.
-      if (!this.#options.nothingMoreComes()) this.#corner.check()
+      if (!this.#options.nothingMoreComes()) this.#refusals.check()
       return waitMs
     }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
@@ -114,8 +117,13 @@ export class Shipper implements Stepper {
     const again = this.#again.map(({ intent }) => intent)
     const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
-    const maxEntries = Math.min(this.#corner.most, sink.maxEntries ?? Infinity, limits.maxEntries)
-    return { maxEntries, busy, oneLine: this.#corner.oneLine }
+    const maxEntries = Math.min(this.#bisection.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
+    return { maxEntries, busy, oneLine: this.#refusals.isTooLong }
+  }
+
+  /** Batches are smaller than usual, to find what the receiver refuses. */
+  get #isIsolating(): boolean {
+    return this.#bisection.isUnderWay || this.#refusals.isTooLong
   }
 
   async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
@@ -141,9 +149,9 @@ export class Shipper implements Stepper {
     watch.state('sending')
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
-    // Not while refusals are cornered: what comes next then is a part of this one, or one entry alone.
+    // Not while a refusal is isolated: what comes next then is a part of this one, or one entry alone.
     // An error here is dropped: the batch meets it again when it is sent.
-    const looking = this.#corner.open
+    const looking = this.#isIsolating
       ? undefined
       : this.#ahead.look(this.#wish(intent)).catch(() => undefined)
     let outcome: Outcome
@@ -172,7 +180,7 @@ export class Shipper implements Stepper {
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
-    const outcome = this.#corner.narrow(loaded.lines.count, error)
+    const outcome = this.#bisection.narrow(loaded.lines.count, error)
     if (outcome) return this.#answer({ intent, loaded, outcome }, signal)
     this.#release(loaded)
     this.#sending = undefined
@@ -181,7 +189,7 @@ export class Shipper implements Stepper {
 
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
-    this.#corner.count(answered.outcome)
+    this.#refusals.count(answered.outcome)
     return this.#noteAnswer(answered, signal)
   }
 
@@ -192,10 +200,10 @@ export class Shipper implements Stepper {
       this.#answered = undefined
       this.#sending = undefined
     } else await this.#settle(loaded, outcome, signal)
-    this.#corner.widen()
-    if (outcome.settled === loaded.lines.count && !this.#corner.open) this.#loader.free(loaded)
+    this.#bisection.widen()
+    if (outcome.settled === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
-    if (outcome.refused.some(({ own }) => own !== true)) this.#corner.check()
+    if (outcome.refused.some(({ own }) => own !== true)) this.#refusals.check()
     return 'sent'
   }
 
@@ -203,7 +211,7 @@ export class Shipper implements Stepper {
     const { journal, sink, watch, clock } = this.#options
     const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
-    const ahead = whole && !this.#corner.open ? this.#ahead.wanted : undefined
+    const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
     // Written with this settlement. One that cannot be prepared tells that when its own turn comes.
     const next = ahead && (await intentOf(this.#options, ahead, signal).catch(() => undefined))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })

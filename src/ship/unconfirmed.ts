@@ -5,7 +5,7 @@ import type { Intent } from '../model/journal.ts'
 import type { Later, Outcome, Sink } from '../model/sink.ts'
 import { tellAccepted } from './delays.ts'
 import type { Loaded } from './lines.ts'
-import type { LoopOptions } from './loop.ts'
+import type { LoopOptions } from './stepper.ts'
 import { filteredOf, type TakenBatch, takenBefore, takenOf, tellParked } from './settling.ts'
 
 interface UnconfirmedOptions extends LoopOptions {

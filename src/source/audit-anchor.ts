@@ -122,7 +122,7 @@ function awaitFirst(
   return lastPart(step, group)
 }
 
-/** Whether there is an entry all the same where none was found: by the `newest` there is, and, before a log counts as empty at all, by a second look. */
+/** True where none was found and there is one all the same: `newest` shows it, or, before the whole log counts as empty, a second look does. */
 async function isContradicted(step: Step, { position, failure }: Found): Promise<boolean> {
   const { startUs, probe, caughtUp } = step.cursor
   const fromUs = probe?.atUs ?? startUs ?? 0

@@ -22,7 +22,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
   const isNewer = position !== undefined && position.at > readToUs(cursor)
   // A malformed one that tells its time is a witness for an empty page, not for one of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
-  // Of malformed elements alone no other witness is asked: what `latest` cannot deny may stand behind them.
+  // Where the page held malformed elements only and `latest` fails, an entry may stand behind them: no other witness is asked.
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'

@@ -7,8 +7,9 @@ import type { Position } from './audit-cursor.ts'
 import { BodySample } from './body-sample.ts'
 import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
-import type { Group, SplitterOptions } from './splitter.ts'
-import { splitOne } from './splitter.ts'
+import type { Group } from './entries-builder.ts'
+import type { SplitterOptions } from './splitter.ts'
+import { splitOne } from './split-one.ts'
 
 /** What may stand around an entry in its answer. */
 const WRAPPING_BYTES = 64 * 1024

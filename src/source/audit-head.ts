@@ -15,7 +15,7 @@ import { currentPace, lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
-/** Of the largest page seen, so much is left with each smaller one: a server may change its mind. */
+/** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
 const FADING = 0.98
 /** After so many pages a drain counts as long. */
 const ASK_HEAD_PAGES = 3

@@ -27,7 +27,7 @@ export function probeAfter(us: number): Probe {
   return { atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
 }
 
-/** The same once more, where its answer may just have broken off; undefined: it was asked for often enough. */
+/** Asks at the same place once more, since the answer may just have broken off; undefined: that was tried often enough. */
 export function askedAgain(probe: Probe): Probe | undefined {
   const tries = (probe.tries ?? 0) + 1
   return tries < BAD_TRIES ? { ...probe, tries } : undefined

@@ -14,7 +14,7 @@ import { lastPart } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
 const TRIES = 10
-/** The same entry again, or back to an earlier one, so often with nothing new read meanwhile. */
+/** So often it may come back to an entry that it was at before, with nothing new read meanwhile. */
 const MOST_AGAIN = 3
 
 /** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the place that is kept. */
@@ -37,7 +37,7 @@ export function noteClock({ place, options }: RangeStep, serverAt: number | unde
 export async function* findPlace(step: RangeStep): Steps {
   const { place } = step
   const atUs = place.probe?.atUs ?? place.anchorUs
-  const found = await anchorAt(step, atUs, 'backfill')
+  const found = await anchorAt(step, atUs, 'past')
   noteClock(step, found.serverAt)
   const { position } = found
   if (found.unreadable) {
@@ -63,7 +63,7 @@ export async function* findPlace(step: RangeStep): Steps {
 /** There is nothing at this time or later, unless `latest` speaks against it: then it is asked for again, and at last told as a gap. */
 async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   const { place } = step
-  const { position, unreadable, failure } = await askLatestAlone(step, 'backfill')
+  const { position, unreadable, failure } = await askLatestAlone(step, 'past')
   // A log of which something was read is not empty: a `latest` that shows nothing is no witness for the end.
   const isContradicted = position ? position.at >= atUs : unreadable || failure || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
@@ -169,14 +169,14 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
 async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { isPastSpan?: boolean }> {
   const { place } = step
   if (nextSecondUs(afterUs) >= reachUs(step)) {
-    const found = await anchorAt(step, nextSecondUs(afterUs), 'backfill')
+    const found = await anchorAt(step, nextSecondUs(afterUs), 'past')
     const atUs = found.position?.at ?? found.unreadableUs
     // The span's end is proven, if not the log's. What `search` left out of the last entry's own second it cannot prove.
     if (atUs !== undefined && atUs >= place.untilUs && nextSecondUs(afterUs) < place.untilUs)
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
     if (found.position || found.unreadable) return found
   }
-  return askLatestAlone(step, 'backfill')
+  return askLatestAlone(step, 'past')
 }
 
 /** The walk's entry leads nowhere: its place is found again by time, its own second first. */

@@ -30,7 +30,7 @@ interface RangeOptions extends Omit<
   readonly toUs: number
 }
 
-/** `read` makes one request, in the lane `backfill`; the parts' cursor is the place of this walk and of no other. */
+/** `read` makes one request, in the lane `past`; the parts' cursor is the place of this walk and of no other. */
 export class AuditRange implements Source {
   readonly origin: Origin
   readonly #options: RangeOptions
@@ -44,7 +44,7 @@ export class AuditRange implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, client } = this.#options
     const caughtUp = openPlace(text)?.done === true
-    return { dueAt: Math.max(clock.now(), client.freeAt('backfill')), lane: 'backfill', caughtUp }
+    return { dueAt: Math.max(clock.now(), client.freeAt('past')), lane: 'past', caughtUp }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
@@ -104,7 +104,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Steps {
   const take = walk.narrowTake ?? MAX_TAKE
   const parts = readPage(step, {
     walk,
-    lane: 'backfill',
+    lane: 'past',
     take,
     stopUs: () => place.untilUs,
     passedHead: false,

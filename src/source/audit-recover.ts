@@ -14,7 +14,7 @@ import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Steps } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
-import type { Group } from './splitter.ts'
+import type { Group } from './entries-builder.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* askHead(step: Step, drain: Drain): Steps {

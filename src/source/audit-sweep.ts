@@ -16,7 +16,7 @@ import { MAX_TAKE } from './tiers.ts'
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
 const FULL_PER_SPAN = 4
 const FULL_MAX_MS = 6 * 60 * MINUTE_MS
-/** Of a span of seconds, four in its length would be all that the budget has room for. */
+/** The least time between two: four within a span of seconds would take the whole budget. */
 const FULL_MIN_MS = MINUTE_MS
 const QUICK_MIN_MS = 5 * MINUTE_MS
 

@@ -12,7 +12,7 @@ import { horizonUs } from './audit-clock.ts'
 import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
 import { OneBehind } from './one-behind.ts'
 import { classify, noteSent } from './own-fetches.ts'
-import type { Group } from './splitter.ts'
+import type { Group } from './entries-builder.ts'
 import { isTooMuch, isUnreadable } from './answer-errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
@@ -40,51 +40,26 @@ interface PageRequest {
   bad(sample: BodySample): Partial<Part>
 }
 
+/** What is known of the answer once its head is in. */
+interface Exchange {
+  answered: boolean
+  horizonUs: number
+}
+
 /** Reads one page from `walk.from`. What it throws is not about this page's content. */
 export async function* readPage(step: Step, request: PageRequest): Steps {
-  const { options, cursor, signal } = step
-  const { walk } = request
   const sample = new BodySample()
   const view = freshView(request.passedHead)
-  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${request.take}`
   const exchange = { answered: false, horizonUs: horizonUs(step) }
-  const looker: Looker = {
-    cursor,
-    get stopUs() {
-      return request.stopUs()
-    },
-    get horizonUs() {
-      return exchange.horizonUs
-    },
-    classify: (entries, index) =>
-      classify(cursor.fetches, entries, index, {
-        instance: options.instance,
-        expected: options.expectedUserAgent,
-        sentTimes: options.sentTimes,
-      }),
-    ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
-  }
+  const looker = lookerOf(step, request, exchange)
   const behind = new OneBehind()
   try {
-    const groups = options.client.get(path, request.lane, signal, (answer) => {
-      const at = answer.serverAt ?? answer.sentAt
-      noteSent(cursor.fetches, at)
-      noteSent(options.sentTimes, at)
-      request.answered?.(answer.serverAt, answer.sentAt)
-      exchange.answered = true
-      exchange.horizonUs = horizonUs(step, answer.serverAt)
-      // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-      return readGroups(answer, entryOptions(step), request.take <= ALONE_TAKE ? sample : undefined)
-    })
-    for await (const group of groups) {
+    for await (const group of groupsOf(step, request, exchange, sample)) {
       for (const ready of behind.next(group))
         yield midPart(step, shippable(step, ready, lookOver(view, ready, looker)))
     }
   } catch (error) {
-    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
-    // much may be one too, so it counts against a large page alone.
-    const isBad = isUnreadable(error) && exchange.answered
-    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
+    if (!isBadPage(error, request, exchange)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, { fault: error, ...outcome })
     return
@@ -95,6 +70,50 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const outcome = request.whole(view)
   const shipped = pending && shippable(step, pending, findings)
   yield lastPart(step, { ...shipped, ...outcome })
+}
+
+/** Asks for the page: its entries as they come in. */
+function groupsOf(step: Step, request: PageRequest, exchange: Exchange, sample: BodySample) {
+  const { options, cursor, signal } = step
+  const { walk, take, lane } = request
+  const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${take}`
+  return options.client.get(path, lane, signal, (answer) => {
+    const at = answer.serverAt ?? answer.sentAt
+    noteSent(cursor.fetches, at)
+    noteSent(options.sentTimes, at)
+    request.answered?.(answer.serverAt, answer.sentAt)
+    exchange.answered = true
+    exchange.horizonUs = horizonUs(step, answer.serverAt)
+    // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
+    return readGroups(answer, entryOptions(step), take <= ALONE_TAKE ? sample : undefined)
+  })
+}
+
+function lookerOf({ options, cursor }: Step, request: PageRequest, exchange: Exchange): Looker {
+  const fetching = {
+    instance: options.instance,
+    expected: options.expectedUserAgent,
+    sentTimes: options.sentTimes,
+  }
+  return {
+    cursor,
+    get stopUs() {
+      return request.stopUs()
+    },
+    get horizonUs() {
+      return exchange.horizonUs
+    },
+    classify: (entries, index) => classify(cursor.fetches, entries, index, fetching),
+    ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
+  }
+}
+
+/**
+ * Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too much
+ * may be one too, so it counts against a large page alone.
+ */
+function isBadPage(error: unknown, { take }: PageRequest, { answered }: Exchange): error is ConnectorError {
+  return (isUnreadable(error) && answered) || (isTooMuch(error, answered) && take > LIGHT_TAKE)
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */

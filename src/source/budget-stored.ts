@@ -14,7 +14,7 @@ export interface StoredBudget {
   readonly lowered?: readonly [number, number]
 }
 
-/** Of several the one that was saved last: whoever shares a budget may have been without it for a while. */
+/** The one that was saved last: whoever shares a budget may have been without it for a while. */
 export function lastSaved(texts: readonly (string | undefined)[]): string | undefined {
   const savedAt = (text: string) => (JSON.parse(text) as StoredBudget).savedAt
   return texts.filter((text) => text !== undefined).toSorted((a, b) => savedAt(b) - savedAt(a))[0]

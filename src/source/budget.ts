@@ -12,8 +12,8 @@ const BLIND_SPREAD_MS = 4_000
 const IN_TRANSIT_MS = 5_000
 
 /** What share of the limit a lane leaves untouched for those before it. */
-const reserved: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, backfill: 0.4 }
-const order: Readonly<Record<Lane, number>> = { live: 0, sweep: 1, backfill: 2 }
+const reserved: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
+const order: Readonly<Record<Lane, number>> = { live: 0, sweep: 1, past: 2 }
 
 /** Where the window survives a restart: two small facts in the journal. @internal for tests */
 export interface BudgetStore {

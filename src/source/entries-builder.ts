@@ -34,7 +34,7 @@ export interface ClosedGroup {
 export interface Naming {
   /** The id of the entry `bytes[start, end)`, ASCII. `dated`: what `untimed` answered for it, if asked. Throws ConnectorError `too_large` when it can name no more of them. */
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array
-  /** Of an entry whose own time is missing or unreadable; undefined: it is left out. */
+  /** The time of an entry that has none, or an unreadable one; undefined: the entry is left out. */
   untimed(): Moment | undefined
 }
 

@@ -7,7 +7,7 @@ import { Ordinals } from './history-rows.ts'
 /** Some 840,000 entries an answer, in 12 MB. */
 const MOST_SLOTS = 2 ** 20
 
-/** Of one answer. Two that share 64 bits of their hashes count as one: for counting only, never for keeping. */
+/** Counts the entries of one answer, each once. Two that share 64 bits of their hashes count as one: for counting only, never for keeping. */
 export class EntriesOnce {
   #ordinals: Ordinals | undefined
 

@@ -71,6 +71,7 @@ export interface HistoryCursor {
   /** UTC day (its start, epoch ms, as text) to when it was last read whole and how long that took, ms */
   rereads: Record<string, readonly [readAt: number, tookMs: number]>
   troubles: Trouble[]
+  /** `backfill`: of all that lies in the past; kept cursors have that name */
   widths: { live: Width; sweep: Width; backfill: Width }
   /** epoch ms of the next poll */
   dueAt: number

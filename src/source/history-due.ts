@@ -18,8 +18,8 @@ type Due = readonly [kind: Kind, dueAt: number]
 const laneOf: Readonly<Record<Kind, Lane>> = {
   live: 'live',
   sweep: 'sweep',
-  backfill: 'backfill',
-  trouble: 'backfill',
+  todo: 'past',
+  trouble: 'past',
 }
 
 /** What comes next and when, epoch ms. Of what is due, live reading comes first and the past last (law 5). */
@@ -31,7 +31,7 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const dues: readonly Due[] = [
     ['live', live ? now : pollDueAt(options, cursor, now)],
     when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
-    when('backfill', todo.length > 0 ? now : Infinity),
+    when('todo', todo.length > 0 ? now : Infinity),
     when('trouble', troubleDueAt(cursor, now)),
   ]
   return dues.find(([, dueAt]) => dueAt <= now) ?? dues.reduce((a, b) => (b[1] < a[1] ? b : a))
@@ -117,7 +117,7 @@ export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kin
       if (day !== undefined) cursor.sweep ??= walkOver(day, day + DAY_MS, now)
       return cursor.sweep ? { kind, lane, walk: cursor.sweep, width: widths.sweep } : undefined
     }
-    case 'backfill': {
+    case 'todo': {
       const walk = cursor.todo[0]
       return walk && { kind, lane, walk, width: widths.backfill }
     }
@@ -153,7 +153,7 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
   const now = clock.now()
   noteRead(options, cursor, walk, now)
   if (kind === 'sweep') cursor.sweep = null
-  if (kind === 'backfill') cursor.todo = cursor.todo.filter((other) => other !== walk)
+  if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== walk)
   if (kind === 'live') {
     cursor.live = null
     // What the server's clock has not reached cannot be read yet.
@@ -163,7 +163,7 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
     cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
   }
   // By a clock that is far ahead days were asked for that have not come: of what is there that says nothing.
-  if ((kind === 'live' || kind === 'backfill') && isCaughtUp(cursor) && cursor.clocksApart !== true)
+  if ((kind === 'live' || kind === 'todo') && isCaughtUp(cursor) && cursor.clocksApart !== true)
     watch.caughtUp()
 }
 

@@ -69,9 +69,9 @@ const toTryAgain = ({ troubles }: HistoryPlace) => troubles.find(({ tries }) => 
 
 /** What is read next: the span, then once more what of it was unreadable. */
 export function taskOf(place: HistoryPlace, now: number): Task | undefined {
-  const common = { lane: 'backfill', width: place.widths.backfill } as const
+  const common = { lane: 'past', width: place.widths.backfill } as const
   const [walk] = place.todo
-  if (walk) return { ...common, kind: 'backfill', walk }
+  if (walk) return { ...common, kind: 'todo', walk }
   const trouble = toTryAgain(place)
   return trouble && { ...common, kind: 'trouble', walk: walkOverTrouble(trouble, place.boundaryAt, now) }
 }

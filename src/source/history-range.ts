@@ -50,7 +50,7 @@ interface RangeStep extends Step {
 /** Windows are asked for with a second more on both sides, and ends may be counted in: what lies there is their neighbours'. */
 const EDGE_US = 2_000_000
 
-/** `read` reads one window, in the lane `backfill`; the parts' cursor is the place of this walk and of no other. */
+/** `read` reads one window, in the lane `past`; the parts' cursor is the place of this walk and of no other. */
 export class HistoryRange implements Source {
   readonly origin: Origin
   readonly #options: HistoryRangeOptions
@@ -65,8 +65,8 @@ export class HistoryRange implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, client, origin } = this.#options
     const place = openPlace(text, origin)
-    const dueAt = Math.max(clock.now(), client.freeAt('backfill'))
-    return { dueAt, lane: 'backfill', caughtUp: place !== undefined && isDone(place) }
+    const dueAt = Math.max(clock.now(), client.freeAt('past'))
+    return { dueAt, lane: 'past', caughtUp: place !== undefined && isDone(place) }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
@@ -138,7 +138,7 @@ export class HistoryRange implements Source {
     }
     let reading: Reading
     try {
-      reading = yield* readInUnits(step, window, 'backfill', undefined)
+      reading = yield* readInUnits(step, window, 'past', undefined)
     } catch (error) {
       if (!isRefused(error)) throw error
       if (task.kind === 'trouble') yield* refused(step, task, window, error)

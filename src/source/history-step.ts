@@ -34,7 +34,7 @@ export interface Step {
 
 /** One window's worth of one of the things that want to be read. */
 export interface Task {
-  readonly kind: 'live' | 'sweep' | 'backfill' | 'trouble'
+  readonly kind: 'live' | 'sweep' | 'todo' | 'trouble'
   readonly lane: Lane
   readonly walk: Walk
   readonly width: Width
@@ -48,7 +48,7 @@ export function lastPart(step: Step, more: Partial<Part> = {}): Part {
   return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
 }
 
-/** The same error with what is done about it. */
+/** The error, and behind its words what is done about it. */
 export function toldAs(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })

@@ -11,12 +11,12 @@ import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { widen, WIDEST_MS } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
 import { headUsOf, windowOf } from './history-window.ts'
-import type { Group } from './splitter.ts'
+import type { Group } from './entries-builder.ts'
 
 export async function* readTask(step: Step, task: Task): Steps {
   const { cursor } = step
   const { kind, walk, lane } = task
-  const isPast = kind === 'backfill' || kind === 'trouble'
+  const isPast = kind === 'todo' || kind === 'trouble'
   const window = windowOf(cursor, task)
   if (window === undefined) {
     endWalk(step.options, cursor, task)
@@ -80,14 +80,14 @@ function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
 /** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
 function isToProve({ cursor, options }: Step, task: Task): boolean {
   if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
-  return (task.kind === 'backfill' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
+  return (task.kind === 'todo' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
 }
 
 /** A window is read whole: on behind it. */
 function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
   const { kind, walk, width } = task
   stepTo(walk, window.to)
-  widen(width, light, kind === 'backfill' ? WIDEST_MS : DAY_MS)
+  widen(width, light, kind === 'todo' ? WIDEST_MS : DAY_MS)
   if (walk.at >= walk.to) endWalk(options, cursor, task)
 }
 

@@ -5,7 +5,7 @@ import type { HistoryCursor } from './history-cursor.ts'
 import { walkOver } from './history-cursor.ts'
 import type { HistoryOptions, HistoryVersion } from './history-step.ts'
 
-/** Of what is read as v1 alone: every day lies before it. */
+/** The boundary where all is read as v1: every day lies before it. */
 const NEVER = Number.MAX_SAFE_INTEGER
 
 /** Days before it are read as v1, days from it on as v2; epoch ms. */

@@ -16,7 +16,8 @@ import { NARROWEST_MS } from './history-width.ts'
 import { mayLeadUs } from './leading.ts'
 import { OneBehind } from './one-behind.ts'
 import { partOf } from './part.ts'
-import type { Group, SplitterLimits, SplitterOptions } from './splitter.ts'
+import type { Group } from './entries-builder.ts'
+import type { SplitterLimits, SplitterOptions } from './splitter.ts'
 
 /** A window that takes longer, as far as we wait for the server, is asked for in halves. */
 const LONGEST_MS = 10 * MINUTE_MS
@@ -47,12 +48,12 @@ export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): 
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
   const { at } = walk
   if (at >= walk.to) return undefined
-  // Of the open day the beginning will do: its ordinals are those of the whole.
+  // The open day is read up to now only: ordinals in its beginning are those of the whole day.
   if (timeless && versionAt(cursor, at) === 'v1')
     return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
   const day = dayStart(at)
-  // Of the past whole days, where one begins.
-  const daysMs = kind === 'backfill' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
+  // The past is read in whole days, once the walk stands at the start of one.
+  const daysMs = kind === 'todo' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
   const to = Math.max(at + daysMs, Math.min(at + width.ms, day + DAY_MS))
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
   return windowOver(cursor, at, Math.min(to, walk.to, ...ahead))
@@ -216,7 +217,7 @@ function withAdvice(error: unknown, version: HistoryVersion): unknown {
 
 /** New entries of `kind` before this instant (µs) are late: live reading had been there. */
 export function headUsOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
-  if (polledTo === null || kind === 'backfill' || kind === 'trouble') return undefined
+  if (polledTo === null || kind === 'todo' || kind === 'trouble') return undefined
   // Event times have whole seconds: one of the poll's own second is not late.
   return Math.floor(polledTo / SECOND_MS) * SECOND_US
 }

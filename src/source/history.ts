@@ -15,7 +15,7 @@ const YEAR_MS = 365 * DAY_MS
 /** Two clocks' difference, not one that is wrong. */
 const FUTURE_START_MS = MINUTE_MS
 
-/** Of `once`, for this process: not begun, reading, all read. */
+/** How far the run of this process is, with `once`: not begun, reading, all read. */
 type Run = 'new' | 'under_way' | 'over'
 
 export class HistorySource implements Source {
@@ -85,7 +85,7 @@ export class HistorySource implements Source {
     const options = this.#options
     if (!options.once) return taskOf(options, cursor, nextDue(options, cursor)[0])
     if (this.#run === 'new') this.#beginRun(cursor)
-    if (cursor.todo.length > 0) return taskOf(options, cursor, 'backfill')
+    if (cursor.todo.length > 0) return taskOf(options, cursor, 'todo')
     return taskOf(options, cursor, cursor.live || cursor.polledTo === null ? 'live' : 'trouble')
   }
 

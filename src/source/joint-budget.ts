@@ -28,7 +28,7 @@ export class JointBudget implements Budgeting {
     return this.#counting().some((budget) => budget.isLimited)
   }
 
-  /** Of the one that has the least room. */
+  /** As used as the fullest of them. */
   get used(): Budget['used'] {
     const free = ({ places, allowed }: Budget['used']) => allowed - places
     const [least] = this.#counting()

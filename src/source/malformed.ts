@@ -42,7 +42,7 @@ export class MalformedPlaces {
     this.add('too_large', this.#large.push(large.close()) - 1, 0)
   }
 
-  /** Of the group that is `bytes`: what makes them when it is called. Empties this. */
+  /** Closes the group that is `bytes` and begins anew. The function returned makes its quarantined elements. */
   close(bytes: Uint8Array): () => Quarantined[] {
     const places = this.#places.slice(0, this.#count * PLACE)
     const large = this.#large

@@ -14,7 +14,7 @@ import { cutPage } from './vault-page.ts'
 /** Reads an answer to its end; whether there was anything in it. Throws ConnectorError `bad_reply` where it is of another shape. */
 export type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
 
-/** Of `latest`: one entry, or one of the many ways to say that there is none. */
+/** What `latest` answers: one entry, or one of the many ways to say that there is none. */
 export const oneEntry: Shape = async (answer, limits) => {
   const { position, group } = await readFoundEntry(answer, entryOptions({ options: limits }))
   const [malformed] = group?.quarantined ?? []

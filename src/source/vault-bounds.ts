@@ -15,7 +15,7 @@ export const MOST_LEVELS = 1000
 export const MOST_PRINCIPALS = 50_000
 /** A UUID has 36. */
 const LONGEST_ID = 64
-/** Of a longer id, before its hash: together as long as the longest id. */
+/** A longer id is kept as so much of its beginning and its hash: together as long as the longest id. */
 const ID_HEAD = 20
 /** Quotes, commas and brackets of a row, the flag and the pass that saw it. */
 const PROJECT_BYTES = 40

@@ -9,7 +9,7 @@ import type { Principal } from './vault-cursor.ts'
 import type { Change } from './vault-compare.ts'
 import type { Sighting } from './vault-sighting.ts'
 
-/** Of all records about one project in one reading: with more copies than this only the first has the project inside. */
+/** Copies of a project in its records of one reading take no more than this: beyond it only the first record has the project inside. */
 const COPIES_BYTES = 1024 * 1024
 /** Members of the project that stand in records about the project itself, so that they are found without looking inside. */
 const lifted = ['creator_email', 'files_count', 'size_bytes', 'is_knowledge_base_project'] as const

@@ -6,7 +6,7 @@ import { eachElement, keyText, memberValue, valueText } from './json-elements.ts
 import { checkTable, headOf, keptId, MOST_LEVELS, MOST_PRINCIPALS } from './vault-bounds.ts'
 import type { Principal, VaultCursor } from './vault-cursor.ts'
 
-/** Of a project with more shares than this only the fact of a change is told, since what is known of each is kept in the cursor. */
+/** What is known of each share is kept in the cursor. For a project with more of them than this only that they changed is told. */
 const MOST_SHARES = 20_000
 /** Texts come from outside, and are kept: what is longer is cut, and its hash put behind. */
 const LONGEST_TEXT = 320
@@ -30,7 +30,7 @@ export function digestOf(key: string, value?: Uint8Array): string {
   return hash('sha256', bytes, 'base64url').slice(0, 11)
 }
 
-/** The same for the same members and shares, in whatever order they come. */
+/** A digest of the members and shares, whatever order they come in. */
 export function sharingDigest(raw: Uint8Array | undefined): string {
   if (raw === undefined) return 'none'
   const digests: string[] = []

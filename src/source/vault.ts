@@ -128,7 +128,7 @@ export class VaultSource implements Source {
   async *#page(work: Work, pass: Pass, answer: Answer, { exchange, signal }: Asking): AsyncGenerator<Part> {
     const { clock } = this.#options
     const narrower = smallerThan(pass.perPage)
-    // Of what cannot be asked for in smaller pages all is read, for its length and hash.
+    // What cannot be asked for in smaller pages is read to its end, for its length and hash.
     const sample = new BodySample()
     const body = await hold(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
     if (!body && narrower !== undefined) {
@@ -204,7 +204,7 @@ export class VaultSource implements Source {
     const before = cursor.projects.size
     for (const { id, name, content } of verdict.gone) {
       cursor.projects.delete(id)
-      // Of one that was never readable nothing was told.
+      // One that was never readable was never told of, so its end is not told either.
       if (content === '') continue
       const subject = { workspace: this.origin.workspace, projectId: id, name, raw: undefined }
       records.add(subject, { type: 'vault:project_deleted' }, sighting, ++cursor.told, 1)

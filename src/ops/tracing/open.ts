@@ -1,4 +1,5 @@
 // Whether and where spans go, by OpenTelemetry's standard variables. Off, neither SDK nor exporter is even loaded.
+import type * as Resources from '@opentelemetry/resources'
 import type * as Sdk from '@opentelemetry/sdk-trace'
 import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Clock } from '../../model/clock.ts'
@@ -75,6 +76,30 @@ function telling(exporter: SpanExporter, log: Log): SpanExporter {
   }
 }
 
+/** Where spans go. Undefined for what is no URL, which is told: without its value, which may hold a password. */
+function collectorOf(env: Environment, log: Log): string | undefined {
+  const url = urlOf(env)
+  if (URL.canParse(url)) return url
+  const variable = isSet(env[TRACES_ENDPOINT]) ? TRACES_ENDPOINT : ENDPOINT
+  log.warn('Tracing is off: what should name the collector is no URL', { variable })
+  return undefined
+}
+
+function tellProtocol(env: Environment, log: Log): void {
+  const asked = PROTOCOLS.map((name) => env[name]).find(isSet)
+  if (asked !== undefined && asked !== 'http/json')
+    log.warn('Spans are sent as OTLP http/json whatever protocol is asked for', { asked })
+}
+
+/** What the environment says of the service stands over what is known here. */
+function resourceOf(resources: typeof Resources, version: string): Resources.Resource {
+  const detectors = [resources.resourceAttributesEnvDetector, resources.serviceNameEnvDetector]
+  return resources
+    .defaultResource()
+    .merge(resources.resourceFromAttributes({ 'service.name': 'auditferry', 'service.version': version }))
+    .merge(resources.detectResources({ detectors }))
+}
+
 /** Headers, certificates, timeout and compression the exporter reads from the variables itself. Undefined where the variables ask for none. */
 export async function openTracing({
   env,
@@ -82,36 +107,18 @@ export async function openTracing({
   log,
   clock,
 }: TracingOptions): Promise<Tracing | undefined> {
-  if (!isOn(env)) return undefined
-  const url = urlOf(env)
-  if (!URL.canParse(url)) {
-    // It may hold a password: only its name is told.
-    const variable = isSet(env[TRACES_ENDPOINT]) ? TRACES_ENDPOINT : ENDPOINT
-    log.warn('Tracing is off: what should name the collector is no URL', { variable })
-    return undefined
-  }
+  const url = isOn(env) ? collectorOf(env, log) : undefined
+  if (url === undefined) return undefined
   const [sdk, resources, { OTLPTraceExporter }, { tracingOver }] = await Promise.all([
     import('@opentelemetry/sdk-trace'),
     import('@opentelemetry/resources'),
     import('@opentelemetry/exporter-trace-otlp-http'),
     import('./traced.ts'),
   ])
-  const asked = PROTOCOLS.map((name) => env[name]).find(isSet)
-  if (asked !== undefined && asked !== 'http/json')
-    log.warn('Spans are sent as OTLP http/json whatever protocol is asked for', { asked })
-  const own = { 'service.name': 'auditferry', 'service.version': version }
-  // What the environment says of the service stands over what is known here.
-  const resource = resources
-    .defaultResource()
-    .merge(resources.resourceFromAttributes(own))
-    .merge(
-      resources.detectResources({
-        detectors: [resources.resourceAttributesEnvDetector, resources.serviceNameEnvDetector],
-      }),
-    )
+  tellProtocol(env, log)
   const exporter = telling(new OTLPTraceExporter({ url }), log)
   const provider = new sdk.TracerProvider({
-    resource,
+    resource: resourceOf(resources, version),
     sampler: samplerOf(sdk, env),
     spanProcessors: [new sdk.BatchSpanProcessor({ exporter })],
   })

@@ -6,7 +6,7 @@ import { always } from '../always.ts'
 import { isBareUrl, isEncrypted } from '../bare-url.ts'
 import { tlsFiles, tlsOptions } from '../tls-options.ts'
 import { awsNameFault, isUsualName } from './bucket-name.ts'
-import { signingKeyFault } from './manifest-signature.ts'
+import { signingKeyFault } from './evidence/manifest-signature.ts'
 
 const endpoint = () =>
   z

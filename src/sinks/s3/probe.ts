@@ -7,9 +7,9 @@ import type { SinkDeps } from '../../model/sink-kind.ts'
 import { DAY_MS } from '../../model/time.ts'
 import { under } from './key.ts'
 import type { S3Options } from './options.ts'
-import type { Body, PutAnswer, PutOptions } from './bucket.ts'
-import type { Store } from './store.ts'
-import { lookIfAllowed } from './looking.ts'
+import type { Body, PutAnswer, PutOptions } from './bucket/bucket.ts'
+import type { Store } from './bucket/store.ts'
+import { lookIfAllowed } from './bucket/looking.ts'
 import { type Manners, verdicts } from './verdicts.ts'
 
 /** Hidden to what reads tables out of buckets: names that begin with a dot are. */

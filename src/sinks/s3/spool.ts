@@ -6,7 +6,7 @@ import { constants, createGzip, createZstdCompress } from 'node:zlib'
 import type { Disk, DiskFile, Listed } from '../../model/disk.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { extensions } from './key.ts'
-import type { Body } from './bucket.ts'
+import type { Body } from './bucket/bucket.ts'
 
 type Compression = keyof typeof extensions
 

@@ -1,8 +1,8 @@
 // From what a server did to what that means for this configuration: demanded and ignored is a fault, the rest is told.
 import type { CheckResult } from '../../model/sink.ts'
 import type { S3Options } from './options.ts'
-import type { Looked } from './bucket.ts'
-import { compareKeys, encryptionOf, lockModeOf } from './demands.ts'
+import type { Looked } from './bucket/bucket.ts'
+import { compareKeys, encryptionOf, lockModeOf } from './bucket/demands.ts'
 
 export interface Manners {
   /** what the answer to the first put said */

@@ -49,7 +49,7 @@ export class Acks {
     }
     // An id that nobody will ask for leaves its channel behind, where others are asked for.
     if (ackId === undefined || mode === false) collector.channels.giveBack(channel)
-    // Of a batch that is refused at one event Splunk says itself that what stands before it is indexed.
+    // No sign of acknowledgements that are off where one event was refused: what stands before it Splunk says itself to be indexed.
     if (ackId === undefined && whole) this.#off(collector)
     return outcome
   }
@@ -65,7 +65,7 @@ export class Acks {
     if (mode === 'auto') this.#show(collector, 'off')
   }
 
-  /** Of several collectors one without acknowledgements is enough: nobody knows which of them takes the next batch. */
+  /** One collector without acknowledgements is enough: nobody knows which of several takes the next batch. */
   get assurance(): Assurance {
     const { mode } = this.#options
     if (mode !== 'auto') return mode ? 'stored' : 'received'

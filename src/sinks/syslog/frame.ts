@@ -3,7 +3,7 @@ import type { Run } from '../../model/journal.ts'
 import type { Format, Frame } from '../../model/sink.ts'
 import { ByteWriter } from '../../model/writer.ts'
 import { pieceEnds } from './cut.ts'
-import { type HeaderOptions, headerOf } from './header.ts'
+import { type Header, type HeaderOptions, headerOf, type Part } from './header.ts'
 import { severityOf } from './severity.ts'
 import { writeSmaller } from './smaller.ts'
 import { neutralise } from './text.ts'
@@ -24,73 +24,96 @@ const SLACK_BYTES = 3 * COUNT_BYTES
 const USUAL_BYTES = 16 * 1024
 const KEPT_BYTES = 1024 * 1024
 
-function writeMessage(head: ByteWriter, text: Uint8Array, out: ByteWriter): void {
-  out.text(`${head.length + text.length} `)
-  out.copy(head.bytes, 0, head.length)
-  out.copy(text)
-}
+/** One entry at a time: its text and the header of its message, in buffers that are used again for the next one. */
+class Framer {
+  readonly #options: FrameOptions
+  readonly #header: Header
+  readonly #head = new ByteWriter(1024)
+  readonly #text = new ByteWriter(USUAL_BYTES)
 
-export function syslogFrame(options: FrameOptions): Frame {
-  const { maxMessageBytes, oversize } = options
-  const header = headerOf(options)
-  const head = new ByteWriter(1024)
-  const text = new ByteWriter(USUAL_BYTES)
+  constructor(options: FrameOptions) {
+    this.#options = options
+    this.#header = headerOf(options)
+  }
 
-  const formatInto = (run: Run, index: number, format: Format) => {
+  write(run: Run, index: number, out: ByteWriter, format: Format): void {
+    this.#format(run, index, format)
+    const { bytes, length } = this.#text
+    const severity = severityOf(bytes, length)
+    const room = this.#options.maxMessageBytes - this.#writeHead(run, index, severity)
+    if (length <= room) this.#writeMessage(bytes.subarray(0, length), out)
+    else this.#writeOversize(run, index, severity, room, out, format)
+    // A single huge entry leaves no huge buffer behind.
+    this.#text.clear(KEPT_BYTES)
+  }
+
+  #format(run: Run, index: number, format: Format): void {
+    const text = this.#text
     text.clear()
     format(run, index, text)
     neutralise(text.bytes, 0, text.length)
   }
 
-  const headBytes = (run: Run, index: number, severity: number, most?: number): number => {
+  /** Returns its length. */
+  #writeHead(run: Run, index: number, severity: number, part?: Part): number {
+    const head = this.#head
     head.clear()
-    header(run, index, severity, most === undefined ? undefined : { number: most, of: most }, head)
+    this.#header(run, index, severity, part, head)
     return head.length
   }
 
-  const split = (run: Run, index: number, severity: number, out: ByteWriter) => {
+  #writeOversize(
+    run: Run,
+    index: number,
+    severity: number,
+    room: number,
+    out: ByteWriter,
+    format: Format,
+  ): void {
+    const { oversize } = this.#options
+    if (oversize === 'dead_letter') return
+    if (oversize === 'compact') {
+      if (writeSmaller(run, index, format, room, this.#text)) {
+        this.#writeMessage(this.#text.view(), out)
+        return
+      }
+      this.#format(run, index, format)
+    }
+    this.#split(run, index, severity, out)
+  }
+
+  #split(run: Run, index: number, severity: number, out: ByteWriter): void {
+    const { maxMessageBytes } = this.#options
+    const text = this.#text
     // How many parts there are decides how long their numbers are, which decides how many there are.
     for (let most = 9; most < 1e9; most = most * 10 + 9) {
-      const room = maxMessageBytes - headBytes(run, index, severity, most)
+      const headBytes = this.#writeHead(run, index, severity, { number: most, of: most })
+      const room = maxMessageBytes - headBytes
       if (room < LEAST_PIECE_BYTES) return
       const ends = pieceEnds(text.view(), room)
       if (ends.length > most) continue
-      const bytes = text.length + ends.length * (head.length + COUNT_BYTES)
+      const bytes = text.length + ends.length * (headBytes + COUNT_BYTES)
       if (bytes > MOST_SPLIT_BYTES) return
       // At once, and no more: with small messages the headers are several times the entry.
       out.reserve(bytes + SLACK_BYTES)
       ends.forEach((end, i) => {
-        head.clear()
-        header(run, index, severity, { number: i + 1, of: ends.length }, head)
-        writeMessage(head, text.bytes.subarray(ends[i - 1] ?? 0, end), out)
+        this.#writeHead(run, index, severity, { number: i + 1, of: ends.length })
+        this.#writeMessage(text.bytes.subarray(ends[i - 1] ?? 0, end), out)
       })
       return
     }
   }
 
-  const shrink = (run: Run, index: number, format: Format, room: number): boolean => {
-    if (writeSmaller(run, index, format, room, text)) return true
-    formatInto(run, index, format)
-    return false
+  /** Behind the header as it stands. */
+  #writeMessage(text: Uint8Array, out: ByteWriter): void {
+    const head = this.#head
+    out.text(`${head.length + text.length} `)
+    out.copy(head.bytes, 0, head.length)
+    out.copy(text)
   }
+}
 
-  const write: Frame = (run, index, out, format) => {
-    formatInto(run, index, format)
-    const severity = severityOf(text.bytes, text.length)
-    const room = maxMessageBytes - headBytes(run, index, severity)
-    if (text.length > room) {
-      if (oversize === 'dead_letter') return
-      if (oversize === 'split' || !shrink(run, index, format, room)) {
-        split(run, index, severity, out)
-        return
-      }
-    }
-    writeMessage(head, text.bytes.subarray(0, text.length), out)
-  }
-
-  return (run, index, out, format) => {
-    write(run, index, out, format)
-    // A single huge entry leaves no huge buffer behind.
-    text.clear(KEPT_BYTES)
-  }
+export function syslogFrame(options: FrameOptions): Frame {
+  const framer = new Framer(options)
+  return (run, index, out, format) => framer.write(run, index, out, format)
 }

@@ -16,14 +16,20 @@ export interface HeaderOptions {
   hostOf(workspace: string): string
 }
 
-interface Part {
+export interface Part {
   /** counts from 1 */
   readonly number: number
   readonly of: number
 }
 
 /** Writes the header of entry `index`, to which its text is appended. */
-type Header = (run: Run, index: number, severity: number, part: Part | undefined, out: ByteWriter) => void
+export type Header = (
+  run: Run,
+  index: number,
+  severity: number,
+  part: Part | undefined,
+  out: ByteWriter,
+) => void
 
 /** So much of an entry's id stands in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
 const ID_BYTES = 128

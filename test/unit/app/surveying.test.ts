@@ -30,7 +30,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
   let quiet: SourceWatch = silentWatch
   const source: Source = {
     origin,
-    plan: (cursor) => ({ dueAt: clock.now(), lane: 'backfill', caughtUp: cursor === 'read' }),
+    plan: (cursor) => ({ dueAt: clock.now(), lane: 'past', caughtUp: cursor === 'read' }),
     async *read(_cursor, signal) {
       stand.requests++
       quiet.state('waiting')

@@ -32,7 +32,7 @@ async function ready(given: Partial<Record<SourceName, Given>>): Promise<boolean
 }
 
 const done: Plan = { dueAt: START + MINUTE, lane: 'live', caughtUp: true }
-const behind: Plan = { dueAt: START, lane: 'backfill', caughtUp: false }
+const behind: Plan = { dueAt: START, lane: 'past', caughtUp: false }
 
 test('what was read before a restart counts: nothing has to be read once more before a prompt is sent', async () => {
   expect(await ready({ audit: { plan: done }, 'history.usage': { plan: done } })).toBe(true)

@@ -17,7 +17,7 @@ import { runProgram } from '../../../src/commands/program.ts'
 import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
-import { sha256, type Manifest } from '../../../src/sinks/s3/manifest.ts'
+import { sha256, type Manifest } from '../../../src/sinks/s3/evidence/manifest.ts'
 import { FakeS3 } from '../../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../../fakes/s3-server.ts'
 import { keyPair, Stand } from '../sinks/s3-evidence-stand.ts'
@@ -364,7 +364,7 @@ describe.runIf(openssl)('openssl, as the documents have it', () => {
       stand.pem = readFileSync(join(place, 'signing-key.pem'), 'utf8')
       await stand.step()
       await stand.hour()
-      const { readPublicKeys } = await import('../../../src/sinks/s3/manifest-signature.ts')
+      const { readPublicKeys } = await import('../../../src/sinks/s3/evidence/manifest-signature.ts')
       const given = readPublicKeys(readFileSync(join(place, 'public.pem'), 'utf8'))
       expect((await stand.verify({ keys: given })).faultLines).toEqual([])
     } finally {

@@ -1,7 +1,7 @@
 // What is asked on the thread that everything else runs on goes to its rows by their keys, however many others there are.
 import Sqlite from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { prepareLetters } from '../../../src/journal/letters.ts'
+import { prepareLetters } from '../../../src/journal/dead-letters.ts'
 import { prepareQuarantine } from '../../../src/journal/quarantine.ts'
 import { prepareReplay } from '../../../src/journal/replay.ts'
 import { migrate } from '../../../src/journal/schema.ts'

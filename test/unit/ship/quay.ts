@@ -2,7 +2,7 @@
 import type { Journal, Run } from '../../../src/model/journal.ts'
 import type { Room } from '../../../src/model/room.ts'
 import { Shipper } from '../../../src/ship/shipper.ts'
-import type { StepResult } from '../../../src/ship/loop.ts'
+import type { StepResult } from '../../../src/ship/stepper.ts'
 import type { BatchLimits } from '../../../src/ship/loader.ts'
 import type { ShipperOptions } from '../../../src/ship/shipper.ts'
 import { part, spec } from '../../contract/journal-parts.ts'

@@ -416,7 +416,7 @@ describe('outcomes', () => {
     )
   })
 
-  it('a crash at any moment while a refusal is cornered costs nothing', async () => {
+  it('a crash at any moment while a refusal is isolated costs nothing', async () => {
     for (let fatal = 0; fatal < 14; fatal++) {
       const quay = await openQuay()
       const berth = quay.berth('archive', { batch: { maxEntries: 16 } })

@@ -1,7 +1,7 @@
 // What sse and object_lock demand: which KMS keys are one, and what an object lacks that was stored before they were set.
 import { describe, expect, it } from 'vitest'
 import type { ObjectGroup } from '../../../src/model/object.ts'
-import { compareKeys } from '../../../src/sinks/s3/demands.ts'
+import { compareKeys } from '../../../src/sinks/s3/bucket/demands.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
 import { FakeS3, type S3Switches, s3Transport } from '../../fakes/s3.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'

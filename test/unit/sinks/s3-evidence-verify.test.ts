@@ -2,9 +2,13 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { constants, gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { readPublicKeys, readSigningKey, signedManifest } from '../../../src/sinks/s3/manifest-signature.ts'
-import { manifestLine, sha256, type Manifest } from '../../../src/sinks/s3/manifest.ts'
-import { verifyEvidence } from '../../../src/sinks/s3/evidence-verify.ts'
+import {
+  readPublicKeys,
+  readSigningKey,
+  signedManifest,
+} from '../../../src/sinks/s3/evidence/manifest-signature.ts'
+import { manifestLine, sha256, type Manifest } from '../../../src/sinks/s3/evidence/manifest.ts'
+import { verifyEvidence } from '../../../src/sinks/s3/verify/verify.ts'
 import { keyPair, MemoryBucket, Stand, Fate } from './s3-evidence-stand.ts'
 
 /** Six hours with objects of each packing, one hour without any; then one stretch that no manifest lists yet. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { BEGIN_AT, Death, HOUR_MS, keyPair, Stand } from './s3-evidence-stand.ts'
-import { readPublicKeys } from '../../../src/sinks/s3/manifest-signature.ts'
+import { readPublicKeys } from '../../../src/sinks/s3/evidence/manifest-signature.ts'
 
 let stand: Stand
 beforeEach(async () => {

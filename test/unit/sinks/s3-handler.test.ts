@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import type { HttpReply, Transport } from '../../../src/model/http.ts'
-import { libraryHandler } from '../../../src/sinks/s3/handler.ts'
+import { libraryHandler } from '../../../src/sinks/s3/bucket/handler.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { never } from '../ship/quay.ts'
 

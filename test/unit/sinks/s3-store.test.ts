@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { HttpRequest, Transport } from '../../../src/model/http.ts'
 import { options } from '../../../src/sinks/s3/options.ts'
-import { Store } from '../../../src/sinks/s3/store.ts'
+import { Store } from '../../../src/sinks/s3/bucket/store.ts'
 import { verdicts } from '../../../src/sinks/s3/verdicts.ts'
 import { FakeS3, s3Transport } from '../../fakes/s3.ts'
 import { StepClock } from '../../fakes/sink-deps.ts'

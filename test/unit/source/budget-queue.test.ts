@@ -61,9 +61,9 @@ test('nobody overtakes those who wait, even where a place has come free this mom
   })
   await settled()
   clock.advance(START + 2 * MINUTE)
-  const backfill = budget.enter('backfill', never).then(() => order.push('backfill'))
-  await driven(clock, Promise.all([live, backfill]))
-  expect(order).toEqual(['live', 'backfill'])
+  const past = budget.enter('past', never).then(() => order.push('past'))
+  await driven(clock, Promise.all([live, past]))
+  expect(order).toEqual(['live', 'past'])
 })
 
 test('whoever was let in and stops later takes nobody else out of the queue', async () => {
@@ -121,7 +121,7 @@ test('where the last who waited has left nothing sleeps on', async () => {
 })
 
 test('a budget of one request a minute lets every lane have its turn', async () => {
-  for (const lane of ['live', 'sweep', 'backfill'] as const) {
+  for (const lane of ['live', 'sweep', 'past'] as const) {
     const { budget } = open(1)
     expect(budget.waitMs(lane)).toBe(0)
   }

@@ -88,7 +88,7 @@ it('no rolling minute as the server counts it holds more than the limit, whateve
     transitMs: fc.nat(4_000),
     latencyMs: fc.oneof(fc.nat(200), fc.nat(40_000)),
     pauseMs: fc.oneof(fc.constant(0), fc.nat(3_000)),
-    lane: fc.constantFrom<Lane>('live', 'sweep', 'backfill'),
+    lane: fc.constantFrom<Lane>('live', 'sweep', 'past'),
     end: fc.constantFrom('none', 'none', 'none', 'none', 'none', 'crash', 'close'),
     downMs: fc.nat(8_000),
   })
@@ -198,14 +198,14 @@ it('those who wait go in the order of their lanes, and in order of asking within
     answered()
   }
   const all = [
-    ask('backfill', 'backfill'),
+    ask('past', 'past'),
     ask('sweep 1', 'sweep'),
     ask('live 1', 'live'),
     ask('sweep 2', 'sweep'),
     ask('live 2', 'live'),
   ]
   await driven(clock, Promise.all(all))
-  expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'backfill'])
+  expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'past'])
 })
 
 it('live reading finds room at once however long a sweep waits', async () => {
@@ -222,8 +222,8 @@ it('a sweep leaves a quarter of the limit untouched, a backfill two fifths', asy
   const clock = new VirtualClock(START)
   const budget = open(60, clock)
   let backfills = 0
-  while (budget.freeAt('backfill') <= clock.now()) {
-    await pass(budget, clock, 'backfill')
+  while (budget.freeAt('past') <= clock.now()) {
+    await pass(budget, clock, 'past')
     backfills++
   }
   let sweeps = backfills
@@ -244,8 +244,8 @@ it('where nobody reads live, a backfill has all of it', async () => {
     store: new Notes(),
     pastAlone: true,
   })
-  for (let i = 0; i < 60; i++) expect(await pass(budget, clock, 'backfill')).toBe(START)
-  expect(budget.freeAt('backfill')).toBeGreaterThan(clock.now())
+  for (let i = 0; i < 60; i++) expect(await pass(budget, clock, 'past')).toBe(START)
+  expect(budget.freeAt('past')).toBeGreaterThan(clock.now())
 })
 
 it('one who gives up waiting leaves the queue, and the others go on', async () => {

@@ -69,7 +69,7 @@ describe('of what is due', () => {
       kinds.push(kind)
       expect(dueAt).toBeLessThanOrEqual(START)
     }
-    expect(kinds).toEqual(['live', 'sweep', 'backfill', 'trouble'])
+    expect(kinds).toEqual(['live', 'sweep', 'todo', 'trouble'])
   })
 
   test('live reading comes first, however long all else has been due', () => {
@@ -91,7 +91,7 @@ describe('of what is due', () => {
     const client = { freeAt: () => START + MINUTE } as unknown as HistoryOptions['client']
     const lanes: [Task['kind'], Partial<HistoryCursor>][] = [
       ['sweep', { sweep }],
-      ['backfill', { todo }],
+      ['todo', { todo }],
       ['trouble', { troubles: [trouble(START)] }],
     ]
     for (const [kind, more] of lanes) {
@@ -114,7 +114,7 @@ describe('of what is due', () => {
     expect(nextDue(options, cursor)).toEqual(['live', START + 40 * HOUR])
     expect(planOf(options, cursor)).toEqual({ dueAt: START + 40 * HOUR, lane: 'live', caughtUp: true })
     expect(taskOf(options, cursor, 'sweep')).toBeUndefined()
-    expect(taskOf(options, cursor, 'backfill')).toBeUndefined()
+    expect(taskOf(options, cursor, 'todo')).toBeUndefined()
     expect(taskOf(options, cursor, 'trouble')).toBeUndefined()
   })
 })
@@ -146,8 +146,8 @@ test('of a long trouble a day is tried at a time', () => {
 
 test('to a single run all is live', () => {
   const { cursor, options } = open({ todo: [walkOver(YESTERDAY, TODAY, START)] })
-  expect(taskOf(options, cursor, 'backfill')?.lane).toBe('backfill')
-  expect(taskOf({ ...options, once: true }, cursor, 'backfill')?.lane).toBe('live')
+  expect(taskOf(options, cursor, 'todo')?.lane).toBe('past')
+  expect(taskOf({ ...options, once: true }, cursor, 'todo')?.lane).toBe('live')
 })
 
 describe('a day is read again', () => {
@@ -309,16 +309,16 @@ describe('the end of a walk', () => {
       const walks = {
         live: walkOver(TODAY, START, START),
         sweep: walkOver(YESTERDAY, TODAY, START),
-        backfill: walkOver(TODAY - 9 * DAY, YESTERDAY, START),
+        todo: walkOver(TODAY - 9 * DAY, YESTERDAY, START),
         trouble: walkOver(TODAY - 25 * DAY, TODAY - 24 * DAY, START),
       }
-      const { cursor, options } = open({ live: walks.live, sweep: walks.sweep, todo: [past, walks.backfill] })
+      const { cursor, options } = open({ live: walks.live, sweep: walks.sweep, todo: [past, walks.todo] })
       endWalk(options, cursor, { kind, lane: 'live', walk: walks[kind], width: cursor.widths.live })
       return [cursor.live !== null, cursor.sweep !== null, cursor.todo.length]
     }
     expect(left('live')).toEqual([false, true, 2])
     expect(left('sweep')).toEqual([true, false, 2])
-    expect(left('backfill')).toEqual([true, true, 1])
+    expect(left('todo')).toEqual([true, true, 1])
     expect(left('trouble')).toEqual([true, true, 2])
   })
 
@@ -326,11 +326,11 @@ describe('the end of a walk', () => {
     const told = (kind: Task['kind'], more: Partial<HistoryCursor> = {}) => {
       const { cursor, options, watch } = open(more)
       const task = taskOver(cursor, kind, YESTERDAY, TODAY)
-      if (kind === 'backfill') cursor.todo.push(task.walk)
+      if (kind === 'todo') cursor.todo.push(task.walk)
       endWalk(options, cursor, task)
       return watch.caughtUps
     }
-    expect([told('live'), told('backfill'), told('sweep'), told('trouble')]).toEqual([1, 1, 0, 0])
+    expect([told('live'), told('todo'), told('sweep'), told('trouble')]).toEqual([1, 1, 0, 0])
     expect(told('live', { todo: [walkOver(TODAY - 9 * DAY, YESTERDAY, START)] })).toBe(0)
     expect(told('live', { clocksApart: true })).toBe(0)
   })
@@ -338,7 +338,7 @@ describe('the end of a walk', () => {
   test('notes when each whole day of it was read, and how long that took', () => {
     const read = (from: number, to: number, begunAt = START - MINUTE) => {
       const { cursor, options } = open({ rereads: {} })
-      endWalk(options, cursor, taskOver(cursor, 'backfill', from, to, begunAt))
+      endWalk(options, cursor, taskOver(cursor, 'todo', from, to, begunAt))
       return cursor.rereads
     }
     const took = [START, MINUTE]

@@ -86,7 +86,7 @@ test('a trouble waits six hours at most, whatever a clock that was ahead has wri
 test('a day of which only the end was read does not count as read again', () => {
   const { cursor, options } = openCursor({ rereads: {} })
   const walk = walkOver(TODAY - DAY - HOUR, TODAY, START)
-  const task: Task = { kind: 'backfill', lane: 'backfill', walk, width: cursor.widths.backfill }
+  const task: Task = { kind: 'todo', lane: 'past', walk, width: cursor.widths.backfill }
   endWalk(options, cursor, task)
   expect(Object.keys(cursor.rereads)).toEqual([String(TODAY - DAY)])
 })

@@ -29,7 +29,7 @@ function openStep(troubles: HistoryCursor['troubles']) {
 }
 
 const taskOn = (kind: Task['kind'], walk: Walk): Task => ({
-  ...{ kind, walk, lane: 'backfill' },
+  ...{ kind, walk, lane: 'past' },
   width: { ms: MINUTE, failedMs: null, good: 0 },
 })
 const windowOn = ({ from, to }: Walk): Window => ({ from, to, version: 'v2', isDay: false, divisible: false })
@@ -92,7 +92,7 @@ test.each([
     }
     const { step, cursor } = openStep([old])
     const walk = walkOver(TODAY - DAY + from, TODAY - DAY + to, START)
-    await partsOf(refused(step, taskOn('backfill', walk), windowOn(walk), error))
+    await partsOf(refused(step, taskOn('todo', walk), windowOn(walk), error))
     const joined = { from: Math.min(old.from, walk.from), to: Math.max(old.to, walk.to) }
     expect(cursor.troubles).toEqual([{ ...joined, sinceAt: START, tries: 0, dueAt: START + 15 * MINUTE }])
   },
@@ -102,7 +102,7 @@ test('more troubles than are remembered: the two that are nearest become one, an
   const from = (i: number) => TODAY - 20 * DAY + i * HOUR - (i === 40 ? 30 * MINUTE : 0)
   const { step, cursor } = openStep(Array.from({ length: 64 }, (_, i) => trouble(from(i), from(i) + MINUTE)))
   const walk = walkOver(TODAY - DAY, TODAY - DAY + MINUTE, START)
-  expect(await partsOf(refused(step, taskOn('backfill', walk), windowOn(walk), error))).toBe(1)
+  expect(await partsOf(refused(step, taskOn('todo', walk), windowOn(walk), error))).toBe(1)
   expect(cursor.troubles).toHaveLength(64)
   expect(cursor.troubles[39]).toMatchObject({ from: from(39), to: from(40) + MINUTE })
   expect(cursor.troubles.at(-1)).toMatchObject({ from: TODAY - DAY })

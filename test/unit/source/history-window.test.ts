@@ -56,10 +56,10 @@ test.each([
   ['live', 0, 6 * HOUR, 6 * HOUR],
   ['live', 20 * HOUR, 6 * HOUR, 4 * HOUR],
   ['live', 20 * HOUR, DAY, 4 * HOUR],
-  ['backfill', 0, 3.5 * DAY, 3 * DAY],
-  ['backfill', 0, DAY, DAY],
-  ['backfill', 0, DAY - MINUTE, DAY - MINUTE],
-  ['backfill', 20 * HOUR, 3 * DAY, 4 * HOUR],
+  ['todo', 0, 3.5 * DAY, 3 * DAY],
+  ['todo', 0, DAY, DAY],
+  ['todo', 0, DAY - MINUTE, DAY - MINUTE],
+  ['todo', 20 * HOUR, 3 * DAY, 4 * HOUR],
 ] as const)(
   'a window crosses no midnight but of whole days of the past: %s, %i ms behind one, %i ms wide at most',
   (kind, behind, wide, ms) => {
@@ -234,7 +234,7 @@ test('the newest of a window leads, in whatever order it comes', async () => {
 test('late is what is new before the second up to which live reading had been, and nothing of the past', () => {
   const read = { ...freshHistoryCursor(START, START, 0), polledTo: START + 1_999 }
   expect([headUsOf('live', read), headUsOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
-  expect([headUsOf('backfill', read), headUsOf('trouble', read)]).toEqual([undefined, undefined])
+  expect([headUsOf('todo', read), headUsOf('trouble', read)]).toEqual([undefined, undefined])
   expect(headUsOf('live', freshHistoryCursor(START, START, 0))).toBeUndefined()
 })
 

@@ -16,7 +16,7 @@ test('a first read begins with the open day, then goes through the past oldest f
   expect(desk.asked()).toMatchObject([
     { version: 'v2', kind: 'usage', from: TODAY - SECOND, to: START + SECOND },
   ])
-  expect(desk.source.plan(desk.cursor)).toMatchObject({ lane: 'backfill', caughtUp: false })
+  expect(desk.source.plan(desk.cursor)).toMatchObject({ lane: 'past', caughtUp: false })
   await desk.step()
   expect(desk.asked()[0]).toMatchObject({ from: TODAY - 7 * DAY - SECOND, to: TODAY - 6 * DAY + SECOND })
 })

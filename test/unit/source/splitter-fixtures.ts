@@ -3,7 +3,8 @@ import type { Entries } from '../../../src/model/entries.ts'
 import type { Quarantined } from '../../../src/model/source.ts'
 import { joined } from '../../../src/source/slab.ts'
 import { openSplitter } from '../../../src/source/splitter.ts'
-import type { Group, Splitter, SplitterOptions } from '../../../src/source/splitter.ts'
+import type { Group } from '../../../src/source/entries-builder.ts'
+import type { Splitter, SplitterOptions } from '../../../src/source/splitter.ts'
 
 export const options: SplitterOptions = {
   idKey: 'id',

@@ -1,6 +1,6 @@
 // Which interval a manifest is for, and which settlements it lists. Pure.
-import type { Seq } from '../../model/journal.ts'
-import type { Chain, SettledNote } from './evidence-notes.ts'
+import type { Seq } from '../../../model/journal.ts'
+import type { Chain, SettledNote } from './notes.ts'
 import type { Manifest, ManifestStretch } from './manifest.ts'
 
 /** A manifest lists about so many objects of so many settlements; what is more goes into the next one of the same interval. */

@@ -1,10 +1,10 @@
 // The library's requests over our own transport: our rules for TLS and proxies, one request at a time, each bounded in time and its reply in bytes.
 import { Readable } from 'node:stream'
-import { orAborted } from '../../model/abort.ts'
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import type { HttpReply, HttpRequest, Transport } from '../../model/http.ts'
-import { hostPort } from '../../model/socket.ts'
+import { orAborted } from '../../../model/abort.ts'
+import type { Clock } from '../../../model/clock.ts'
+import { ConnectorError } from '../../../model/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../../model/http.ts'
+import { hostPort } from '../../../model/socket.ts'
 
 /** A list of a thousand names is some 500 KB; whatever sends more is no such server. */
 const REPLY_BYTES = 4 * 1024 * 1024

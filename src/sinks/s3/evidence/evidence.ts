@@ -1,12 +1,12 @@
 // The chain of manifests as it is written: notes what each settlement stored, and once an interval fixes, signs and stores a manifest of it.
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import type { Note } from '../../model/journal.ts'
-import type { Log } from '../../model/log.ts'
-import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../model/evidence.ts'
-import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './evidence-intervals.ts'
-import { manifestOf, objectOf } from './evidence-manifest.ts'
-import type { Chain, Pending, SettledNote } from './evidence-notes.ts'
+import type { Clock } from '../../../model/clock.ts'
+import { ConnectorError } from '../../../model/errors.ts'
+import type { Note } from '../../../model/journal.ts'
+import type { Log } from '../../../model/log.ts'
+import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../../model/evidence.ts'
+import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './intervals.ts'
+import { manifestOf, objectOf } from './next-manifest.ts'
+import type { Chain, Pending, SettledNote } from './notes.ts'
 import {
   chainName,
   pendingName,
@@ -15,7 +15,7 @@ import {
   readSettledNote,
   settledNote,
   settledPrefix,
-} from './evidence-notes.ts'
+} from './notes.ts'
 import { keyId, signedManifest } from './manifest-signature.ts'
 import { manifestKey, manifestLine, sha256 } from './manifest.ts'
 import { signingKey } from './signing-key.ts'

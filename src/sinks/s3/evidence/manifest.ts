@@ -1,7 +1,7 @@
 // A manifest: what was stored in one interval, as one line of JSON that is hashed and signed as it stands, and the key it is stored under. Pure.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { isoMicros } from '../../model/time.ts'
+import { isoMicros } from '../../../model/time.ts'
 
 const digest = () => z.string().regex(/^[0-9a-f]{64}$/)
 const instant = () => z.iso.datetime({ precision: 3 })

@@ -1,6 +1,6 @@
 // What each answer of an S3 server means for an object: the table of its codes, in the words of our own closed list.
-import { ConnectorError, type ErrorCode } from '../../model/errors.ts'
-import { retryAfterMs } from '../../model/retry-after.ts'
+import { ConnectorError, type ErrorCode } from '../../../model/errors.ts'
+import { retryAfterMs } from '../../../model/retry-after.ts'
 
 /** Facts of a failed request, as far as the library tells them. */
 interface Failure {

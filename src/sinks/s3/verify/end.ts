@@ -1,7 +1,7 @@
 // Where the chains end, compared with what somebody knows from outside: a manifest's hash, or a time. Pure.
-import type { Interval, WalkedChain } from './evidence-chain.ts'
-import type { Tell } from './evidence-findings.ts'
-import type { Manifest } from './manifest.ts'
+import type { Interval, WalkedChain } from './chain.ts'
+import type { Tell } from './findings.ts'
+import type { Manifest } from '../evidence/manifest.ts'
 
 export interface Bounds {
   /** epoch ms: a manifest must reach at least to here */

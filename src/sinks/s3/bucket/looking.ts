@@ -1,9 +1,9 @@
 // A look at what the server keeps of an object, by a role that need not have the right to.
-import { ConnectorError } from '../../model/errors.ts'
-import type { Log } from '../../model/log.ts'
+import { ConnectorError } from '../../../model/errors.ts'
+import type { Log } from '../../../model/log.ts'
 import type { Looked } from './bucket.ts'
 import { lacking } from './demands.ts'
-import type { S3Options } from './options.ts'
+import type { S3Options } from '../options.ts'
 import type { Store } from './store.ts'
 
 type Looking = Pick<Store, 'look' | 'where'>

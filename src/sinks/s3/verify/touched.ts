@@ -1,5 +1,5 @@
 // What all faults together touch: how many entries, which sequence numbers, of which time. Pure.
-import type { Touched } from './evidence-findings.ts'
+import type { Touched } from './findings.ts'
 
 export interface Span {
   readonly count: number

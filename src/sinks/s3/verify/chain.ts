@@ -1,11 +1,11 @@
 // One chain of manifests, link by link: numbers, signatures, hashes, intervals and sequence numbers must follow each other. Reads no entry.
 import type { KeyObject } from 'node:crypto'
-import { readUpTo } from '../read-up-to.ts'
-import type { EvidenceStore } from './evidence-objects.ts'
-import type { Tell } from './evidence-findings.ts'
-import { linkFaults, objectFaults, sequenceFaults } from './evidence-faults.ts'
-import { openManifest, type OpenedManifest } from './manifest-signature.ts'
-import { manifestKey, type Manifest, type StoredIn } from './manifest.ts'
+import { readUpTo } from '../../read-up-to.ts'
+import type { EvidenceStore } from './objects.ts'
+import type { Tell } from './findings.ts'
+import { linkFaults, objectFaults, sequenceFaults } from './faults.ts'
+import { openManifest, type OpenedManifest } from '../evidence/manifest-signature.ts'
+import { manifestKey, type Manifest, type StoredIn } from '../evidence/manifest.ts'
 
 /** A manifest lists some thousand objects: far below this. */
 const MANIFEST_BYTES = 16 * 1024 * 1024

@@ -2,8 +2,8 @@
 import { createReadStream } from 'node:fs'
 import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ConnectorError, errnoOf } from '../../model/errors.ts'
-import type { EvidenceStore } from './evidence-objects.ts'
+import { ConnectorError, errnoOf } from '../../../model/errors.ts'
+import type { EvidenceStore } from './objects.ts'
 
 function cannotRead(path: string, error: unknown): ConnectorError {
   return new ConnectorError(

@@ -1,7 +1,7 @@
 // What is wrong within one manifest, and between it and the one before it. Pure.
-import { namingFault } from './evidence-objects.ts'
-import type { OpenedManifest } from './manifest-signature.ts'
-import type { Manifest } from './manifest.ts'
+import { namingFault } from './objects.ts'
+import type { OpenedManifest } from '../evidence/manifest-signature.ts'
+import type { Manifest } from '../evidence/manifest.ts'
 
 /** What of a manifest does not follow from the one before it. */
 export function* linkFaults(

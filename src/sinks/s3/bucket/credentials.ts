@@ -1,9 +1,9 @@
 // Whose name a request bears: a fixed key, a role that is taken on, a token that stands for one, or what the environment offers.
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import { SecretLook } from '../../model/secret.ts'
+import type { Clock } from '../../../model/clock.ts'
+import { ConnectorError } from '../../../model/errors.ts'
+import { SecretLook } from '../../../model/secret.ts'
 import type { LibraryHandler } from './handler.ts'
-import type { S3Options } from './options.ts'
+import type { S3Options } from '../options.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
 
 const SESSION = 'auditferry'

@@ -1,17 +1,17 @@
 // A bucket: put, look, list, fetch, remove, each one request with an answer that is ours. The library signs and speaks; it is loaded at the first use.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import type { SecretLook } from '../../model/secret.ts'
-import type { SinkDeps } from '../../model/sink-kind.ts'
+import type { Clock } from '../../../model/clock.ts'
+import { ConnectorError } from '../../../model/errors.ts'
+import type { SecretLook } from '../../../model/secret.ts'
+import type { SinkDeps } from '../../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
 import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { credentialsOf, keyLook } from './credentials.ts'
 import { encryptionOf, lockModeOf } from './demands.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
 import { type LibraryHandler, libraryHandler } from './handler.ts'
-import { bucketOf, type S3Options } from './options.ts'
+import { bucketOf, type S3Options } from '../options.ts'
 
 type Client = Library.S3Client
 type Loaded = { readonly library: typeof Library; readonly client: Client }

@@ -1,7 +1,7 @@
 // What a manifest says: made of the chain before it and of what its interval settled. Pure.
-import type { StoredObject } from '../../model/object.ts'
-import type { Listed } from './evidence-intervals.ts'
-import type { Chain } from './evidence-notes.ts'
+import type { StoredObject } from '../../../model/object.ts'
+import type { Listed } from './intervals.ts'
+import type { Chain } from './notes.ts'
 import { microTime } from './manifest.ts'
 import type { Manifest, ManifestObject, StoredIn } from './manifest.ts'
 

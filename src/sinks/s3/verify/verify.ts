@@ -1,13 +1,13 @@
 // Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
-import { type Bounds, tellEnds } from './evidence-end.ts'
-import { ChainWalk } from './evidence-chain.ts'
-import type { ChainName, WalkedChain, WalkOptions } from './evidence-chain.ts'
-import type { Finding, Tell, Touched } from './evidence-findings.ts'
-import { type EvidenceStore, objectFault, objectPlace } from './evidence-objects.ts'
-import type { Manifest, ManifestObject } from './manifest.ts'
-import { manifestPlace } from './manifest.ts'
-import { type AllTouched, TouchedSum } from './evidence-touched.ts'
-import { tellOthers, tellUnlisted } from './evidence-unlisted.ts'
+import { type Bounds, tellEnds } from './end.ts'
+import { ChainWalk } from './chain.ts'
+import type { ChainName, WalkedChain, WalkOptions } from './chain.ts'
+import type { Finding, Tell, Touched } from './findings.ts'
+import { type EvidenceStore, objectFault, objectPlace } from './objects.ts'
+import type { Manifest, ManifestObject } from '../evidence/manifest.ts'
+import { manifestPlace } from '../evidence/manifest.ts'
+import { type AllTouched, TouchedSum } from './touched.ts'
+import { tellOthers, tellUnlisted } from './unlisted.ts'
 
 /** Objects that are read at the same time: over a network most of the time is waiting. */
 const AT_ONCE = 8

@@ -1,7 +1,7 @@
 // What sse and object_lock demand of an object, held against what the server says that it keeps. Pure.
-import { DAY_MS } from '../../model/time.ts'
+import { DAY_MS } from '../../../model/time.ts'
 import type { Looked } from './bucket.ts'
-import type { S3Options } from './options.ts'
+import type { S3Options } from '../options.ts'
 
 type Demands = Pick<S3Options, 'sse' | 'object_lock'>
 

@@ -5,7 +5,7 @@ import type { Transport } from '../../../src/model/http.ts'
 import type { Run } from '../../../src/model/journal.ts'
 import type { Delivery, Outcome } from '../../../src/model/sink.ts'
 import { ship } from '../../../src/ship/loop.ts'
-import { Refusals } from '../../../src/ship/refusals.ts'
+import { RefusalStreak } from '../../../src/ship/refusal-streak.ts'
 import { Shipper, type ShipperOptions } from '../../../src/ship/shipper.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { FakeHec, hecTransport } from '../../fakes/hec.ts'
@@ -119,26 +119,26 @@ it('one entry that is accepted between makes refusals single ones again', async 
 
 it('of a batch with a verdict on each line what stands behind the last accepted one counts', () => {
   const refused = (...indexes: number[]) => indexes.map((index) => ({ index, code: 'refused', reason: 'no' }))
-  const refusals = new Refusals('archive')
+  const refusals = new RefusalStreak('archive')
   refusals.count({ settled: 20, refused: refused(...range(0, 9), ...range(11, 19)) })
-  expect(refusals.tooMany).toBe(false)
+  expect(refusals.isTooLong).toBe(false)
   refusals.count({ settled: 0, refused: [] })
   refusals.count({ settled: 1, refused: refused(0) })
-  expect(refusals.tooMany).toBe(true)
+  expect(refusals.isTooLong).toBe(true)
   refusals.count({ settled: 2, refused: refused(1) })
-  expect(refusals.tooMany).toBe(false)
+  expect(refusals.isTooLong).toBe(false)
 })
 
 it('what is proven to be the entry’s own fault says nothing of the receiver: it neither counts nor ends a row', () => {
-  const refusals = new Refusals('siem')
+  const refusals = new RefusalStreak('siem')
   const one = (own: boolean) => ({ index: 0, code: 'too_large', reason: 'no', own })
   for (let i = 0; i < 100; i++) refusals.count({ settled: 1, refused: [one(true)] })
-  expect(refusals.tooMany).toBe(false)
+  expect(refusals.isTooLong).toBe(false)
   for (let i = 0; i < 9; i++) refusals.count({ settled: 1, refused: [one(false)] })
   refusals.count({ settled: 1, refused: [one(true)] })
-  expect(refusals.tooMany).toBe(false)
+  expect(refusals.isTooLong).toBe(false)
   refusals.count({ settled: 1, refused: [one(false)] })
-  expect(refusals.tooMany).toBe(true)
+  expect(refusals.isTooLong).toBe(true)
 })
 
 it('a batch refused in all its lines is the last large one: none was made ready behind it', async () => {

@@ -1,6 +1,6 @@
 // Whether an answer to a put is S3's own: what stands before a bucket may answer in its place, with a status that S3 has too.
 import type { PutObjectCommand } from '@aws-sdk/client-s3'
-import { ConnectorError } from '../../model/errors.ts'
+import { ConnectorError } from '../../../model/errors.ts'
 
 const thereAlready = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
 

@@ -1,8 +1,8 @@
 // The key that signs manifests, read from its file: what is said where it cannot be used.
 import type { KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { ConnectorError, errnoOf } from '../../model/errors.ts'
-import type { CheckResult } from '../../model/sink.ts'
+import { ConnectorError, errnoOf } from '../../../model/errors.ts'
+import type { CheckResult } from '../../../model/sink.ts'
 import { keyId, readSigningKey } from './manifest-signature.ts'
 
 const readText = (path: string): string => readFileSync(path, 'utf8')

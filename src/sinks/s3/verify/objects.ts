@@ -1,11 +1,11 @@
 // One stored object against what a manifest says of it: read as a stream, within the bounds that the manifest names.
-import { LF } from '../../model/ascii.ts'
+import { LF } from '../../../model/ascii.ts'
 import { createHash } from 'node:crypto'
 import { Readable, type Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
-import { errnoOf } from '../../model/errors.ts'
-import type { ManifestObject } from './manifest.ts'
+import { errnoOf } from '../../../model/errors.ts'
+import type { ManifestObject } from '../evidence/manifest.ts'
 
 /** What is under one prefix of a bucket, or in a folder copied from there. */
 export interface EvidenceStore {

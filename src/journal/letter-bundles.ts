@@ -1,0 +1,80 @@
+// Dead letters as entries again, so that they can be put back: bundled by who is to have them, as many as a chunk holds.
+import { COLUMNS, columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
+
+/** A letter as it stands in the file, without its bytes. */
+export interface LetterRow {
+  id: number
+  sink: string
+  seq: number
+  source: number
+  entry_id: Buffer
+  time: Buffer
+  at: number
+  type: string
+  version: number
+  code: string
+  reason: string
+  parked_at: number
+  bytes: number
+  replay: number
+}
+
+/** Letters of one sink and source, as many as a chunk holds. */
+interface LetterBundle {
+  readonly sink: string
+  readonly source: number
+  readonly replay: boolean
+  readonly rows: LetterRow[]
+  bytes: number
+}
+
+export function bundlesOf(rows: readonly LetterRow[]): LetterBundle[] {
+  const open = new Map<string, LetterBundle>()
+  const bundles: LetterBundle[] = []
+  for (const row of rows) {
+    const key = `${row.source} ${row.sink} ${row.replay}`
+    let last = open.get(key)
+    const full =
+      last !== undefined &&
+      (last.rows.length >= TRANSACTION_ENTRIES || last.bytes + row.bytes > TRANSACTION_BYTES)
+    if (last === undefined || full) {
+      last = { sink: row.sink, source: row.source, replay: row.replay === 1, rows: [], bytes: 0 }
+      open.set(key, last)
+      bundles.push(last)
+    }
+    last.rows.push(row)
+    last.bytes += row.bytes
+  }
+  return bundles
+}
+
+/** The raw bytes one after the other, each followed by the entry's id and time as text. */
+export function entriesOf(rows: readonly LetterRow[], rawOf: (id: number) => Buffer | undefined): Entries {
+  const pieces: Buffer[] = []
+  const columns = new Uint32Array(rows.length * COLUMNS)
+  const types = [...new Set(rows.map(({ type }) => type))]
+  let length = 0
+  rows.forEach((row, i) => {
+    const body = rawOf(row.id) ?? Buffer.alloc(0)
+    const rawEnd = length + body.length
+    const idEnd = rawEnd + row.entry_id.length
+    const timeEnd = idEnd + row.time.length
+    const places = {
+      raw: [length, rawEnd],
+      id: [rawEnd, idEnd],
+      time: [idEnd, timeEnd],
+      type: types.indexOf(row.type),
+      version: row.version,
+    } as const
+    columns.set(columnsOf(places), i * COLUMNS)
+    pieces.push(body, row.entry_id, row.time)
+    length = timeEnd
+  })
+  return new Entries(
+    Buffer.concat(pieces),
+    rows.length,
+    columns,
+    Float64Array.from(rows, ({ at }) => at),
+    types,
+  )
+}
