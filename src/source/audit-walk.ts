@@ -12,7 +12,7 @@ import { horizonUs } from './audit-clock.ts'
 import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group } from './splitter.ts'
-import { isTooMuch, isUnreadable } from './answer-errors.ts'
+import { isTooMuch, isUnreadable, toldAs } from './answer-errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
@@ -84,8 +84,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     // much may be one too, so it counts against a large page alone.
     const isBad = isUnreadable(error) && exchange.answered
     if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
-    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
-    yield lastPart(step, { fault: error, ...outcome })
+    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : undefined
+    const fault = toldAs(error, `${nameOf(walk, request.take)}: ${nextText(outcome, request.take, isBad)}`)
+    yield lastPart(step, { fault, ...outcome })
     return
   }
   const findings = pending ? lookOver(view, pending, looker) : []
@@ -93,6 +94,17 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
   const outcome = request.whole(view)
   const shipped = pending && shippable(step, pending, findings)
   yield lastPart(step, { ...shipped, ...outcome })
+}
+
+/** Our own parameters: an id that is known already, and a number. The same for each try, so that it is told as the same trouble. */
+const nameOf = ({ from }: Walk, take: number) => `the page behind entry ${from.id} (take=${take})`
+
+function nextText(bad: Partial<Part> | undefined, take: number, isBad: boolean): string {
+  if (bad?.quarantined)
+    return 'it stays unreadable: its bytes are quarantined, and what follows is looked for by time; once an entry is read there, it counts as a gap'
+  if (bad) return 'it stays unreadable: what follows is looked for by time'
+  if (take <= ALONE_TAKE) return 'it is asked for again'
+  return `it is asked for again, then in smaller pages${isBad ? ', until the one entry is found that is at fault' : ''}`
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
@@ -124,7 +136,10 @@ export const STUCK_PAGES = 3
 
 /** The alarm. */
 export const stuckPage = () =>
-  new ConnectorError('bad_reply', 'A page does not advance: it ends where an earlier one did')
+  new ConnectorError(
+    'bad_reply',
+    'A page of GET /api/v1/logs/audit does not advance: it ends where an earlier one did',
+  )
 
 /** True when the feed goes in circles: the page ends where one of the last ones did. The caller raises the alarm. */
 export function isStuck(walk: Walk, view: PageView): boolean {
