@@ -71,7 +71,7 @@ export class Access {
 
   /** The API answered 429 to somebody who reads in the same area, and that is waited out. */
   isLimited(source: SourceName): boolean {
-    return this.#budget(areaOf[source]).isLimited
+    return this.#budget(areaOf[source]).limitedUntil !== undefined
   }
 
   #sending(source: SourceName): Transport {
@@ -122,10 +122,11 @@ export class Access {
 
   budgets(): readonly BudgetStatus[] {
     const others = this.shared.budgets.sharedWith(this.workspace)
-    return [...this.#budgets].map(([area, { used }]) => ({
+    return [...this.#budgets].map(([area, { used, limitedUntil }]) => ({
       area,
       used: used.places,
       limit: used.allowed,
+      ...(limitedUntil !== undefined && { limited_until: new Date(limitedUntil).toISOString() }),
       ...(others.length > 0 && { shared_with: others }),
     }))
   }

@@ -116,7 +116,8 @@ export class Running {
     const { journal, board, outside, readings, shippings, backfills, taps } = this.#parts
     const { clock, log } = outside
     const { sinks } = board.status()
-    log.info('Stopping')
+    // Of what never ran, such as a start that is refused, there is nothing to tell.
+    if (this.#running) log.info('Stopping')
     this.#stopping.abort()
     backfills.close()
     taps.close()
@@ -127,6 +128,7 @@ export class Running {
     const closing = [...readings, ...shippings].map((part) => part.close())
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
+    if (!this.#running) return
     const owed = sinks.reduce((most, sink) => Math.max(most, sink.owed_entries), 0)
     if (owed === 0) log.info('Stopped: nothing is owed')
     else log.info('Stopped: what is owed waits in the journal for the next start', { owed })

@@ -5,6 +5,7 @@ import { holderOf } from '../journal/holder.ts'
 import { openJournal } from '../journal/open.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { controlPath } from '../model/journal-files.ts'
+import type { Origin } from '../model/source.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import type { ControlClient } from '../ops/control-client.ts'
@@ -12,6 +13,7 @@ import type { Aside, Retry } from '../ops/control-questions.ts'
 import { openLog } from '../ops/log.ts'
 import { retryWanted } from '../retrying.ts'
 import { journalSettings } from '../config/journal.ts'
+import { sourcesOf } from '../config/schema.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
 import { reachDaemon } from './known-config.ts'
@@ -33,6 +35,8 @@ export interface OpenAside {
   readonly running: boolean
   /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
   readonly sinks: readonly SinkConfig[]
+  /** Of all workspaces, what is switched on. Throws as `sinks` does. */
+  readonly origins: readonly Origin[]
   /** What there is to name on the command line, as the daemon or its file has it. */
   readonly there: () => Promise<There>
   /** The daemon, as it answers now; undefined: none does. */
@@ -47,6 +51,9 @@ export function noJournal(path: string): ConnectorError {
     `There is no journal at ${resolve(path)} yet${from}: nothing has run on this configuration`,
   )
 }
+
+const originsOf = ({ workspaces }: Config): readonly Origin[] =>
+  workspaces.flatMap((one) => sourcesOf(one).map((source) => ({ workspace: one.name, source })))
 
 async function openHere(config: Config, there: OpenAside['there']): Promise<OpenAside> {
   const { path } = config.journal
@@ -67,7 +74,8 @@ async function openHere(config: Config, there: OpenAside['there']): Promise<Open
   const connect = () => Promise.resolve(undefined)
   const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
   const { sinks } = config
-  return { aside: opened, retry, running: false, sinks, there, connect, close: () => opened.close() }
+  const origins = originsOf(config)
+  return { aside: opened, retry, running: false, sinks, origins, there, connect, close: () => opened.close() }
 }
 
 async function openAside(world: World, given: string | undefined): Promise<OpenAside> {
@@ -85,6 +93,10 @@ async function openAside(world: World, given: string | undefined): Promise<OpenA
     get sinks() {
       if (faults) throw faults
       return config.sinks
+    },
+    get origins() {
+      if (faults) throw faults
+      return originsOf(config)
     },
   }
 }

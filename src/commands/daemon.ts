@@ -51,7 +51,10 @@ export async function runDaemon(
   const front = new Front(() => app)
   try {
     // Opening may take long, and nothing is started for somebody who has told it to stop meanwhile: no batch goes out for nothing.
-    if (isToldToStop()) return
+    if (isToldToStop()) {
+      first.outside.log.info('Stopped before anything had begun')
+      return
+    }
     await front.open(first)
     started?.(front.url)
     for (let setup: Setup | undefined = first; setup && !isToldToStop();) {

@@ -33,6 +33,8 @@ interface Walking {
   readonly world: Pick<World, 'stderr' | 'signal'>
   /** no daemon runs: all of the request budget is this walk's */
   readonly pastAlone?: boolean
+  /** is told what was walked where it does not come to the end */
+  readonly cutOff?: (walked: Walked) => void
 }
 
 const LINE_MS = 10_000
@@ -43,8 +45,19 @@ const NAMED = 20
 
 /** Undefined: the signal came first. Throws ConnectorError where the API cannot be read. */
 export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
-  const { past, origin, span, clock, world } = walking
   const sum = new Sum()
+  let isWhole = false
+  try {
+    isWhole = await walk(walking, sum)
+  } finally {
+    if (!isWhole) walking.cutOff?.({ origin: walking.origin, ...sum.told() })
+  }
+  return isWhole ? { origin: walking.origin, ...sum.told() } : undefined
+}
+
+/** False: the signal came first. */
+async function walk(walking: Walking, sum: Sum): Promise<boolean> {
+  const { past, origin, span, clock, world } = walking
   let place: string | undefined
   let failures = 0
   let atUs: number | undefined
@@ -56,7 +69,7 @@ export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
       sum.add(step)
       atUs = step.anew ? step.atUs : (step.atUs ?? atUs)
       place = step.place
-      if (step.done) return { origin, ...sum.told() }
+      if (step.done) return true
     }
     failures = fault ? failures + 1 : isMove(step) ? 0 : failures
     const kind = step instanceof ConnectorError ? 'silent' : 'bad'
@@ -73,7 +86,7 @@ export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
     const waitMs = fault ? backoffMs(failures, RETRY[kind], () => 0.5) : (step as Surveyed).waitMs
     if (waitMs > 0) await clock.sleep(waitMs, world.signal)
   }
-  return undefined
+  return false
 }
 
 function whyText({ pastAlone = false }: Walking, how: Parameters<typeof troubleText>[0]): string {

@@ -23,6 +23,7 @@ import { isKnown } from './named.ts'
 import { realOutside } from './outside.ts'
 import { againFrom } from './reconcile-again.ts'
 import { reportOf } from './reconcile-report.ts'
+import { partialJson, partialText } from './reconcile-partial.ts'
 import { reportText } from './reconcile-text.ts'
 import { surveyAll } from './reconcile-walk.ts'
 import type { Walked } from './reconcile-walk.ts'
@@ -67,7 +68,8 @@ export async function reconcile(
       world.stderr('auditferry: no source that is switched on and can be walked again is meant\n')
       return exitCodes.failed
     }
-    const walked = await walkAll(world, opened, origins, days, clock)
+    const cutOff = (walked: readonly Walked[]) => tellPartial(world, options, walked)
+    const walked = await walkAll({ world, opened, origins, days, clock, cutOff })
     if (!walked) return exitCodes.failed
     const sinks = known.sinks.map(({ name }) => name)
     const balance = await evenBalance(opened.books, days, sinks, origins, clock)
@@ -142,20 +144,39 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   }
 }
 
+interface WalkingAll {
+  readonly world: World
+  readonly opened: Pick<Opened, 'past' | 'running'>
+  readonly origins: readonly Origin[]
+  readonly days: DayRange
+  readonly clock: Clock
+  /** is told what was walked of all where it does not come to the end */
+  readonly cutOff: (walked: readonly Walked[]) => void
+}
+
+function tellPartial({ stdout }: World, { json }: ReconcileOptions, walked: readonly Walked[]): void {
+  const text = partialText(walked)
+  if (text !== '') stdout(json ? partialJson(walked) : text)
+}
+
 /** One after the other: they share the budget anyway. Undefined, and said, where one could not be walked to its end. */
-async function walkAll(
-  world: World,
-  { past, running }: Pick<Opened, 'past' | 'running'>,
-  origins: readonly Origin[],
-  { fromDay, toDay }: DayRange,
-  clock: Clock,
-): Promise<readonly Walked[] | undefined> {
+async function walkAll({
+  world,
+  opened: { past, running },
+  origins,
+  days: { fromDay, toDay },
+  clock,
+  cutOff,
+}: WalkingAll): Promise<readonly Walked[] | undefined> {
   const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
   const all: Walked[] = []
   for (const origin of origins) {
-    const walked = await surveyAll({ past, origin, span, clock, world, pastAlone: !running })
+    const walked = await surveyAll({
+      ...{ past, origin, span, clock, world, pastAlone: !running },
+      cutOff: (part) => cutOff([...all, part]),
+    })
     if (!walked) {
-      world.stderr('auditferry: stopped before the walk was whole: nothing is told, nothing was changed\n')
+      world.stderr('auditferry: stopped before the walk was whole: nothing is judged, nothing was changed\n')
       return undefined
     }
     all.push(walked)

@@ -4,11 +4,14 @@ import { DAY_MS, dayText, epochDay } from '../model/time.ts'
 import { countText, numberText } from '../ops/words.ts'
 import { plain } from './columns.ts'
 import { wholeDays } from './instants.ts'
-import { isOneOf, type Only, type PlannedDay, type ReplayChoice, type ReplayPlan } from './replay-plan.ts'
+import { isMeant, isOneOf } from './replay-plan.ts'
+import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './replay-plan.ts'
 import { nameOf } from './replay-text.ts'
 
 /** Of many stretches of days the first few are told. */
 const TOLD = 8
+
+const NO_PAST = 'an inventory has no past that the API could show again'
 
 /** Days that cannot come whole, a line a source. */
 export function shortText(short: readonly PlannedDay[], how: (origin: Origin) => string): string {
@@ -32,7 +35,7 @@ function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): s
 export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRunning: boolean) {
   const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
   return ({ source }: Origin): string => {
-    if (source === 'vault.projects') return `${sent}; an inventory has no past that the API could show again`
+    if (source === 'vault.projects') return `${sent}; ${NO_PAST}`
     if (only === 'journal') return `${sent} with --only journal`
     return isRunning
       ? `${sent}; the past of ${source} cannot be read from the API again`
@@ -40,25 +43,62 @@ export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRu
   }
 }
 
-/** Days that are over and of which the journal never took anything in, a line a source: nothing of them is sent. */
-export function emptyText({ days }: ReplayPlan, { sink, span, only }: ReplayChoice, nowMs: number): string {
-  if (only === 'api') return ''
-  const { fromDay, toDay } = wholeDays(span)
-  const all = Array.from({ length: Math.min(toDay, epochDay(nowMs * 1000)) - fromDay }, (_, i) => fromDay + i)
-  if (all.length === 0) return ''
-  if (days.length === 0)
-    return `Of all that ${sink.name} takes the journal took nothing in on ${leftText(all)}; --only api reads what the API has of it\n`
-  const origins = days.map(({ origin }) => origin)
-  const each = origins.filter((origin, i) => !isOneOf(origins.slice(0, i), origin))
-  return each.map((origin) => emptyLine(origin, days, all)).join('')
+/** Of what no source or day of the plan speaks, a line a source: nothing of that is sent. `origins` is what is read, with a past or not yet. */
+export function emptyText(
+  plan: ReplayPlan,
+  asked: ReplayChoice,
+  origins: readonly Origin[],
+  nowMs: number,
+): string {
+  const withDays = plan.days.map(({ origin }) => origin)
+  const all = [...withDays, ...origins.filter((origin) => isMeant(asked, origin))]
+  const meant = all.filter((origin, i) => !isOneOf(all.slice(0, i), origin))
+  if (meant.length === 0) return offText(asked)
+  if (asked.only === 'api') return meant.map((origin) => unreadLine(origin, plan)).join('')
+  if (plan.days.length > 0) return meant.map((origin) => emptyLine(origin, plan, asked, nowMs)).join('')
+  const api = meant.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
+  return `Of all that ${asked.sink.name} takes (${namesText(meant)}) the journal took nothing in on ${leftText(begunDays(asked, nowMs))}${api}\n`
 }
 
-function emptyLine(origin: Origin, days: readonly PlannedDay[], all: readonly number[]): string {
+/** Days of the span: what is later nobody can have. */
+function begunDays({ span }: ReplayChoice, nowMs: number): readonly number[] {
+  const { fromDay, toDay } = wholeDays(span)
+  const endDay = Math.min(toDay, epochDay(nowMs * 1000) + 1)
+  return Array.from({ length: endDay - fromDay }, (_, i) => fromDay + i)
+}
+
+const API_HAS_MORE = '; --only api reads what the API has of it'
+
+function emptyLine(origin: Origin, { days }: ReplayPlan, asked: ReplayChoice, nowMs: number): string {
   const own = new Set(days.filter((day) => isOneOf([origin], day.origin)).map(({ day }) => day))
-  const empty = all.filter((day) => !own.has(day))
+  const today = epochDay(nowMs * 1000)
+  // The day that is not over is no news of a source that has others.
+  const empty = begunDays(asked, nowMs).filter((day) => !own.has(day) && (own.size === 0 || day < today))
   if (empty.length === 0) return ''
-  const api = origin.source === 'vault.projects' ? '' : '; --only api reads what the API has of it'
+  const api = origin.source === 'vault.projects' ? '' : API_HAS_MORE
   return `Of ${plain(nameOf(origin))} the journal took nothing in on ${leftText(empty)}${api}\n`
+}
+
+/** With `--only api`. One with days is told by these. */
+function unreadLine(origin: Origin, { days, reads }: ReplayPlan): string {
+  if (
+    isOneOf(
+      [...days, ...reads].map((one) => one.origin),
+      origin,
+    )
+  )
+    return ''
+  return `Of ${plain(nameOf(origin))} nothing is sent: ${origin.source === 'vault.projects' ? NO_PAST : 'the daemon does not read it'}\n`
+}
+
+/** What is named on the command line, and read nowhere. */
+const offText = ({ workspace, source, sink }: ReplayChoice): string =>
+  `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has none of it\n`
+
+function namesText(origins: readonly Origin[]): string {
+  const names = origins.slice(0, TOLD).map((origin) => plain(nameOf(origin)))
+  const more = origins.length - names.length
+  return names.join(', ') + (more > 0 ? ` and ${countText(more, 'sources')} more` : '')
 }
 
 const leftText = (days: readonly number[]) =>

@@ -45,7 +45,7 @@ const nothingPlanned: ReplayPlan = { days: [], reads: [], leave: [], short: [] }
 /** Of a source, or of a day of it. */
 export const keyOf = ({ workspace, source }: Origin, day = -1) => `${workspace} ${source} ${day}`
 
-const isMeant = ({ sink, workspace, source }: ReplayChoice, origin: Origin): boolean =>
+export const isMeant = ({ sink, workspace, source }: ReplayChoice, origin: Origin): boolean =>
   sink.sources.some((name) => name === origin.source) &&
   (workspace ?? origin.workspace) === origin.workspace &&
   (source ?? origin.source) === origin.source

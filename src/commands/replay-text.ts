@@ -7,6 +7,8 @@ import { dayText, DAY_MS, secondText } from '../model/time.ts'
 import { countText, numberText, sizeText } from '../ops/words.ts'
 import { kindOf } from '../sinks/index.ts'
 import { columns, plain } from './columns.ts'
+import { wholeDays } from './instants.ts'
+import { keyOf } from './replay-plan.ts'
 import type { ReplayChoice, ReplayPlan, PlannedDay } from './replay-plan.ts'
 import type { Done } from './replay-walk.ts'
 
@@ -16,9 +18,23 @@ const PAGE = 1000
 export const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
-function daysText(fromJournal: readonly DayCount[], { days, reads }: ReplayPlan): string {
+function daysText(
+  fromJournal: readonly DayCount[],
+  { days, reads }: ReplayPlan,
+  { only }: ReplayChoice,
+): string {
+  const given = new Set(fromJournal.map(({ origin, day }) => keyOf(origin, day)))
+  // All of it is owed still, lies outside the span, or is gone.
+  const none = days
+    .filter(({ origin, day, via }) => only !== 'api' && via === 'journal' && !given.has(keyOf(origin, day)))
+    .map(({ origin, day }) => ({ origin, day, count: 0 }))
   const rows = [
-    ...fromJournal.map(({ origin, day, count }) => ({ origin, day, journal: numberText(count), api: '' })),
+    ...[...fromJournal, ...none].map(({ origin, day, count }) => ({
+      origin,
+      day,
+      journal: numberText(count),
+      api: '',
+    })),
     ...days
       .filter(({ via }) => via === 'api')
       .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${numberText(kept)}` })),
@@ -32,18 +48,21 @@ function daysText(fromJournal: readonly DayCount[], { days, reads }: ReplayPlan)
 }
 
 /** Of a dry run: what would come from the API in all, then where each day comes from. */
-export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, { sink }: ReplayChoice): string {
-  const days = daysText(fromJournal, plan)
+export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, asked: ReplayChoice): string {
+  const days = daysText(fromJournal, plan, asked)
   if (plan.reads.length === 0) return days
   const entries = plan.days.reduce((sum, { via, kept }) => (via === 'api' ? sum + kept : sum), 0)
-  return `Up to ${countText(entries, 'entries')} that the journal took in would be read from the API and sent to ${sink.name} again\n${days}`
+  return `Up to ${countText(entries, 'entries')} that the journal took in would be read from the API and sent to ${asked.sink.name} again\n${days}`
 }
 
 function readText({ origin, spans }: ReplayPlan['reads'][number], days: readonly PlannedDay[]): string {
   const read = days.filter((day) => day.via === 'api' && isSameOrigin(day.origin, origin))
   const entries = read.reduce((sum, { kept }) => sum + kept, 0)
   // Of the history a day is a request at least; of the audit log a page, and one to find each span.
-  const requests = origin.source === 'audit' ? Math.ceil(entries / PAGE) + spans.length : read.length
+  const requests =
+    origin.source === 'audit'
+      ? Math.ceil(entries / PAGE) + spans.length
+      : spans.map(wholeDays).reduce((sum, { fromDay, toDay }) => sum + toDay - fromDay, 0)
   return `${plain(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
 }
 

@@ -146,7 +146,7 @@ async function sendKept(
   if (isAsked && !isSilent) world.stdout(doneText(done, asked, dryRun, opened.running))
   if (dryRun) world.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
   if (isAsked) world.stdout(joinedText(joined))
-  world.stdout(emptyText(plan, asked, runAt))
+  world.stdout(emptyText(plan, asked, opened.origins, runAt))
   const unsure = isAsked && isUnsure(plan, joined)
   if (unsure) world.stderr(unsureText)
   const lost = dryRun ? [] : await overtaken(opened.aside, asked, rest, done.days)

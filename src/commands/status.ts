@@ -4,7 +4,7 @@ import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
-import { countText, sizeText, spanText } from '../ops/words.ts'
+import { countText, limitedText, sizeText, spanText } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
@@ -119,8 +119,8 @@ function faultLines(faults: readonly { name: string; error: FaultStatus | null }
 const usedText = (budget: BudgetStatus | undefined) =>
   budget === undefined ? '-' : `${budget.used} of ${budget.limit}`
 
-function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): string {
-  const sources = workspaces.flatMap(({ name, sources: own, budget = [] }) =>
+function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
+  const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
     own.map((source) => ({
       ...source,
       name: `${name} ${source.name}`,
@@ -132,7 +132,19 @@ function sourceLines({ workspaces }: StatusReport, ago: Ago, paint?: Paint): str
     ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
-  return columns([head, ...rows], paint) + faultLines(sources, ago)
+  return columns([head, ...rows], paint) + faultLines(sources, ago) + limitLines(report)
+}
+
+/** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
+function limitLines({ workspaces, reported_at }: StatusReport): string {
+  return workspaces
+    .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
+    .flatMap(({ name, area, limited_until: until }) =>
+      until === undefined
+        ? []
+        : [`  ${plain(name)}, requests of ${area}: ${limitedText(until, Date.parse(reported_at))}\n`],
+    )
+    .join('')
 }
 
 function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {

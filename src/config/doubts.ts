@@ -19,7 +19,7 @@ interface Doubting {
 }
 
 function lookAtSources({ loaded, warning }: Doubting): void {
-  const on = new Set(loaded.config.workspaces.flatMap(sourcesOf))
+  const on = new Set<string>(loaded.config.workspaces.flatMap(sourcesOf))
   for (const [index, { sources }] of loaded.config.sinks.entries()) {
     const path = ['sinks', index, 'sources']
     // The default names more than most have switched on: only what somebody wrote is worth a word.

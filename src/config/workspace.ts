@@ -1,5 +1,6 @@
 // One workspace of the configuration: where its API is, the key, what to read and how often.
 import { z } from 'zod'
+import type { SourceName } from '../model/source.ts'
 import { DAY_MS } from '../model/time.ts'
 import { duration, headerSecret } from '../model/units.ts'
 import { canary } from './canary.ts'
@@ -92,11 +93,12 @@ export function sweepFault(sweepMs: unknown, keepKeysMs: unknown): string | unde
 export type WorkspaceConfig = z.output<typeof workspace>
 
 /** The sources that are switched on. */
-export function sourcesOf(config: WorkspaceConfig): readonly string[] {
-  return [
-    ...(config.audit ? ['audit'] : []),
-    ...(config.history?.usage ? ['history.usage'] : []),
-    ...(config.history?.query ? ['history.query'] : []),
-    ...(config.vault?.projects ? ['vault.projects'] : []),
+export function sourcesOf({ audit, history, vault }: WorkspaceConfig): readonly SourceName[] {
+  const on: readonly (readonly [SourceName, boolean])[] = [
+    ['audit', Boolean(audit)],
+    ['history.usage', Boolean(history?.usage)],
+    ['history.query', Boolean(history?.query)],
+    ['vault.projects', Boolean(vault?.projects)],
   ]
+  return on.filter(([, isOn]) => isOn).map(([name]) => name)
 }

@@ -1,7 +1,7 @@
 // The one sentence of /status that a person reads first at three in the morning.
-import { isCaughtUp, sinceText } from './status.ts'
-import type { FaultStatus, StatusReport } from './status.ts'
-import { countText, numberText, spanText } from './words.ts'
+import { budgetOf, isCaughtUp, sinceText } from './status.ts'
+import type { FaultStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
+import { countText, limitedText, numberText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
 const NOTABLE_LAG_SECONDS = 60
@@ -59,6 +59,12 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
     })
 }
 
+function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {
+  if (source.state !== 'waiting') return ''
+  const until = budgetOf(source, workspace)?.limited_until
+  return `, waiting${until === undefined ? ' for its request budget' : `: ${limitedText(until, Date.parse(reported_at))}`}`
+}
+
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
@@ -66,11 +72,13 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
     .map(({ name, lag_seconds, owed_entries }) => {
       return `${name} is ${spanText(lag_seconds)} behind and catching up, ${countText(owed_entries, 'entries')} owed`
     })
-  const reading = workspaces.flatMap(({ name: workspace, sources }) =>
-    sources
+  const reading = workspaces.flatMap((one) =>
+    one.sources
       .filter((source) => source.lag_seconds >= NOTABLE_LAG_SECONDS || !isCaughtUp(source, report))
-      .map(({ name, lag_seconds, state, last_success_at }) => {
-        const waits = state === 'waiting' ? ', waiting for its request budget' : ''
+      .map((source) => {
+        const { name, lag_seconds, state, last_success_at } = source
+        const workspace = one.name
+        const waits = waitsClause(source, one, report)
         // A restart keeps the cursor, and with it the time of the next read.
         if (state === 'idle' && lag_seconds < 1) return `${workspace} ${name} waits for its next read`
         if (last_success_at === null || state === 'starting')

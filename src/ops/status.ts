@@ -44,6 +44,8 @@ export interface BudgetStatus {
   readonly area: string
   readonly used: number
   readonly limit: number
+  /** the API answered 429: nothing is asked before; absent: it did not, or that is over */
+  readonly limited_until?: string
   /** the other workspaces that have this budget too, by one key on one host: `used` is of all together; absent: nobody */
   readonly shared_with?: readonly string[]
 }

@@ -20,6 +20,12 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 
+/** Of a 429 that is waited out. */
+export function limitedText(until: string, nowMs: number): string {
+  const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))
+  return `the API answered 429, and nothing is asked until ${until.slice(0, 19).replace('T', ' ')} UTC (${left} more)`
+}
+
 const sizes = [
   ['GiB', 2 ** 30],
   ['MiB', 2 ** 20],

@@ -21,3 +21,9 @@ export function isGone(error: unknown): boolean {
 export function isUnreadable(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
 }
+
+/** The same error with what is done about it. */
+export function toldAs(error: ConnectorError, next: string): ConnectorError {
+  const { code, message, retryAfterMs } = error
+  return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
+}

@@ -24,7 +24,10 @@ export const isBroken = ({ unreadable, unreadableUs }: Found): boolean =>
 
 /** The fault of a part that asks for it once more. */
 export const brokenEntry = () =>
-  new ConnectorError('bad_reply', 'The API answered an entry that cannot be read')
+  new ConnectorError(
+    'bad_reply',
+    'GET /api/v1/logs/audit/search answered an entry that cannot be read; it is asked for again, and what stays unreadable is passed, as a gap',
+  )
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
 export async function readEntry(step: Step, path: string, lane: Lane): Promise<Found> {

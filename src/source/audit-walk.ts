@@ -13,7 +13,7 @@ import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
 import { OneBehind } from './one-behind.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group } from './entries-builder.ts'
-import { isTooMuch, isUnreadable } from './answer-errors.ts'
+import { isTooMuch, isUnreadable, toldAs } from './answer-errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
@@ -21,6 +21,8 @@ const ALONE_TAKE = 2
 const LIGHT_TAKE = 100
 /** After so many good narrowed pages the usual `take` is tried again. */
 const GOOD_PAGES = 20
+/** What an id is by the specification (§2.1), and what stands in its place in tests. */
+const PLAIN_ID = /^[\w-]{1,36}$/
 /** Page ends that are remembered, to see a feed that goes in circles. */
 const ENDS_LENGTH = 8
 
@@ -60,8 +62,9 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
     }
   } catch (error) {
     if (!isBadPage(error, request, exchange)) throw error
-    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
-    yield lastPart(step, { fault: error, ...outcome })
+    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : undefined
+    const next = nextText(outcome, request.take, isUnreadable(error))
+    yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
     return
   }
   const pending = behind.last
@@ -116,6 +119,19 @@ function isBadPage(error: unknown, { take }: PageRequest, { answered }: Exchange
   return (isUnreadable(error) && answered) || (isTooMuch(error, answered) && take > LIGHT_TAKE)
 }
 
+/** The same for each try, so that it is told as the same trouble. An id of any other kind may be content. */
+function nameOf({ walk: { from }, take }: PageRequest): string {
+  return `the page behind ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
+}
+
+function nextText(bad: Partial<Part> | undefined, take: number, isBad: boolean): string {
+  if (bad?.quarantined)
+    return 'it stays unreadable: its bytes are quarantined, and what follows is looked for by time; once an entry is read there, it counts as a gap'
+  if (bad) return 'it stays unreadable: what follows is looked for by time'
+  if (take <= ALONE_TAKE) return 'it is asked for again'
+  return `it is asked for again, then in smaller pages${isBad ? ', until the one entry is found that is at fault' : ''}`
+}
+
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
 function shippable(step: Step, group: Group, findings: readonly Finding[]): Partial<Part> {
   const shipped = fromStart(step, group)
@@ -145,7 +161,10 @@ export const STUCK_PAGES = 3
 
 /** The alarm. */
 export const stuckPage = () =>
-  new ConnectorError('bad_reply', 'A page does not advance: it ends where an earlier one did')
+  new ConnectorError(
+    'bad_reply',
+    'A page of GET /api/v1/logs/audit does not advance: it ends where an earlier one did',
+  )
 
 /** True when the feed goes in circles: the page ends where one of the last ones did. The caller raises the alarm. */
 export function isStuck(walk: Walk, view: PageView): boolean {

@@ -73,9 +73,10 @@ export class Budget {
     return { places: this.#inFlight + this.#recent.count, allowed: this.#allowed }
   }
 
-  /** A 429 is waited out: nobody has a place, whatever is free. */
-  get isLimited(): boolean {
-    return this.#blockedUntil > this.#options.clock.elapsed()
+  /** A 429 is waited out until then, epoch ms: nobody has a place, whatever is free. Undefined: none is. */
+  get limitedUntil(): number | undefined {
+    const leftMs = this.#blockedUntil - this.#options.clock.elapsed()
+    return leftMs > 0 ? Math.ceil(this.#options.clock.now() + leftMs) : undefined
   }
 
   /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */

@@ -74,6 +74,16 @@ export function heldBytes({ headers }: HttpReply): number {
 /** For messages: a query may hold what nobody else should read. */
 export const named = ({ method, path }: Asked): string => `${method} ${path.split('?')[0] ?? path}`
 
+/** What is wrong with a body is told by who reads it, who does not know what was asked for. */
+export function withName(error: unknown, ask: Asked): unknown {
+  if (!(error instanceof ConnectorError) || (error.code !== 'bad_reply' && error.code !== 'too_large'))
+    return error
+  const { code, message, retryAfterMs } = error
+  const name = named(ask)
+  if (message.startsWith(name)) return error
+  return new ConnectorError(code, `${name}: ${message}`, { cause: error, retryAfterMs })
+}
+
 const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
   headers['content-type']?.split(';')[0]?.trim().toLowerCase()
 

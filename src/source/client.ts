@@ -10,7 +10,7 @@ import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
 import { abandon, Deadline, readBody, usualLimits } from './body.ts'
-import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named } from './client-reply.ts'
+import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named, withName } from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
 import { takePlace } from './budget-place.ts'
 
@@ -124,7 +124,7 @@ export class Client {
       }
     } catch (error) {
       if (code === 'aborted') code = error instanceof ConnectorError ? error.code : 'aborted'
-      stoppedOr(error)
+      stoppedOr(withName(error, ask))
     } finally {
       answered()
       leaveRoom?.()

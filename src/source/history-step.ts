@@ -1,5 +1,4 @@
 // What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/journal.ts'
 import type { Lane, Part } from '../model/source.ts'
 import type { HistoryCursor, Walk, Width } from './history-cursor.ts'
@@ -46,10 +45,4 @@ export type Steps<T = void> = AsyncGenerator<Part, T, Appended>
 /** A part with the cursor as it stands now: the last of its answer. */
 export function lastPart(step: Step, more: Partial<Part> = {}): Part {
   return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
-}
-
-/** The error, and behind its words what is done about it. */
-export function toldAs(error: ConnectorError, next: string): ConnectorError {
-  const { code, message, retryAfterMs } = error
-  return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
 }

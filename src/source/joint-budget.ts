@@ -8,7 +8,7 @@ import type { Budget } from './budget.ts'
 const LOOK_AGAIN_MS = SECOND_MS
 
 /** What is asked of a budget by those who send requests under it, and by those who tell of it. */
-export type Budgeting = Pick<Budget, 'freeAt' | 'enter' | 'limited' | 'isLimited' | 'used' | 'close'>
+export type Budgeting = Pick<Budget, 'freeAt' | 'enter' | 'limited' | 'limitedUntil' | 'used' | 'close'>
 
 export class JointBudget implements Budgeting {
   readonly #counting: () => readonly Budget[]
@@ -24,8 +24,10 @@ export class JointBudget implements Budgeting {
     return Math.max(...this.#counting().map((budget) => budget.freeAt(lane)))
   }
 
-  get isLimited(): boolean {
-    return this.#counting().some((budget) => budget.isLimited)
+  /** Of the one that waits longest. */
+  get limitedUntil(): number | undefined {
+    const until = this.#counting().flatMap((budget) => budget.limitedUntil ?? [])
+    return until.length > 0 ? Math.max(...until) : undefined
   }
 
   /** As used as the fullest of them. */

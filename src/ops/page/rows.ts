@@ -10,7 +10,7 @@ import type {
   WorkspaceStatus,
 } from '../status.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { numberText, waitsForText } from '../words.ts'
+import { limitedText, numberText, waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -48,6 +48,11 @@ function backlog({ progress, lag_seconds, name }: SourceStatus) {
   } as const
 }
 
+function limit(budget: BudgetStatus | undefined, now: number) {
+  if (budget?.limited_until === undefined) return undefined
+  return { kind: 'limit', html: escapeHtml(limitedText(budget.limited_until, now)) } as const
+}
+
 function budgetHtml(budget: BudgetStatus | undefined): string {
   if (!budget) return soft('none')
   const { used, limit, shared_with: others = [] } = budget
@@ -82,7 +87,7 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number
       zeroIsWell(source.gaps),
       zeroIsWell(source.findings),
     ],
-    notes: [backlog(source), fault(source.error, now)],
+    notes: [backlog(source), limit(budgetOf(source, workspace), now), fault(source.error, now)],
   }
 }
 

@@ -74,7 +74,7 @@ th.number,td.number{text-align:right}
 .state.bad::before{clip-path:polygon(50% 0,100% 50%,50% 100%,0 50%);width:.76em;height:.76em}
 .note td{border-top:0;padding:0 0 .6rem}
 .note.fault td{color:var(--bad);overflow-wrap:anywhere;white-space:pre-wrap}
-.note.progress td{color:var(--soft);font-size:.9rem}
+.note.progress td,.note.limit td{color:var(--soft);font-size:.9rem}
 .errors .note.fault td{color:var(--ink)}
 .matters{list-style:none;margin:0;padding:0}
 .matters li{padding:.45rem 0}

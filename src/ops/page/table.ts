@@ -17,7 +17,7 @@ export interface Row {
 }
 
 interface Note {
-  readonly kind: 'fault' | 'progress'
+  readonly kind: 'fault' | 'progress' | 'limit'
   readonly html: string
 }
 

@@ -39,7 +39,7 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
     startUs: () => undefined,
-    isLimited: () => budget.isLimited,
+    isLimited: () => budget.limitedUntil !== undefined,
     unread: () => undefined,
   }
 }

@@ -5,7 +5,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { NoteChange } from '../../../src/model/journal.ts'
 import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { openHouse, until } from './house.ts'
+import { openHouse, reply, until } from './house.ts'
 
 const limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
 
@@ -448,5 +448,21 @@ test('what was asked before a restart or a reload is told from the first look on
     expect(budget).toMatchObject({ area: 'audit', used: mock.requests.length })
   } finally {
     await after.stop()
+  }
+})
+
+test('a 429 is told of its budget with the time until which nothing is asked', async () => {
+  house = openHouse({ api: async () => ({ ...reply(429, {}), headers: { 'retry-after': '600' } }) })
+  const app = await house.open(false)
+  try {
+    void app.run().catch(() => undefined)
+    const told = () => app.board.status().workspaces[0]?.budget?.[0]?.limited_until
+    await until(() => told() !== undefined, 'the 429')
+    const leftMs = Date.parse(told() ?? '') - house.clock.now()
+    expect(leftMs).toBeGreaterThan(500_000)
+    expect(leftMs).toBeLessThanOrEqual(600_000)
+    expect(app.board.status().sentence).toContain('the API answered 429, and nothing is asked until')
+  } finally {
+    await app.stop()
   }
 })

@@ -2,7 +2,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { againFrom } from '../../../src/commands/reconcile-again.ts'
 import { reconcile } from '../../../src/commands/reconcile.ts'
+import { partialText } from '../../../src/commands/reconcile-partial.ts'
 import { surveyAll } from '../../../src/commands/reconcile-walk.ts'
+import type { Walked } from '../../../src/commands/reconcile-walk.ts'
 import type { ReconcileReport } from '../../../src/commands/reconcile-report.ts'
 import { reportOf } from '../../../src/commands/reconcile-report.ts'
 import { reportText } from '../../../src/commands/reconcile-text.ts'
@@ -254,6 +256,50 @@ test('a key that is refused ends it with the reason, and proves nothing', async 
   stand.heard()
   await expect(reconcile(stand.world, options(), clock)).rejects.toThrow('the API key was refused')
   expect(stand.heard().stdout).toBe('')
+})
+
+test.each([false, true])(
+  'a walk that is cut off tells what it had met, as partial, and proves nothing (--json: %s)',
+  async (json) => {
+    stand = await openPastStand()
+    await stand.once()
+    stand.heard()
+    // One to find the place, two pages, one to look whether that was all.
+    stand.mock.setFault('unauthorized', { nth: [stand.mock.requests.length + 4] })
+    await expect(reconcile(stand.world, options({ json }), clock)).rejects.toThrow('the API key was refused')
+    const { stdout } = stand.heard()
+    if (json)
+      expect(JSON.parse(stdout)).toMatchObject({
+        partial: true,
+        balanced: false,
+        read: [{ fetched: 25 }, {}, {}],
+      })
+    else {
+      expect(stdout).toMatch(/^PARTIAL: the walk was cut off, .* nothing is judged, and nothing is proved\n/)
+      expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0\\n`))
+      expect(stdout).not.toContain('Signature')
+    }
+  },
+)
+
+test('a walk that the signal cuts off is told to its caller with what it had met', async () => {
+  stand = await openPastStand()
+  const day = { day: 0, fetched: 4, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 1 }
+  const survey = async (): Promise<Surveyed> => {
+    stand.stop.abort()
+    return {
+      ...{ days: [day], unknown: [{ id: 'lost', day: 0 }], gaps: 0, unread: [], anew: false, place: 'p' },
+      ...{ done: false, waitMs: 0, waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+    }
+  }
+  const told: Walked[] = []
+  const cutOff = (walked: Walked) => void told.push(walked)
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const span = { fromUs: 0, toUs: 1 }
+  const walking = { origin, past: { survey }, span, clock, world: stand.world, cutOff }
+  expect(await surveyAll(walking)).toBeUndefined()
+  expect(told).toMatchObject([{ origin, days: [day] }])
+  expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
 })
 
 test('from today without an end is told what the end is, and `now` includes today', async () => {

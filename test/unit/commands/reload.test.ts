@@ -21,6 +21,7 @@ import { connectControl } from '../../../src/ops/control-client.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 import { openHouse, until } from '../app/house.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -506,10 +507,15 @@ describe('a stop starts nothing any more', () => {
     await daemon
     house.lines.length = 0
     let journals = 0
+    let closed = 0
     const opening = (journal: Journal): Journal => {
       journals++
       onOpen?.()
-      return journal
+      const close = async () => {
+        await journal.close()
+        closed++
+      }
+      return withMethods(journal, { close })
     }
     const { onOpen, onStop, onTakeover } = hooks
     const tracing: Tracing = {
@@ -526,32 +532,33 @@ describe('a stop starts nothing any more', () => {
     const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
     await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
     const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
-    return { journals, started: started.length, stopped: said('Stopped').length }
+    return { journals, closed, started: started.length, stopped: said('Stopped: nothing is owed').length }
   }
 
   test('while the old configuration stops: the next one is not opened', async () => {
     const ending = new AbortController()
     const seen = await told(ending, { onStop: () => ending.abort() })
-    expect(seen).toEqual({ journals: 1, started: 2, stopped: 1 })
+    expect(seen).toEqual({ journals: 1, closed: 1, started: 2, stopped: 1 })
   })
 
   test('while the next one is opened: it is closed, and its loops never began', async () => {
     const ending = new AbortController()
     const seen = await told(ending, { onTakeover: () => ending.abort() })
-    expect(seen).toEqual({ journals: 2, started: 2, stopped: 2 })
+    expect(seen).toEqual({ journals: 2, closed: 2, started: 2, stopped: 1 })
   })
 
   test('while the first one is opened: nobody listens, and no loop began', async () => {
     const ending = new AbortController()
     const seen = await told(ending, { onOpen: () => ending.abort() })
-    expect(seen).toEqual({ journals: 1, started: 0, stopped: 1 })
+    expect(seen).toEqual({ journals: 1, closed: 1, started: 0, stopped: 0 })
+    expect(said('Stopped before anything had begun')).toHaveLength(1)
     expect(said('Listening')).toEqual([])
   })
 
   test('before the first one is opened: it is not', async () => {
     const ending = new AbortController()
     ending.abort()
-    expect(await told(ending, {})).toEqual({ journals: 0, started: 0, stopped: 0 })
+    expect(await told(ending, {})).toEqual({ journals: 0, closed: 0, started: 0, stopped: 0 })
   })
 })
 

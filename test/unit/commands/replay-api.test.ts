@@ -283,8 +283,44 @@ test('days that are left out are told: which, how many, and how to have them', a
   )
   expect(stdout).not.toContain('they go out')
   expect(stdout).toContain(
-    'Of all that siem takes the journal took nothing in on 2026-01-10 to 2026-01-12 (2 days, left out)',
+    'Of all that siem takes (acme audit) the journal took nothing in on 2026-01-10 to 2026-01-12 (2 days, left out); --only',
   )
+})
+
+test('a source that has no days yet is told too, today as well, and one that nobody reads', async () => {
+  const text = readFileSync(stand.config, 'utf8')
+  writeFileSync(stand.config, text.replace('audit: {}', 'audit: {}, history: {}, vault: { projects: true }'))
+  await running()
+  expect(await replay(stand.world, options({ dryRun: true, to: '2026-02-06' }), clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toContain(
+    'Of acme audit the journal took nothing in on 2026-02-02 to 2026-02-05 (3 days, left out)',
+  )
+  const all = 'the journal took nothing in on 2026-01-31 to 2026-02-06 (6 days, left out)'
+  expect(stdout).toContain(`Of acme history.usage ${all}; --only api reads what the API has of it\n`)
+  expect(stdout).toContain(`Of acme vault.projects ${all}\n`)
+  expect(await replay(stand.world, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'Of all that siem takes (acme audit, acme history.usage, acme vault.projects) the journal took nothing in on 2026-02-04 to 2026-02-05 (1 day, left out)',
+  )
+  expect(await replay(stand.world, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'Of acme vault.projects nothing is sent: an inventory has no past that the API could show again\n',
+  )
+  writeFileSync(stand.config, text)
+  const off = options({ dryRun: true, source: 'history.usage' })
+  expect(await replay(stand.world, off, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'Nothing of history.usage is sent: no workspace reads it, and the journal has none of it\n',
+  )
+})
+
+test('a dry run has a row for a day of which the journal gives nothing, since all of it is owed still', async () => {
+  await journal.append(part([spec(6, { at: START_US + 2 * DAY_US })]))
+  await running()
+  const span = { dryRun: true, from: '2026-02-01', to: '2026-02-03' }
+  expect(await replay(stand.world, options(span), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^acme {7}audit {3}2026-02-02 {2}0 {13}-$/m)
 })
 
 test('days that are not whole are told one by one where others lie between them, the first few', () => {

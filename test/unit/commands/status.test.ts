@@ -87,6 +87,19 @@ test('each source tells the requests of its area in the last minute, against the
   expect(statusText(report)).toMatch(/^acme audit .* unknown +- +0/m)
 })
 
+test('a budget that a 429 holds tells until when, also where no source has met it itself', () => {
+  const report = openHouse().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const until = new Date(Date.parse(report.reported_at) + 61_000).toISOString()
+  const budget = [{ area: 'history', used: 7, limit: 45, limited_until: until }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  const at = until.slice(0, 19).replace('T', ' ')
+  expect(text).toContain(
+    `\n  acme, requests of history: the API answered 429, and nothing is asked until ${at} UTC (61 s more)\n`,
+  )
+})
+
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)

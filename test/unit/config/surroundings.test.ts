@@ -590,14 +590,21 @@ test('a vault of which nothing is read is a warning, unless somebody switched it
   expect(warningsOf('vault: { projects: true }')).toEqual([])
 })
 
-test('intervals that leave too little together, of workspaces that share a key, are a warning at each that reads again', () => {
+test('intervals that leave too little together, of workspaces that share a key, are a warning at each', () => {
   const beta = (key: string, more = '') =>
-    `}\n  - { name: beta, base_url: "https://a.example.com", api_key: ${key}, audit: { interval: 3s${more} }`
-  const together = (key: string, more?: string) => warningsOf(beta(key, more), undefined, '{ interval: 3s }')
-  const why = (other: string) =>
-    `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: 40 polls a minute, together with ${other} (one key), of 60 requests (rate_limits.audit) leave too little to read again (sweep): late entries would be found late or not at all; want 4s or more at each`
-  expect(together('k')).toEqual([`3 ${why('beta')}`, `4 ${why('acme')}`])
-  expect(together('k', ', sweep: 0s')).toEqual([`3 ${why('beta')}`])
+    `}\n  - { name: beta, base_url: "https://a.example.com", api_key: ${key}, audit: { interval: 6s${more} }`
+  const together = (key: string, more?: string) => warningsOf(beta(key, more), undefined, '{ interval: 6s }')
+  const taken = (other: string) =>
+    `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit) together with ${other} (one key):`
+  const late =
+    'reading again (sweep) has its turn only while fewer than 45 are used, so late entries would be found late or not at all; '
+  const past =
+    'backfill, replay and reconcile have their turn only while fewer than 36 are used, so they would hardly come on; want 8s or more at each'
+  expect(together('k')).toEqual([`3 ${taken('beta')} ${late}${past}`, `4 ${taken('acme')} ${late}${past}`])
+  expect(together('k', ', sweep: 0s')).toEqual([
+    `3 ${taken('beta')} ${late}${past}`,
+    `4 ${taken('acme')} ${past}`,
+  ])
   expect(together('another')).toEqual([])
 })
 
@@ -640,19 +647,26 @@ test('a usual name of a bucket is no doubt', () => {
     expect(around(`  - { name: b, type: s3, bucket: ${name} }\n`).warnings.join()).not.toContain('bucket')
 })
 
-test('an interval that leaves too little to find late entries with is a warning', () => {
-  const audit = (interval: string, more = '') =>
-    warningsOf(`rate_limits: { audit: 30 }`, undefined, `{ interval: ${interval}${more} }`)
-  expect(audit('3900ms')).toEqual([
-    '3 workspaces.0.audit.interval: 15 polls a minute of 30 requests (rate_limits.audit) leave too little to read again (sweep): late entries would be found late or not at all; want 4s or more',
-  ])
+test('an interval that leaves too little to find late entries with, or for the past, is a warning with its figures', () => {
+  const audit = (interval: string, more = '', limit = 60) =>
+    warningsOf(`rate_limits: { audit: ${limit} }`, undefined, `{ interval: ${interval}${more} }`)
+  const past = (below: number, want: string) =>
+    `backfill, replay and reconcile have their turn only while fewer than ${below} are used, so they would hardly come on; want ${want} or more`
+  const late = (key: string, below: number) =>
+    `reading again (${key}) has its turn only while fewer than ${below} are used, so late entries would be found late or not at all;`
+  const taken =
+    '3 workspaces.0.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit):'
+  // A page, and one that proves that it was the last.
+  expect(audit('3s')).toEqual([`${taken} ${late('sweep', 45)} ${past(36, '4s')}`])
   expect(audit('4s')).toEqual([])
-  expect(audit('1s', ', sweep: 0s')).toEqual([])
+  expect(audit('7900ms', '', 30)).toHaveLength(1)
+  expect(audit('8s', '', 30)).toEqual([])
+  expect(audit('3s', ', sweep: 0s')).toEqual([`${taken} ${past(36, '4s')}`])
   expect(warningsOf('history: { interval: 1s }')).toEqual([
-    '3 workspaces.0.history.interval: 60 polls a minute of 60 requests (rate_limits.history) leave too little to read again (reread): late entries would be found late or not at all; want 2s or more',
+    `3 workspaces.0.history.interval: polls take some 60 of the 60 requests a minute (rate_limits.history): ${late('reread', 45)} ${past(36, '2s')}`,
   ])
   expect(warningsOf('history: { interval: 2s }')).toEqual([])
-  expect(warningsOf('history: { interval: 1s, reread: 0s }')).toEqual([])
+  expect(warningsOf('history: { interval: 1s, reread: 0s }')).toHaveLength(1)
 })
 
 test('a glob of `types` that no documented type matches is a warning, with a leading ! as well', () => {

@@ -227,6 +227,22 @@ describe('/status', () => {
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
+  it('who waits for a budget that a 429 holds says that, and until when, and else that it waits for its budget', () => {
+    const house = openHouse()
+    const { clock, metrics } = house
+    const journalStats = () => house.journal.stats
+    let limited: object = { limited_until: new Date(startAt + 54_000).toISOString() }
+    const budget = () => [{ area: 'audit', used: 3, limit: 45, ...limited }]
+    const board = openBoard({ clock, metrics, journalStats, version: '1', budget })
+    const source = board.source({ workspace: 'acme', source: 'audit' })
+    source.state('waiting')
+    expect(board.status().sentence).toBe(
+      `acme audit is starting, waiting: the API answered 429, and nothing is asked until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
+    )
+    limited = {}
+    expect(board.status().sentence).toBe('acme audit is starting, waiting for its request budget')
+  })
+
   it('a refused configuration comes first, and what follows it is no new sentence', () => {
     const house = openHouse()
     settle(house)

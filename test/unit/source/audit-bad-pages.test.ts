@@ -41,6 +41,27 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(errors.filter(Boolean).every((error) => error?.name !== 'TypeError')).toBe(true)
   })
 
+  it('what is told of a bad page names the request and what comes next, in the same words at each try', async () => {
+    const desk = await openDesk({ switches: { from } })
+    desk.add(30, START - 10 * MINUTE)
+    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+    desk.add(30, START - SECOND)
+    const told = (await untilRest(desk, 100)).flatMap((error) => error?.message ?? [])
+    const page =
+      /^GET \/api\/v1\/logs\/audit: the reply is not valid JSON: at byte \d+ .*; the page behind entry [-0-9a-f]{36} \(take=(\d+)\): (.*)$/
+    const pages = told.flatMap((text) => {
+      const [, take, next] = page.exec(text) ?? []
+      return take === undefined ? [] : [`${take}: ${next}`]
+    })
+    const again =
+      'it is asked for again, then in smaller pages, until the one entry is found that is at fault'
+    expect(pages.slice(0, 4)).toEqual([...Array<string>(3).fill(`1000: ${again}`), `100: ${again}`])
+    expect(pages.at(-1)).toMatch(
+      /^[12]: it stays unreadable: its bytes are quarantined, and what follows is looked for by time; once an entry is read there, it counts as a gap$/,
+    )
+    for (const text of told) expect(text).toContain('GET /api/v1/logs/audit')
+  })
+
   it('a page that is bad twice and then good costs nothing', async () => {
     const desk = await openDesk({ switches: { from } })
     const ids = desk.add(30, START - SECOND)

@@ -53,7 +53,7 @@ function open(answer: { status?: number; type?: string } = {}, pauseMs = 0) {
     for await (const piece of pieces) text += piece
     return text
   }
-  return { clock, sent, budget, send }
+  return { clock, sent, budget, send, client }
 }
 
 it('a body, its headers and its method go out with the key, under the budget', async () => {
@@ -94,6 +94,23 @@ it.each([
   expect(error).toBeInstanceOf(ConnectorError)
   expect((error as ConnectorError).message).toContain(`${method} /a/b answered ${status}`)
   expect((error as ConnectorError).message).not.toContain('secret')
+})
+
+it('what is wrong with a body is told with method and path, once, and nothing of the query', async () => {
+  const { client } = open()
+  const ask = { method: 'GET', path: '/a/b?name=secret' } as const
+  const failing = (error: Error) =>
+    client.send(ask, 'live', never, async function* (): AsyncGenerator<never> {
+      throw error
+    })
+  const told = async (error: Error) =>
+    failing(error)
+      .next()
+      .catch((reason: unknown) => (reason as Error).message)
+  const bad = new ConnectorError('bad_reply', 'the reply is no page')
+  expect(await told(bad)).toBe('GET /a/b: the reply is no page')
+  expect(await told(new ConnectorError('bad_reply', 'GET /a/b answered 200'))).toBe('GET /a/b answered 200')
+  expect(await told(new ConnectorError('disk_full', 'no room'))).toBe('no room')
 })
 
 it('what is no JSON is an answer only where it was asked for', async () => {

@@ -45,6 +45,9 @@ it('a limit that one of several has met is told of all', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
   await Promise.all([blocked.load(), free.load()])
-  expect(new JointBudget(() => [free, blocked], clock).isLimited).toBe(true)
-  expect(new JointBudget(() => [free], clock).isLimited).toBe(false)
+  const all = new JointBudget(() => [free, blocked], clock)
+  expect(all.limitedUntil).toBe(START + MINUTE)
+  expect(new JointBudget(() => [free], clock).limitedUntil).toBeUndefined()
+  clock.advance(START + MINUTE)
+  expect(all.limitedUntil).toBeUndefined()
 })

@@ -115,6 +115,19 @@ describe('the status page', () => {
     expect(renderPage(calm)).not.toContain('together with')
   })
 
+  it('says of a budget that a 429 holds until when', () => {
+    const budget = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
+    const page = renderPage({
+      ...calm,
+      reported_at: '2026-11-21T10:00:00.000Z',
+      workspaces: [{ name: 'acme', sources: [calmSource], budget }],
+    })
+    expect(page).toMatch(
+      /class="note limit"[^>]*><td [^>]*>the API answered 429, and nothing is asked until 2026-11-21 10:00:54 UTC \(54 s more\)</,
+    )
+    expect(renderPage(calm)).not.toContain('429')
+  })
+
   it('of many workspaces only those in trouble are open', () => {
     const workspaces = Array.from({ length: 100 }, (_, i) => ({
       name: `w${i}`,
