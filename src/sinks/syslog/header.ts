@@ -23,7 +23,13 @@ export interface Part {
 }
 
 /** Writes the header of entry `index`, to which its text is appended. */
-export type Header = (run: Run, index: number, severity: number, part: Part | undefined, out: ByteWriter) => void
+export type Header = (
+  run: Run,
+  index: number,
+  severity: number,
+  part: Part | undefined,
+  out: ByteWriter,
+) => void
 
 /** So much of an entry's id stands in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
 const ID_BYTES = 128
