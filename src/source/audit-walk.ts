@@ -58,7 +58,10 @@ export async function* readPage(step: Step, request: PageRequest): Steps {
       pending = group
     }
   } catch (error) {
-    if (!isBadPage(error, request, exchange)) throw error
+    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
+    // much may be one too, so it counts against a large page alone.
+    const isBad = isUnreadable(error) && exchange.answered
+    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
     const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
     yield lastPart(step, { fault: error, ...outcome })
     return
@@ -104,14 +107,6 @@ function lookerOf({ options, cursor }: Step, request: PageRequest, exchange: Exc
     classify: (entries, index) => classify(cursor.fetches, entries, index, fetching),
     ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
-}
-
-/**
- * Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too much
- * may be one too, so it counts against a large page alone.
- */
-function isBadPage(error: unknown, { take }: PageRequest, { answered }: Exchange): error is ConnectorError {
-  return (isUnreadable(error) && answered) || (isTooMuch(error, answered) && take > LIGHT_TAKE)
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */

@@ -48,7 +48,7 @@ export function lastPart(step: Step, more: Partial<Part> = {}): Part {
   return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
 }
 
-/** The error, and behind its words what is done about it. */
+/** The same error with what is done about it. */
 export function toldAs(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
