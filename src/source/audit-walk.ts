@@ -45,34 +45,6 @@ interface Exchange {
   horizonUs: number
 }
 
-/** Reads one page from `walk.from`. What it throws is not about this page's content. */
-export async function* readPage(step: Step, request: PageRequest): Steps {
-  const sample = new BodySample()
-  const view = freshView(request.passedHead)
-  const exchange = { answered: false, horizonUs: horizonUs(step) }
-  const looker = lookerOf(step, request, exchange)
-  let pending: Group | undefined
-  try {
-    for await (const group of groupsOf(step, request, exchange, sample)) {
-      if (pending) yield midPart(step, shippable(step, pending, lookOver(view, pending, looker)))
-      pending = group
-    }
-  } catch (error) {
-    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
-    // much may be one too, so it counts against a large page alone.
-    const isBad = isUnreadable(error) && exchange.answered
-    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
-    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
-    yield lastPart(step, { fault: error, ...outcome })
-    return
-  }
-  const findings = pending ? lookOver(view, pending, looker) : []
-  noteGoodPage(request, view)
-  const outcome = request.whole(view)
-  const shipped = pending && shippable(step, pending, findings)
-  yield lastPart(step, { ...shipped, ...outcome })
-}
-
 /** Asks for the page: its entries as they come in. */
 function groupsOf(step: Step, request: PageRequest, exchange: Exchange, sample: BodySample) {
   const { options, cursor, signal } = step
@@ -107,6 +79,34 @@ function lookerOf({ options, cursor }: Step, request: PageRequest, exchange: Exc
     classify: (entries, index) => classify(cursor.fetches, entries, index, fetching),
     ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
+}
+
+/** Reads one page from `walk.from`. What it throws is not about this page's content. */
+export async function* readPage(step: Step, request: PageRequest): Steps {
+  const sample = new BodySample()
+  const view = freshView(request.passedHead)
+  const exchange = { answered: false, horizonUs: horizonUs(step) }
+  const looker = lookerOf(step, request, exchange)
+  let pending: Group | undefined
+  try {
+    for await (const group of groupsOf(step, request, exchange, sample)) {
+      if (pending) yield midPart(step, shippable(step, pending, lookOver(view, pending, looker)))
+      pending = group
+    }
+  } catch (error) {
+    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
+    // much may be one too, so it counts against a large page alone.
+    const isBad = isUnreadable(error) && exchange.answered
+    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
+    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : {}
+    yield lastPart(step, { fault: error, ...outcome })
+    return
+  }
+  const findings = pending ? lookOver(view, pending, looker) : []
+  noteGoodPage(request, view)
+  const outcome = request.whole(view)
+  const shipped = pending && shippable(step, pending, findings)
+  yield lastPart(step, { ...shipped, ...outcome })
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
