@@ -48,33 +48,6 @@ interface Exchange {
   horizonUs: number
 }
 
-/** Reads one page from `walk.from`. What it throws is not about this page's content. */
-export async function* readPage(step: Step, request: PageRequest): Steps {
-  const sample = new BodySample()
-  const view = freshView(request.passedHead)
-  const exchange = { answered: false, horizonUs: horizonUs(step) }
-  const looker = lookerOf(step, request, exchange)
-  const behind = new OneBehind()
-  try {
-    for await (const group of groupsOf(step, request, exchange, sample)) {
-      for (const ready of behind.next(group))
-        yield midPart(step, shippable(step, ready, lookOver(view, ready, looker)))
-    }
-  } catch (error) {
-    if (!isBadPage(error, request, exchange)) throw error
-    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : undefined
-    const next = nextText(outcome, request.take, isUnreadable(error))
-    yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
-    return
-  }
-  const pending = behind.last
-  const findings = pending ? lookOver(view, pending, looker) : []
-  noteGoodPage(request, view)
-  const outcome = request.whole(view)
-  const shipped = pending && shippable(step, pending, findings)
-  yield lastPart(step, { ...shipped, ...outcome })
-}
-
 /** Asks for the page: its entries as they come in. */
 function groupsOf(step: Step, request: PageRequest, exchange: Exchange, sample: BodySample) {
   const { options, cursor, signal } = step
@@ -111,12 +84,34 @@ function lookerOf({ options, cursor }: Step, request: PageRequest, exchange: Exc
   }
 }
 
-/**
- * Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too much
- * may be one too, so it counts against a large page alone.
- */
-function isBadPage(error: unknown, { take }: PageRequest, { answered }: Exchange): error is ConnectorError {
-  return (isUnreadable(error) && answered) || (isTooMuch(error, answered) && take > LIGHT_TAKE)
+/** Reads one page from `walk.from`. What it throws is not about this page's content. */
+export async function* readPage(step: Step, request: PageRequest): Steps {
+  const sample = new BodySample()
+  const view = freshView(request.passedHead)
+  const exchange = { answered: false, horizonUs: horizonUs(step) }
+  const looker = lookerOf(step, request, exchange)
+  const behind = new OneBehind()
+  try {
+    for await (const group of groupsOf(step, request, exchange, sample)) {
+      for (const ready of behind.next(group))
+        yield midPart(step, shippable(step, ready, lookOver(view, ready, looker)))
+    }
+  } catch (error) {
+    // Only what the API itself sent as its page can be a bad page: a login page or an empty answer is an outage. What is too
+    // much may be one too, so it counts against a large page alone.
+    const isBad = isUnreadable(error) && exchange.answered
+    if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
+    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : undefined
+    const next = nextText(outcome, request.take, isBad)
+    yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
+    return
+  }
+  const pending = behind.last
+  const findings = pending ? lookOver(view, pending, looker) : []
+  noteGoodPage(request, view)
+  const outcome = request.whole(view)
+  const shipped = pending && shippable(step, pending, findings)
+  yield lastPart(step, { ...shipped, ...outcome })
 }
 
 /** The same for each try, so that it is told as the same trouble. An id of any other kind may be content. */
