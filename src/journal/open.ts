@@ -1,5 +1,5 @@
 // Opening the journal: its options, its file, and the parts that it is made of.
-import { mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, fsyncSync, mkdirSync, openSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
@@ -63,6 +63,16 @@ const ALLOWANCE_BYTES = 4 * 1024 ** 3
 const folderCalls: FolderCalls = {
   stat: async (path) => statSync(path),
   mkdir: async (path, options) => mkdirSync(path, options),
+  sync: async (path) => syncFolder(path),
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
 }
 
 const linkCalls: LinkCalls = {

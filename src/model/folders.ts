@@ -2,10 +2,12 @@
 import { dirname, resolve } from 'node:path'
 import { errnoOf } from './errors.ts'
 
-/** As node:fs/promises has them. */
+/** The first two as node:fs/promises has them. */
 export interface FolderCalls {
   stat(path: string): Promise<{ isDirectory(): boolean }>
   mkdir(path: string, options: { readonly mode: number }): Promise<unknown>
+  /** so that a power cut does not take back what was made in this folder */
+  sync(path: string): Promise<void>
 }
 
 function inTheWay(path: string): Error {
@@ -24,8 +26,8 @@ async function isThere(path: string, calls: FolderCalls): Promise<boolean> {
   return true
 }
 
-/** For this user alone; asks for each folder once. Answers those that it made, the topmost first; throws as node:fs does. */
-export async function makeFolders(folder: string, calls: FolderCalls): Promise<readonly string[]> {
+/** For this user alone, and on the disk when it resolves; asks for each folder once. Throws as its calls do. */
+export async function makeFolders(folder: string, calls: FolderCalls): Promise<void> {
   const lacking: string[] = []
   for (let at = resolve(folder); !(await isThere(at, calls)) && at !== dirname(at); at = dirname(at))
     lacking.unshift(at)
@@ -38,5 +40,5 @@ export async function makeFolders(folder: string, calls: FolderCalls): Promise<r
       // Somebody else was faster; or it is a link that leads nowhere, which is there and is no folder.
       if (errnoOf(error) !== 'EEXIST' || !(await isThere(path, calls))) throw error
     }
-  return made
+  for (const path of made.toReversed()) await calls.sync(dirname(path))
 }

@@ -1,6 +1,7 @@
 // Datagrams behind model/socket.ts: UDP, bound to one receiver, so that a port where nobody listens is told.
 import { createSocket, type Socket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { type Datagrams, hostPort, type OpenDatagrams } from '../model/socket.ts'
 import { transportError } from './transport-errors.ts'
@@ -13,16 +14,21 @@ export const openDatagrams: OpenDatagrams = async (to) => {
   try {
     const { address, family } = await lookup(host)
     const socket = createSocket(family === 6 ? 'udp6' : 'udp4')
-    await new Promise<void>((resolve, reject) => {
-      socket.once('error', reject)
-      socket.connect(port, address, () => {
-        socket.off('error', reject)
-        resolve()
-      })
-    })
+    await connected(socket, port, address)
     return datagramsOver(socket, where)
   } catch (error) {
     throw transportError(where, error, nobody)
+  }
+}
+
+/** No callback: it would be called with the failure as if that were the connection. */
+async function connected(socket: Socket, port: number, address: string): Promise<void> {
+  try {
+    socket.connect(port, address)
+    await once(socket, 'connect')
+  } catch (error) {
+    socket.close()
+    throw error
   }
 }
 

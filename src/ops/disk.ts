@@ -75,12 +75,6 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Makes `folder` and those above it, so that a power cut does not take them back. */
-async function makeFolder(folder: string): Promise<void> {
-  const made = await told('make the folder', folder, () => makeFolders(folder, { stat, mkdir }))
-  for (const path of made.toReversed()) await syncFolder(dirname(path))
-}
-
 const OPEN_OR_MAKE = constants.O_RDWR | constants.O_CREAT
 
 /** For its owner alone. In a device or a pipe no place could be found again. */
@@ -103,7 +97,8 @@ export const disk: Disk = {
       if (cause instanceof ConnectorError) throw cause
       if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
     }
-    await makeFolder(dirname(resolve(path)))
+    const folder = dirname(resolve(path))
+    await told('make the folder', folder, () => makeFolders(folder, { stat, mkdir, sync: syncFolder }))
     return openedFile(await told('open', path, () => openRegular(path)), path)
   },
   async openToRead(path) {

@@ -58,8 +58,6 @@ export class ElementMarks {
   readonly #target: Target
   readonly #targetKey: Uint8Array | undefined
   readonly #keys: readonly Uint8Array[]
-  /** Nobody wants the open element's keys any more. */
-  #muted = false
   /** inside the target's array */
   #inTarget = false
   #found = false
@@ -87,8 +85,6 @@ export class ElementMarks {
   forget(at: number): void {
     this.marks.fill(NONE)
     this.marks[ELEMENT] = at
-    this.#muted = true
-    this.wanted = 0
   }
 
   /** A key of the body's own object that is this long cannot be the one that is looked for, however it is escaped. */
@@ -131,7 +127,7 @@ export class ElementMarks {
 
   /** Does the string that is open at `depth` matter, so that its start must stay? */
   matters(inKey: boolean, depth: number): boolean {
-    return inKey ? depth <= this.edge + 1 && !this.#muted : this.wanted !== 0
+    return inKey ? depth <= this.edge + 1 : this.wanted !== 0
   }
 
   /** Takes note of a key, the inside of its quotes: asked only for keys that stand no deeper than an element's own. */
@@ -140,7 +136,7 @@ export class ElementMarks {
     if (!this.isOpen) {
       const key = this.#targetKey
       if (key !== undefined && depth === 1 && isText(key, bytes, start, end)) this.wanted = TARGET
-    } else if (!this.#muted) {
+    } else {
       const keys = this.#keys
       for (let i = 0; i < 3; i++) if (isText(keys[i] as Uint8Array, bytes, start, end)) this.wanted = i + 1
     }
@@ -168,7 +164,6 @@ export class ElementMarks {
     this.tooDeep = false
     this.hasLineBreaks = false
     this.isObject = byte === OPEN_OBJECT
-    this.#muted = false
   }
 
   #place(): string {

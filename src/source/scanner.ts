@@ -56,8 +56,8 @@ export class Scanner {
   #depth = 0
   /** one byte a level: 1 where it is an object */
   #stack = new Uint8Array(1024)
-  /** the depth at which something must be looked after */
-  #ceiling: number
+  /** from this depth on something must be looked after */
+  readonly #ceiling: number
   #inKey = false
   #escaped = false
   /** how far a token is that may go on in the next piece: what is still to come of a string's escape; the state of a number; how much was read of a literal */
@@ -200,7 +200,6 @@ export class Scanner {
       grown.set(this.#stack)
       this.#stack = grown
     }
-    this.#ceiling = Math.min(this.#stack.length, this.#elements.deepest + 1)
   }
 
   #close(byte: number, at: number): void {

@@ -98,9 +98,11 @@ export class FakeConnection implements Connection {
     this.#wake()
   }
 
+  /** The other side's end is seen before it is over, as with a socket. */
   async end(): Promise<void> {
     this.ended = true
     this.destroy()
+    await new Promise((resolve) => setImmediate(resolve))
   }
 
   destroy(): void {

@@ -41,7 +41,8 @@ export class ReplyParser {
       if (!this.#frame(bytes, take)) break
       from = this.#at
     }
-    this.#rest = bytes.slice(from)
+    // A Buffer's own slice would be a view, which keeps all of a chunk and changes with it.
+    this.#rest = new Uint8Array(bytes.subarray(from))
   }
 
   /** False: the frame at `#at` is not whole yet. */

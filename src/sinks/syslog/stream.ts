@@ -60,7 +60,7 @@ export class StreamSession implements Session {
     try {
       await peer.write(bytes, signal)
     } catch (error) {
-      this.#calledOff = signal.aborted && peer.writingSince !== undefined
+      this.#calledOff = signal.aborted
       throw error
     }
     await peer.stays(signal)

@@ -12,7 +12,7 @@ interface Given {
   readonly state?: SourceState
 }
 
-async function ready(given: Partial<Record<SourceName, Given>>): Promise<boolean> {
+async function ready(given: Partial<Record<SourceName, Given>>, intervalMs = 15 * MINUTE): Promise<boolean> {
   const plans = new Map<Cursor, Plan>()
   const clock = new VirtualClock(START)
   const nothing: Plan = { dueAt: START, lane: 'live', caughtUp: false }
@@ -22,7 +22,7 @@ async function ready(given: Partial<Record<SourceName, Given>>): Promise<boolean
       plan: (cursor) => (cursor === undefined ? nothing : (plans.get(cursor) ?? expect.fail())),
       read: () => expect.fail('nothing is read'),
     }
-    return { source, intervalMs: 15 * MINUTE }
+    return { source, intervalMs }
   })
   for (const [name, { plan }] of Object.entries(given)) if (plan) plans.set(name, plan)
   const journal = {
@@ -44,6 +44,17 @@ test('a source with a backlog, or that has read nothing yet, or was away for lon
   expect(await ready({ audit: { plan: { ...done, dueAt: START - HOUR } } })).toBe(false)
   expect(await ready({ audit: { plan: { ...done, dueAt: START - 10 * MINUTE } } })).toBe(true)
 })
+
+test.each([
+  [15 * MINUTE, 15 * MINUTE],
+  [1_000, MINUTE],
+])(
+  'of a source that is read every %i ms all counts as read until it is %i ms overdue',
+  async (intervalMs, ms) => {
+    const overdue = (byMs: number) => ready({ audit: { plan: { ...done, dueAt: START - byMs } } }, intervalMs)
+    expect([await overdue(ms), await overdue(ms + 1)]).toEqual([true, false])
+  },
+)
 
 test.each(['held', 'failing'] as const)(
   'a source that is %s keeps no prompt from being sent',

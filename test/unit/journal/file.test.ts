@@ -175,6 +175,27 @@ describe('the file', () => {
     plain.close()
   })
 
+  it.each([
+    ['synchronous', 1, 'synchronous 1 and locking exclusive'],
+    ['locking_mode', 'normal', 'synchronous 2 and locking normal'],
+  ])('where SQLite does not hold what it was told no journal opens: %s', (name, answer, told) => {
+    mkdirSync(join(folder, 'state'))
+    const asked = Reflect.get(Sqlite.prototype, 'pragma') as (...args: unknown[]) => unknown
+    const spy = vi.spyOn(Sqlite.prototype, 'pragma').mockImplementation(function (
+      this: Sqlite.Database,
+      ...args
+    ) {
+      return args[0] === name ? answer : asked.apply(this, args)
+    })
+    try {
+      expect(() => openDatabase({ path, ...options })).toThrow(`${told}: commits would not be safe`)
+    } finally {
+      spy.mockRestore()
+    }
+    const db = openDatabase({ path, ...options })
+    db.close()
+  })
+
   it('it and its log are for this user alone, and a close leaves one file without a log', async () => {
     const journal = await open()
     await journal.append(part([spec(1)]))

@@ -13,30 +13,53 @@ import { mkdir, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { makeFolders } from '../../../src/model/folders.ts'
+import { type FolderCalls, makeFolders } from '../../../src/model/folders.ts'
 
 let root = ''
-beforeEach(() => (root = mkdtempSync(join(tmpdir(), 'folders-'))))
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'folders-'))
+  done = []
+})
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
 const at = (name: string) => join(root, name)
-const make = (name: string) => makeFolders(at(name), { stat, mkdir })
+/** What was made and what was synced, in their order. */
+let done: string[] = []
+const calls: FolderCalls = {
+  stat,
+  mkdir: async (path, options) => {
+    await mkdir(path, options)
+    done.push(`make ${path}`)
+  },
+  sync: async (path) => void done.push(`sync ${path}`),
+}
+const make = (name: string) => makeFolders(at(name), calls)
 const fault = (code: string) => Object.assign(new Error(code), { code })
 
 test('what is lacking is made, the topmost first, for this user alone', async () => {
   mkdirSync(at('a'))
   chmodSync(at('a'), 0o755)
-  expect(await make('a/b/c')).toEqual([at('a/b'), at('a/b/c')])
+  await make('a/b/c')
+  expect(done.slice(0, 2)).toEqual([`make ${at('a/b')}`, `make ${at('a/b/c')}`])
   expect([at('a'), at('a/b'), at('a/b/c')].map((path) => statSync(path).mode & 0o777)).toEqual([
     0o755, 0o700, 0o700,
   ])
-  expect(await make('a/b/c')).toEqual([])
+  done = []
+  await make('a/b/c')
+  expect(done).toEqual([])
+})
+
+test('what was made is on the disk, the lowest first, before anything is written into it', async () => {
+  await make('a/b/c')
+  expect(done.slice(3)).toEqual([`sync ${at('a/b')}`, `sync ${at('a')}`, `sync ${root}`])
+  const sync = () => Promise.reject(fault('EIO'))
+  await expect(makeFolders(at('d'), { ...calls, sync })).rejects.toMatchObject({ code: 'EIO' })
 })
 
 test('a link to a folder is a folder', async () => {
   mkdirSync(at('there'))
   symlinkSync(at('there'), at('link'))
-  expect(await make('link/x')).toEqual([at('link/x')])
+  await make('link/x')
   expect(readdirSync(at('there'))).toEqual(['x'])
 })
 
@@ -45,7 +68,7 @@ test('a folder that somebody else makes meanwhile is there', async () => {
     await mkdir(path, options)
     throw fault('EEXIST')
   }
-  expect(await makeFolders(at('a/b'), { stat, mkdir: raced })).toEqual([])
+  await makeFolders(at('a/b'), { ...calls, mkdir: raced })
   expect(statSync(at('a/b')).isDirectory()).toBe(true)
 })
 
@@ -64,6 +87,6 @@ test('where a parent is there and its child answers ENOENT, as in /proc, each fo
     asked.push(path)
     throw fault('ENOENT')
   }
-  await expect(makeFolders(at('a/b/c'), { stat, mkdir: never })).rejects.toMatchObject({ code: 'ENOENT' })
+  await expect(makeFolders(at('a/b/c'), { ...calls, mkdir: never })).rejects.toMatchObject({ code: 'ENOENT' })
   expect(asked).toEqual([at('a')])
 })

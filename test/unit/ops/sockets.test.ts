@@ -336,6 +336,13 @@ describe('datagrams', () => {
     await datagrams.close()
   })
 
+  test('an address to which nothing may be sent is told at once, and leaves no socket open', async () => {
+    const error = await caught(openDatagrams({ host: '255.255.255.255', port: 514 }))
+    expect(error).toMatchObject({ code: 'unreachable', cause: { syscall: 'connect' } })
+    expect(error.message).not.toContain('ERR_SOCKET')
+    await until(() => !process.getActiveResourcesInfo().includes('UDPWrap'))
+  })
+
   test('a name without an address is unreachable', async () => {
     expect((await caught(openDatagrams({ host: 'no-such-host.invalid', port: 1 }))).code).toBe('unreachable')
   })

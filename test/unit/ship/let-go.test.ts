@@ -11,6 +11,7 @@ import { Groups, OpenStretch } from '../../../src/ship/stretch.ts'
 import { hecFrame } from '../../../src/sinks/splunk-hec/frame.ts'
 import { syslogFrame } from '../../../src/sinks/syslog/frame.ts'
 import { rawFormat, runOf } from '../../fakes/lines.ts'
+import { taken } from '../../fakes/sink.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay } from './quay.ts'
@@ -107,4 +108,28 @@ it('a sink that waits for more keeps nothing of what it has sent', async () => {
   await berth.empty()
   expect(await Promise.all(refs.map(isGone))).toEqual([true])
   expect(await berth.step()).toBe(Infinity)
+})
+
+it('a delivery writes its lines into buffers of before, but lets go of one that a huge entry made grow', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+  const buffers: ArrayBufferLike[] = []
+  berth.sink.answer = (delivery) => {
+    buffers.push(delivery.lines.bytes.buffer)
+    return taken(delivery)
+  }
+  const deliverAll = async () => {
+    await berth.empty()
+    return new Set(buffers.splice(0))
+  }
+  await quay.append(30)
+  const usual = await deliverAll()
+  expect(usual.size).toBeLessThanOrEqual(2)
+  await quay.append(1, { body: 'x'.repeat(HUGE_BYTES) })
+  const [huge] = await deliverAll()
+  expect(huge?.byteLength).toBeGreaterThan(HUGE_BYTES)
+  await quay.append(30)
+  const after = await deliverAll()
+  expect([after.size <= 2, after.has(huge as ArrayBufferLike)]).toEqual([true, false])
+  for (const { byteLength } of after) expect(byteLength).toBeLessThanOrEqual(4 * 2 ** 20)
 })

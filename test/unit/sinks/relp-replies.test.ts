@@ -100,10 +100,15 @@ describe('replies', () => {
     ['a command of 33 letters', `1 ${'a'.repeat(33)}`],
     ['a command with digits', '1 rsp2 0\n'],
     ['no number', 'rsp 0\n'],
+    ['no number, but the space behind it', ' rsp 0\n'],
+    ['no space behind the number', '1xrsp 0\n'],
+    ['no command', '1  0\n'],
+    ['no length', '1 rsp \n'],
     ['no LF behind the data', '1 rsp 6 200 OKx'],
     ['no LF behind no data', '1 rsp 0x'],
     ['data behind a length of 0', '1 rsp 0 2'],
     ['no space before the data', '1 rsp 6\n200 OK'],
+    ['data at once behind its length', '1 rsp 2OK\n'],
     ['the banner of another protocol', 'HTTP/1.1 400 Bad Request\r\n'],
     ['a TLS alert', '\x15\x03\x03\x00\x02\x02\x46'],
   ])('%s is no RELP, told as soon as it is seen', (_, text) => {
@@ -122,9 +127,38 @@ describe('replies', () => {
     }
   })
 
+  test('what is exactly as long as may be is understood', () => {
+    const frames = [
+      { txnr: 999_999_999, command: 'z'.repeat(32), data: 'x'.repeat(8_192) },
+      { txnr: 0, command: 'AZaz', data: '' },
+    ]
+    expect(of(frames.map(written).join(''))).toEqual({ frames, error: undefined })
+  })
+
+  test('only rsp is taken for rsp', () => {
+    const commands = ['rsp', 'rsq', 'rtp', 'ssp', 'rs', 'rspp', 'RSP']
+    expect(
+      of(commands.map((command) => `1 ${command} 0\n`).join('')).frames.map(({ command }) => command),
+    ).toEqual(commands)
+  })
+
+  test('a begun frame is a copy: the bytes that it came in may be written over', () => {
+    const [first, second] = [bytesOf('1 rsp 6 20'), bytesOf('0 OK\n2 rsp 0\n')]
+    const parser = new ReplyParser('x')
+    const heard: string[] = []
+    parser.push(first, () => heard.push('too early'))
+    first.fill(0)
+    parser.push(second, (txnr, _, bytes, start, end) =>
+      heard.push(`${txnr} ${Buffer.from(bytes.subarray(start, end)).toString()}`),
+    )
+    expect(heard).toEqual(['1 200 OK', '2 '])
+  })
+
   test('a code is three digits, alone or before a space or LF', () => {
     const code = (text: string) => codeOf(bytesOf(text), 0, text.length)
     expect(['200 OK', '500', '200\n', '999 x', ''].map(code)).toEqual([200, 500, 200, 999, EMPTY])
+    expect(codeOf(bytesOf('200 OK'), 0, 2)).toBeUndefined()
+    expect(codeOf(bytesOf('2000 OK'), 0, 3)).toBe(200)
     expect(['20', '2000 OK', 'OK', '20x OK', ' 200 OK', '099 x'].map(code)).toEqual(Array(6).fill(undefined))
   })
 })

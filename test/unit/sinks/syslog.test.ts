@@ -8,7 +8,7 @@ import { syslog } from '../../../src/sinks/syslog/sink.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
 import { FakeRelp } from '../../fakes/relp-server.ts'
 import { sinkDeps, type TestDeps } from '../../fakes/sink-deps.ts'
-import { BriskClock, FakeDatagramPeer, FakePeer } from '../../fakes/sockets.ts'
+import { BriskClock, type FakeConnection, FakeDatagramPeer, FakePeer } from '../../fakes/sockets.ts'
 import { framesOf, parse5424 } from '../../fakes/syslog-parser.ts'
 
 const never = new AbortController().signal
@@ -102,6 +102,20 @@ describe('over a stream', () => {
     expect(received(it).at(-1)).toEqual(idsOf(301, 1))
   })
 
+  test('resets an hour apart, each in the midst of sending again, lose nothing of it', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    it.peer.wrote = (connection) => connection.over(true)
+    it.peer.last.over(true)
+    for (let i = 0; i < 3; i++) {
+      await caught(deliver(it.sink, batch(it.sink, 1, 4)))
+      it.clock.pass(3_600_000)
+    }
+    it.peer.wrote = () => undefined
+    await deliver(it.sink, batch(it.sink, 1, 4))
+    expect(received(it).at(-1)).toEqual(idsOf(4, 1))
+  })
+
   test('what is in doubt goes out again by itself when nothing new comes, with pauses of its own', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
@@ -123,6 +137,20 @@ describe('over a stream', () => {
     expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
     await it.sink.close()
     expect([it.peer.open, it.clock.sleeping]).toEqual([0, 0])
+  })
+
+  test('what was brought back and comes into doubt again is brought back again', async () => {
+    const it = stand()
+    await deliver(it.sink, batch(it.sink, 3, 1))
+    for (let i = 0; i < 3; i++) {
+      it.peer.last.over(true)
+      for (let seconds = 0; seconds < 10; seconds++) {
+        await turn()
+        it.clock.pass(500)
+      }
+    }
+    expect(received(it)).toEqual(Array(4).fill(idsOf(3, 1)))
+    await it.sink.close()
   })
 
   test('a batch that comes while what is in doubt is being brought back takes it along, once', async () => {
@@ -152,10 +180,13 @@ describe('over a stream', () => {
     expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
   })
 
-  test('a receiver that resets all that is brought back is asked ever more rarely', async () => {
+  test.each([
+    ['at once', (connection: FakeConnection) => connection.over(true)],
+    ['a little later', (connection: FakeConnection) => void turn().then(() => connection.over(true))],
+  ])('a receiver that resets all that is brought back, %s, is asked ever more rarely', async (_, reset) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
-    it.peer.wrote = (connection) => connection.over(true)
+    it.peer.wrote = reset
     it.peer.last.over(true)
     for (let i = 0; i < 120; i++) {
       it.clock.pass(1_000)
@@ -380,6 +411,21 @@ describe('over a stream', () => {
     expect(it.deps.log.lines).toEqual([])
   })
 
+  test('closing where nothing was sent, or all of it is old, troubles no receiver that is away', async () => {
+    const untouched = stand()
+    const old = stand({ tcp_linger: '30s' })
+    await deliver(old.sink, batch(old.sink, 3, 1))
+    old.clock.pass(31_000)
+    old.peer.last.over(true)
+    for (const { sink, peer, deps } of [untouched, old]) {
+      peer.down = true
+      const asked = peer.asked.length
+      await sink.close()
+      expect(peer.asked).toHaveLength(asked)
+      expect(deps.log.lines.filter((line) => line.includes('may be lost'))).toEqual([])
+    }
+  })
+
   test('what a receiver may have lost just before the end is sent once more at the end, or told', async () => {
     for (const down of [false, true]) {
       const it = stand()
@@ -485,8 +531,23 @@ describe('over UDP', () => {
     peer.mostBytes = 400
     const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
     const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame))
-    expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 1, code: 'too_large' }] })
+    expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 1, code: 'too_large', own: true }] })
     expect(peer.received).toHaveLength(2)
+  })
+
+  test('check asks for an address, sends nothing and leaves nothing open; what is wrong is told', async () => {
+    const { sink, peer } = datagramStand()
+    expect(await sink.check(never)).toMatchObject([{ what: 'siem.test:514 UDP', ok: true }])
+    expect([peer.opened, peer.open, peer.sent]).toEqual([1, 0, 0])
+    const faults = [
+      [new ConnectorError('unreachable', 'siem.test:514 has no address'), 'siem.test:514 has no address'],
+      [new Error('of another kind'), 'could not be asked'],
+    ] as const
+    for (const [fault, message] of faults) {
+      const deps = sinkDeps({ datagrams: () => Promise.reject(fault) })
+      const away = syslog.open('siem', options.parse({ address: 'udp://siem.test:514' }), deps)
+      expect(await away.check(never)).toEqual([{ what: 'siem.test:514 UDP', ok: false, message }])
+    }
   })
 
   test('what is refused is told in the order of the entries, whoever refuses it', async () => {

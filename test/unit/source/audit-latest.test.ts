@@ -140,6 +140,31 @@ test('`start: latest` ships what came while the API could not be reached from th
   expect(await desk.ids()).toEqual([...missed, ...fresh])
 })
 
+test.each(['dated ahead', 'not there', 'failing'] as const)(
+  '`start: latest` behind an outage at the first start counts from that start on where the newest entry is %s too',
+  async (kind) => {
+    const { wrap, end } = outage()
+    const withoutLatest = refusing(500)
+    const desk = await openDesk({
+      source: latest,
+      wrap: (send) => wrap(kind === 'failing' ? withoutLatest(send) : send),
+    })
+    if (kind !== 'not there') desk.add(5, START - MINUTE)
+    await desk.try()
+    desk.clock.advance(START + 2 * HOUR)
+    const hidden = kind === 'not there' ? START + 3 * HOUR : 0
+    const missed = desk.mock.add({ at: START + HOUR, visibleAt: hidden }).id
+    if (kind === 'dated ahead') desk.mock.add({ at: START + 1_000 * HOUR, visibleAt: 0 })
+    end()
+    await desk.live(START + 2 * HOUR + 10 * MINUTE)
+    const fresh = desk.add(2, START + 4 * HOUR)
+    await desk.live(START + 4 * HOUR + 10 * MINUTE)
+    const ids = await desk.ids()
+    expect(ids).toEqual(expect.arrayContaining([missed, ...fresh]))
+    expect(ids).toHaveLength(kind === 'dated ahead' ? 4 : 3)
+  },
+)
+
 test('of an outage at the first start under a clock of ours that is ahead `start: latest` leaves out nothing that comes behind it', async () => {
   const { wrap, end } = outage()
   const desk = await openDesk({ source: latest, wrap, switches: { clock_skew_ms: -20 * MINUTE } })
@@ -178,6 +203,18 @@ test('what a clock that nobody had set noted at the first start is no start: `st
   const fresh = desk.add(1)
   await desk.live(START + 20 * MINUTE)
   expect(await desk.ids()).toEqual(fresh)
+})
+
+test('of an outage at the first start, what came in its very instant is shipped, also as the newest of all', async () => {
+  const { wrap, end } = outage()
+  const desk = await openDesk({ source: latest, wrap })
+  desk.add(3, START - MINUTE)
+  await desk.try()
+  const soon = desk.mock.add({ at: START, visibleAt: 0 }).id
+  desk.clock.advance(START + HOUR)
+  end()
+  await desk.live(START + 2 * HOUR)
+  expect(await desk.ids()).toEqual([soon])
 })
 
 test('of an outage at the first start, what came in its very instant is shipped, and also where `latest` is dated ahead', async () => {

@@ -67,3 +67,60 @@ test('a 400 on the open day holds: it is no trouble of the past, passes nothing,
   await desk.live(START + 4 * HOUR)
   expect(await desk.times()).toEqual([...before, ...fresh.map(({ at }) => at * 1000)])
 })
+
+test('a day whose end is known to be unreadable is read up to that all the same, and read again as any other', async () => {
+  const edge = TODAY - 5 * MINUTE
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: ({ from, to }) => (from < TODAY - 2_000 && to > edge + 2_000 ? { status: 500 } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, edge - 60 * MINUTE, 59, MINUTE)
+  await desk.live(START + 20 * HOUR)
+  const { todo, sweep, troubles, rereads } = desk.state()
+  expect([todo, sweep, Math.max(...troubles.map(({ to }) => to))]).toEqual([[], null, TODAY])
+  expect(Object.keys(rereads)).toContain(String(TODAY - DAY))
+  expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+  expect(await desk.ids()).toHaveLength(59)
+})
+
+test('a window that was unreadable and is refused when it is tried again stays known as that, and is tried ever more rarely', async () => {
+  const bad = TODAY - 3 * HOUR
+  let status = 500
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY }, rereadMs: 0 },
+    fault: ({ from, to }) => (from <= bad + MINUTE / 2 && to >= bad + MINUTE / 2 ? { status } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 10 * HOUR + MINUTE / 2, 60, MINUTE)
+  await desk.live(START + HOUR)
+  const [before] = desk.state().troubles
+  expect(before).toMatchObject({ from: bad })
+  status = 400
+  await desk.live(START + 12 * HOUR)
+  const [after] = desk.state().troubles
+  expect(after?.from).toBe(bad)
+  expect(after?.tries).toBeGreaterThan(before?.tries ?? Infinity)
+  expect(desk.asked().filter(({ from, to }) => from <= bad && to >= bad + MINUTE).length).toBeLessThan(40)
+})
+
+test('an open day that is refused wherever it ends is asked for with three ends, in either unit, and told', async () => {
+  const desk = await openHistoryDesk({ fault: () => ({ status: 400 }), source: { rereadMs: 0 } })
+  expect(await desk.try()).toMatchObject({ code: 'bad_request' })
+  expect(desk.asked()).toHaveLength(6)
+})
+
+test('what failed once and was then read is forgotten: each window that fails by chance is asked for again as it was', async () => {
+  const asked = new Map<string, number>()
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 4 * DAY }, rereadMs: 0 },
+    fault: ({ from, to }) => {
+      if (to > TODAY + MINUTE) return undefined
+      const times = (asked.get(`${from} ${to}`) ?? 0) + 1
+      asked.set(`${from} ${to}`, times)
+      return times === 1 ? { status: 500 } : undefined
+    },
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 4 * DAY, 96, HOUR)
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(96 - 10)
+  expect([...asked.values()]).toEqual([2, 2, 2])
+})

@@ -75,11 +75,87 @@ test('a key behind the entries is read whole, wherever it is cut', () => {
   }
 })
 
+describe('nesting', () => {
+  const nested = (levels: number) =>
+    entry('deep', `,"d":${'{"x":'.repeat(levels - 1)}1${'}'.repeat(levels - 1)}`)
+
+  test.each([2, 512, 1_022, 1_023, 1_024, 1_025, 2_000, 5_000])(
+    'an entry of exactly %i levels is kept under that limit, each deeper one is not',
+    (maxDepth) => {
+      const [good, bad] = [nested(maxDepth), nested(maxDepth + 1)]
+      const { entries, quarantined, error } = splitAll(`[${bad},${good},${bad},${good}]`, { maxDepth })
+      expect(error).toBeUndefined()
+      expect(entries.map(({ raw }) => raw)).toEqual([good, good])
+      expect(quarantined.map(({ reason }) => reason)).toEqual(['too_deep', 'too_deep'])
+    },
+  )
+})
+
+describe('a body under a key', () => {
+  const key = Array.from('events')
+    .map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`)
+    .join('')
+
+  test('is found where each letter of the key is escaped, wherever it is cut', () => {
+    const body = `{"${key}":[${a}]}`
+    for (const cuts of [[], everyByte(body), ...everyByte(body).map((cut) => [cut])])
+      expect(splitAll(body, { arrayKey: 'events' }, cuts).entries).toHaveLength(1)
+  })
+
+  test.each([`[{"events":[${a}]}]`, '"events"', '5 '])(
+    'is refused before its end where it is no object: %s',
+    (body) => {
+      const splitter = openSplitter({ ...options, arrayKey: 'events' })
+      expect(() => splitter.push(Buffer.from(body))).toThrow('an object was expected')
+    },
+  )
+
+  test.each([',{"x":1}', ',7', ',', ' {}'])('is no JSON where more comes behind it: %s', (more) => {
+    const { entries, error } = splitAll(`{"events":[${a}]}${more}`, { arrayKey: 'events' })
+    expect(error?.message).toContain('nothing more was expected')
+    expect(entries).toHaveLength(1)
+  })
+})
+
+describe('where a body breaks off', () => {
+  test('what was not over is no element, a number neither', () => {
+    const { entries, quarantined, error } = splitAll(`[${a},12`)
+    expect([entries.length, quarantined, error?.message]).toEqual([
+      1,
+      [],
+      expect.stringContaining('ends too early'),
+    ])
+  })
+
+  test('the bytes are counted from the start of the body, whatever the cut', () => {
+    const body = `[${a}, ${b} ,`
+    for (const cuts of [[], everyByte(body)])
+      for (const maxEntriesPerGroup of [1, 1_000])
+        expect(splitAll(body, { maxEntriesPerGroup }, cuts).error?.message).toBe(
+          `the reply ends too early: after ${body.length} bytes a value was expected`,
+        )
+  })
+})
+
+test('what does not fit is told with its own byte and what was expected there', () => {
+  for (const [body, told] of [
+    ['[{"a":1]', 'at byte 7 a comma or the end of its container was expected'],
+    ['[}', 'at byte 1 a value or ] was expected'],
+    ['[\f', 'at byte 1 a value or ] was expected'],
+    ['[{"a"\f', 'at byte 5 a colon was expected'],
+  ] as const)
+    expect(splitAll(body).error?.message).toContain(told)
+})
+
 describe('one entry', () => {
   const split = (body: string) => splitOne(Buffer.from(body), { ...options, wrapper: 'log' })
 
   test.each(['\t', '\r\n', '\n\n'])('white space alone is none: %j', (body) => {
     expect(split(body)).toMatchObject({ entries: { count: 0 }, quarantined: [] })
+  })
+
+  test.each(['-', '1.', '1e', '-1e+'])('a number that is not over is no JSON: %s', (body) => {
+    expect(() => split(body)).toThrow('ends too early')
   })
 
   test('the wrapper twice is a bad reply, also where one of both is malformed, or both are large', () => {
