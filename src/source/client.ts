@@ -10,7 +10,16 @@ import type { Lane } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
 import type { BodyLimits } from './body.ts'
 import { abandon, Deadline, readBody, usualLimits } from './body.ts'
-import { adviceOn, adviceOnLimit, checkType, codeOfStatus, heldBytes, isJson, named, withName } from './client-reply.ts'
+import {
+  adviceOn,
+  adviceOnLimit,
+  checkType,
+  codeOfStatus,
+  heldBytes,
+  isJson,
+  named,
+  withName,
+} from './client-reply.ts'
 import type { Budgeting } from './joint-budget.ts'
 import { takePlace } from './budget-place.ts'
 
