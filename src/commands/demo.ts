@@ -73,6 +73,7 @@ async function serve(world: World, options: DemoOptions, { home, api, logs }: Se
     }
     const { signal, journalCheck } = world
     await runDaemon({ config, outside }, signal, { journalCheck, started })
+    world.stdout(farewell(home, options.data))
     return exitCodes.done
   }
   try {
@@ -101,7 +102,7 @@ async function narrate(journal: string, world: World): Promise<void> {
   for (;;) {
     await systemClock.sleep(NARRATE_MS, world.signal)
     if (world.signal.aborted) {
-      world.stdout('\nStopping: what is in the journal waits for the next start.\n')
+      world.stdout('\nStopping: what is under way is finished first, a few seconds at most.\n')
       return
     }
     const status = await (await connectControl(journal))?.status().catch(() => undefined)
@@ -125,6 +126,15 @@ const first: Readonly<Record<DemoHome['before'], string>> = {
     'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.',
   removed: `The last demo here was too old to go on with: its files are gone, this one begins anew.\n${TWENTY}`,
 }
+
+const farewell = ({ entries }: DemoHome, data: string) => `
+Stopped. Nothing is lost: what was read and not delivered yet waits in the journal.
+
+  what arrived   ${entries}
+  go on          ${program()} demo --data ${data}
+
+Within ${RESUME_HOURS} hours it goes on where it was, and nothing is there twice; later it begins anew.
+`
 
 function welcome({ config, entries, before }: DemoHome, page: string, api: string, pid = 0): string {
   const command = program()

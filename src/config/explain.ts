@@ -125,9 +125,9 @@ function missing(issue: z.core.$ZodIssue, schema: Shape | undefined): string {
 /** A bare number where a unit belongs, and a key without a value, deserve better than the type's name. */
 function wrongType(issue: z.core.$ZodIssue, schema: Shape | undefined, input: unknown): string {
   if (typeof input === 'number' && schema?.['pattern'] === durationPattern.source)
-    return 'want a duration with its unit, such as 30s, 5m, 24h or 35d'
+    return `want a duration with its unit, such as ${input === 0 ? '0s' : '30s, 5m, 24h or 35d'}`
   if (typeof input === 'number' && schema?.['pattern'] === sizePattern.source)
-    return 'want a size with its unit, such as 512KiB, 1MiB or 2GiB'
+    return `want a size with its unit, such as ${input === 0 ? '0B' : '512KiB, 1MiB or 2GiB'}`
   if (input === null && schema?.['type'] === 'object')
     return 'has nothing under it: want {} for its defaults, or leave the key out'
   return issue.message

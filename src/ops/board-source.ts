@@ -228,6 +228,7 @@ export function openBoardSource(
         caught_up_at: isoOrNull(memory.caughtUpAt),
         head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
         cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
+        ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
         lag_seconds: lag(),
         progress: progress(memory),
         new_entries: memory.newEntries,

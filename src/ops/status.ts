@@ -24,6 +24,8 @@ export interface SourceStatus {
   readonly caught_up_at: Instant
   readonly head_at: Instant
   readonly cursor_at: Instant
+  /** how often a read is due; absent: not known, or only once */
+  readonly interval_seconds?: number
   /** while reading is paused, and was due: how long ago all was read, or the last that is */
   readonly lag_seconds: number
   /** while it works through a backlog: how far it came on the way from where it began to the head, 0 to 1 */

@@ -1,6 +1,7 @@
 // The file sink's steps on its files: rotated, ended, written whole, and closed where a step fails.
 import type { Disk, DiskFile } from '../model/disk.ts'
 import { ConnectorError } from '../model/errors.ts'
+import type { Log } from '../model/log.ts'
 import { endOf, type FileEnd, isTorn } from './file-place.ts'
 import { LF } from '../model/ascii.ts'
 
@@ -16,12 +17,24 @@ export async function closedOnThrow<T>(file: DiskFile, work: () => Promise<T>): 
   }
 }
 
+interface Rotating {
+  readonly disk: Disk
+  readonly log: Log
+}
+
 /** Shifts path.1, path.2, … up to the first free name: done again after a crash in its middle, it loses nothing. */
-export async function rotate(disk: Disk, path: string, keep: number): Promise<void> {
+export async function rotate({ disk, log }: Rotating, path: string, keep: number): Promise<void> {
   let free = 1
   while (free < keep && (await disk.exists(`${path}.${free}`))) free++
+  const oldest = `${path}.${keep}`
+  const isRemoved = free === keep && (await disk.exists(oldest))
   for (let at = free; at > 1; at--) await disk.rename(`${path}.${at - 1}`, `${path}.${at}`)
   await disk.rename(path, `${path}.1`)
+  if (isRemoved)
+    log.info('The oldest rotated file was removed (rotate.keep), and the next one has its name now', {
+      file: oldest,
+      keep,
+    })
 }
 
 /** A last line that somebody else left without its end gets one, so that ours begins on a line of its own. */

@@ -79,7 +79,7 @@ class FileSink implements Sink {
     const full = limits && pen.end.size > 0 && pen.end.size + length > limits.max_bytes
     if (full) {
       await this.#leave()
-      await rotate(this.#deps.disk, this.#options.path, limits.keep)
+      await rotate(this.#deps, this.#options.path, limits.keep)
       this.#folderSynced = false
       pen = await this.#takeUp()
     }

@@ -168,6 +168,10 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
     return status?.sinks[0]?.owed_entries === 0 && status.workspaces[0]?.sources[0]?.caught_up_at !== null
   }, 'all caught up')
   expect((await end(second.child, 'SIGINT')).code).toBe(0)
+  expect(second.said.text).toMatch(
+    /\nStopping: .*\n\nStopped\. Nothing is lost: .*\n\n  what arrived   \S*entries\.ndjson\n  go on          .* demo --data \S+\n/,
+  )
+  expect(second.said.text).toContain(` demo --data ${folder}\n`)
   const ids = readFileSync(join(folder, 'demo', 'entries.ndjson'), 'utf8')
     .trim()
     .split('\n')

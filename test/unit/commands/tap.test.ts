@@ -124,6 +124,28 @@ describe('tap', () => {
     ])
   })
 
+  test('says once which source is read next, and when, while nothing is new and all is well', async () => {
+    const told = opsHouse()
+    settle(told)
+    const journal = await stand.openJournal()
+    const asked = { times: 0 }
+    const next = async () => {
+      told.clock.pass(2_000)
+      if (++asked.times === 4) stand.stop.abort()
+      return []
+    }
+    const { board, metrics } = told
+    const parts = { journalPath: stand.path, journal, log: logOf(), board, metrics, taps: { next } }
+    const control = await openControl(parts)
+    expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    await control.close()
+    await journal.close()
+    expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
+      'auditferry: nothing was new so far; acme audit is read next, within 26 s',
+      '',
+    ])
+  })
+
   test('is refused where the configuration does not allow it', async () => {
     await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
       'Sink closed may not be looked into: its lines are content; set tap: true at it',

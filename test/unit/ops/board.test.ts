@@ -32,6 +32,7 @@ describe('/status', () => {
               caught_up_at: null,
               head_at: null,
               cursor_at: null,
+              interval_seconds: 30,
               lag_seconds: 0,
               progress: null,
               new_entries: 0,

@@ -124,11 +124,16 @@ test('a power cut just after the last answer takes nothing, rotated or not', asy
 
 test('a batch over the size begins a new file; older than `keep` go', async () => {
   const disk = new FakeDisk()
-  const sink = open(disk, { max_bytes: '700B', keep: 2 })
-  for (let i = 0; i < 8; i++) await deliver(sink, batchOf(sink, 5, 1 + i * 5))
+  const log = new LogLines()
+  const sink = open(disk, { max_bytes: '700B', keep: 2 }, log)
+  for (let i = 0; i < 3; i++) await deliver(sink, batchOf(sink, 5, 1 + i * 5))
+  expect(log.lines).toEqual([])
+  for (let i = 3; i < 8; i++) await deliver(sink, batchOf(sink, 5, 1 + i * 5))
   expect(disk.paths()).toEqual([PATH, `${PATH}.1`, `${PATH}.2`])
   expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 5, 36)))
   expect(disk.content(`${PATH}.2`)?.toString()).toBe(text(batchOf(sink, 5, 26)))
+  const removed = `The oldest rotated file was removed (rotate.keep), and the next one has its name now {"file":"${PATH}.2","keep":2}`
+  expect(log.lines).toEqual(Array<string>(5).fill(removed))
 })
 
 test('a rotation is made to last before a batch is written behind it, also where somebody else has begun the new file', async () => {
