@@ -167,11 +167,9 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     }
   }
   const bytes = bytesOf(part)
-  const appended = explaining(
-    core,
-    () => bytes + entries.bytes.length,
-    () => transactions.writeNew(land, bytes),
-  )
+  // Rather too much, so that the disk is not blamed where the file was at its own bound.
+  const mostBytes = bytes + entries.bytes.length
+  const appended = explaining(core, mostBytes, () => transactions.writeNew(land, bytes))
   quarantine.applyKept(kept)
   applyPut(core, puts)
   return { ...appended, last: ledger.lastSeq }

@@ -31,11 +31,7 @@ export function settle(
     if (notes) writeNotes(noteStatements, { put: notes })
     return settled
   }
-  const progress = explaining(
-    core,
-    () => TRANSACTION_BYTES,
-    () => transactions.write(land),
-  )
+  const progress = explaining(core, TRANSACTION_BYTES, () => transactions.write(land))
   ledger.applySettled(sink, progress, copied)
   shelf.release(ledger.settledTo)
 }
