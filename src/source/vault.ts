@@ -8,7 +8,7 @@ import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
-import { isEnd, named, PageSize, pathOf, smallerThan } from './vault-ask.ts'
+import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './vault-cursor.ts'
@@ -103,7 +103,7 @@ export class VaultSource implements Source {
         if (!exchange.answered) this.#work = work
         else this.#isStuck = true
         this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
-        throw named(error)
+        throw withPermission(error)
       }
       yield* this.#finish(work, pass, sightingOf(cursor, pass, undefined, clock))
     }
