@@ -75,8 +75,8 @@ export class VaultSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const now = this.#options.clock.now()
     if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
-    if (this.#work?.text === text && this.#work) return this.#planOf(this.#work.cursor, now)
-    if (this.#planned?.text !== text || !this.#planned)
+    if (this.#work && this.#work.text === text) return this.#planOf(this.#work.cursor, now)
+    if (!this.#planned || this.#planned.text !== text)
       this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.origin.workspace)) }
     return this.#planOf(this.#planned, now)
   }
