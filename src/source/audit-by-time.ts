@@ -62,6 +62,7 @@ export function anchorAt(step: Step, atUs: number, lane: Lane): Promise<Found> {
   return search(step, atUs, lane)
 }
 
+/** The first entry of that second or later. Within the reach of `search`, which is the caller's to see to. */
 export async function search(step: Step, atUs: number, lane: Lane): Promise<Found> {
   const seconds = Math.floor(atUs / SECOND_US)
   const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
