@@ -1,4 +1,4 @@
-// Which suites there are: unit and contract (fast), simulation (seeded), e2e (the built program), integration (real servers), monitoring (Prometheus), image (needs a container engine), browser (a Chromium).
+// Which suites there are; test/README.md says what each holds and needs.
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 

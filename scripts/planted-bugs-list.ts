@@ -31,10 +31,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/append.ts',
-        find: '  const appended = explaining(\n',
+        find: '  const appended = explaining(core, mostBytes,',
         replace: `  if (part.cursor !== undefined)
     transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source), bytes)
-  const appended = explaining(\n`,
+  const appended = explaining(core, mostBytes,`,
       },
     ],
     tests: [

@@ -96,10 +96,10 @@ async function appendOrWait(
 ): Promise<Appended> {
   const { clock, watch } = collector
   const giveUpAt = clock.elapsed() + FULL_HOLD_MS
-  for (let held = false; ; held = true) {
+  for (let hasWaited = false; ; hasWaited = true) {
     try {
       const appended = await append(collector, part, notes)
-      if (held) watch.state('reading')
+      if (hasWaited) watch.state('reading')
       return appended
     } catch (error) {
       const full = error instanceof ConnectorError && error.action === 'pause'

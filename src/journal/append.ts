@@ -112,6 +112,7 @@ function writeCounts(
     count.run(source, day, added, late, known, filtered, quarantined)
 }
 
+/** Throws ConnectorError `journal_full` where owed payload has reached `max_bytes`. */
 export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
   if (ledger.owedBytes < maxBytes) return
   throw new ConnectorError(
@@ -133,6 +134,7 @@ function bytesOf({ entries, quarantined }: Append): number {
   return quarantined.reduce((sum, { bytes }) => sum + bytes.length, entries.bytes.length + SMALL_BYTES)
 }
 
+/** One transaction. Memory follows only once it has landed: where it throws nothing of the part is kept. */
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
   const { entries, origin } = part
@@ -167,11 +169,9 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     }
   }
   const bytes = bytesOf(part)
-  const appended = explaining(
-    core,
-    () => bytes + entries.bytes.length,
-    () => transactions.writeNew(land, bytes),
-  )
+  // Rather too much, so that the disk is not blamed where the file was at its own bound.
+  const mostBytes = bytes + entries.bytes.length
+  const appended = explaining(core, mostBytes, () => transactions.writeNew(land, bytes))
   quarantine.applyKept(kept)
   applyPut(core, puts)
   return { ...appended, last: ledger.lastSeq }

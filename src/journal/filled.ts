@@ -7,11 +7,11 @@ import { diskFull } from './faults.ts'
 const SET_ASIDE_SHARE = 0.25
 
 /** Does `land`, a write that may take up to `mostBytes`. Where what was set aside fills the file, no delivery will ever make room: its error says so. */
-export function explaining<T>(core: Core, mostBytes: () => number, land: () => T): T {
+export function explaining<T>(core: Core, mostBytes: number, land: () => T): T {
   try {
     return land()
   } catch (error) {
-    throw explained(error, core, mostBytes())
+    throw explained(error, core, mostBytes)
   }
 }
 

@@ -7,6 +7,7 @@ import type { DeadLetters } from './dead-letters.ts'
 import { explaining } from './filled.ts'
 import { type NoteStatements, writeNotes } from './notes.ts'
 
+/** One transaction, as `append`. What was parked before is not parked again: a settlement that is repeated adds no letter. */
 export function settle(
   core: Core,
   letters: DeadLetters,
@@ -31,11 +32,7 @@ export function settle(
     if (notes) writeNotes(noteStatements, { put: notes })
     return settled
   }
-  const progress = explaining(
-    core,
-    () => TRANSACTION_BYTES,
-    () => transactions.write(land),
-  )
+  const progress = explaining(core, TRANSACTION_BYTES, () => transactions.write(land))
   ledger.applySettled(sink, progress, copied)
   shelf.release(ledger.settledTo)
 }

@@ -113,7 +113,7 @@ export class Shelf {
     return { first, last, payload, run, bytes }
   }
 
-  /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. */
+  /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. Throws ConnectorError `journal_corrupt`. */
   slice(from: Seq, until: Seq, limits: LoneLimits): Batch | TooLarge | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits & Partial<LoneLimits>): Batch | TooLarge | undefined {

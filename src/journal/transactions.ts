@@ -54,7 +54,7 @@ export class Transactions {
 
   /**
    * Lands whole or not at all. Work that gives room (all but taking in) is tried again on the ballast's room, and then on the
-   * log's own: one that cannot grow on a full disk must not stop delivering and pruning.
+   * log's own: one that cannot grow on a full disk must not stop delivering and pruning. Throws as `judge` says.
    */
   write<T>(work: () => T): T {
     const onBallast = () =>
@@ -65,7 +65,7 @@ export class Transactions {
     return this.#again(onBallast, (error) => !this.#isAtBound(error) && this.#fold())
   }
 
-  /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. */
+  /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. Throws `disk_full` before it runs out. */
   writeNew<T>(work: () => T, mostBytes: number): T {
     if (!this.hasSpaceFor(mostBytes))
       throw diskFull(

@@ -117,6 +117,7 @@ export interface Intent {
 /** An entry that a sink refuses for good. */
 export interface Parked {
   readonly seq: Seq
+  /** one of our error codes, as text: what an older version kept stays readable */
   readonly code: string
   /** the receiver's own words where it is safe to keep them; never content */
   readonly reason: string

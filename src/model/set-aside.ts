@@ -11,18 +11,23 @@ export interface Amount {
 export interface DeadLetter {
   readonly id: number
   readonly sink: string
+  /** where the entry stood when it was parked: its chunk may be pruned by now */
   readonly seq: Seq
   readonly origin: Origin
   readonly entryId: string
+  /** the entry's own, as the API wrote it */
   readonly time: string
   readonly type: string
+  /** as of `Parked`, the reason too */
   readonly code: string
   readonly reason: string
   /** epoch ms */
   readonly parkedAt: number
+  /** of the raw entry */
   readonly bytes: number
 }
 
+/** Those for which all holds that is given, the oldest first; nothing given: all. */
 export interface DeadLetterQuery {
   readonly sink?: string
   readonly ids?: readonly number[]
@@ -59,6 +64,7 @@ export interface QuarantineRecord {
   readonly keptAt: number
 }
 
+/** As of dead letters. */
 export interface QuarantineQuery {
   readonly ids?: readonly number[]
   readonly limit?: number

@@ -23,9 +23,12 @@ export interface SourceWatch {
   state(state: SourceState, error?: ConnectorError): void
   /** `code`: the HTTP status, or our error code when there was none. */
   request(code: string, durationMs: number): void
+  /** for a place in the budget */
   waited(durationMs: number): void
   appended(appended: Appended): void
+  /** A read went well to its end. */
   success(): void
+  /** All that was there has been read. */
   caughtUp(): void
   /** What an earlier process knew; before the first read, if at all. */
   recalled(last: Recalled): void
@@ -33,6 +36,7 @@ export interface SourceWatch {
   head(atUs: number): void
   /** the own time of the last entry read in order */
   cursor(atUs: number): void
+  /** So many possible gaps more. */
   gap(count: number): void
   /** an entry of our own making, seen again: how long after its own time, by the server's clock */
   ownFetch(latenessMs: number): void
@@ -89,11 +93,14 @@ export interface SinkWatch {
   asked(): Asked
   /** The receiver took or said something outside of a request. */
   heard(): void
+  /** One delivery is over, whatever became of it. */
   request(durationMs: number): void
+  /** `reason`: an error's code */
   retry(reason: string): void
   settled(counts: { accepted: number; deadLettered: number; filtered: number }): void
   /** entries whose delay from own time to acceptance falls into one bucket of `deliveryBucketsSeconds`: their mean, and how many */
   delivered(delayMs: number, entries: number): void
+  /** The receiver took something. */
   success(): void
   /** Epoch ms: the earliest end of the certificates that were seen on the way to the receiver. */
   certificateEnds(endsAt: number): void

@@ -58,10 +58,8 @@ export function frameBatch(
   const { count, last } = frameRuns(batch, framing, writer, { ends, seqs, times })
   const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
   giveBack(writer.length)
-  return {
-    ...{ first: batch.first, last, lines, times: times.subarray(0, count), writer, giveBack },
-    runs: batch.runs.map(countedRun),
-  }
+  const runs = batch.runs.map(countedRun)
+  return { first: batch.first, last, lines, runs, times: times.subarray(0, count), writer, giveBack }
 }
 
 interface Columns {

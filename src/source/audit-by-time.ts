@@ -4,7 +4,7 @@ import type { Lane } from '../model/source.ts'
 import { DAY_MS, SECOND_US } from '../model/time.ts'
 import { NO_TIME, readFoundEntry } from './audit-found.ts'
 import type { FoundEntry } from './audit-found.ts'
-import type { Step } from './audit-step.ts'
+import type { PagingStep } from './audit-step.ts'
 import { entryOptions, fromStart } from './audit-step.ts'
 
 /** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
@@ -30,7 +30,7 @@ export const brokenEntry = () =>
   )
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
-export async function readEntry(step: Step, path: string, lane: Lane): Promise<Found> {
+export async function readEntry(step: PagingStep, path: string, lane: Lane): Promise<Found> {
   const { options, signal } = step
   let serverAt: number | undefined
   try {
@@ -47,22 +47,23 @@ export async function readEntry(step: Step, path: string, lane: Lane): Promise<F
 }
 
 /** From here on `search` may be asked, µs. */
-export const reachUs = ({ options }: Step): number => (options.clock.now() - SEARCH_REACH_MS) * 1000
+export const reachUs = ({ options }: PagingStep): number => (options.clock.now() - SEARCH_REACH_MS) * 1000
 
 /** The reach of `search` moves on while one asks. */
 export const REACH_MARGIN_US = 60 * SECOND_US
 
-export function earliest(step: Step, lane: Lane): Promise<Found> {
+export function earliest(step: PagingStep, lane: Lane): Promise<Found> {
   return readEntry(step, '/api/v1/logs/audit/earliest', lane)
 }
 
 /** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
-export function anchorAt(step: Step, atUs: number, lane: Lane): Promise<Found> {
+export function anchorAt(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
   if (Math.floor(atUs / SECOND_US) * SECOND_US < reachUs(step)) return earliest(step, lane)
   return search(step, atUs, lane)
 }
 
-export async function search(step: Step, atUs: number, lane: Lane): Promise<Found> {
+/** The first entry of that second or later. Within the reach of `search`, which is the caller's to see to. */
+export async function search(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
   const seconds = Math.floor(atUs / SECOND_US)
   const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
   const { position } = found

@@ -1,7 +1,7 @@
 // What of the audit log is of now and what is of the future: by the server's clock where it is told and believed, else by ours.
 import { HOUR_MS, SECOND_US } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
-import type { OptionsAndCursor } from './audit-step.ts'
+import type { PagingStep } from './audit-step.ts'
 import { mayLeadUs } from './leading.ts'
 
 /** A server's clock that is further off from ours than this is not believed: one of them is wrong. */
@@ -22,8 +22,10 @@ export const SET_BACK_MS = HOUR_MS
  */
 const UNTOLD_MS = HOUR_MS
 
+type Around = Pick<PagingStep, 'options' | 'cursor'>
+
 /** Behind this instant (µs) lies the future, by our clock or by the server's where that is ahead. */
-export function horizonUs({ options, cursor }: OptionsAndCursor, serverAt?: number): number {
+export function horizonUs({ options, cursor }: Around, serverAt?: number): number {
   const now = options.clock.now()
   if (serverAt !== undefined) return mayLeadUs(Math.max(now, serverAt))
   const untoldUs = mayLeadUs(now + UNTOLD_MS)
@@ -39,7 +41,7 @@ interface Dated {
 }
 
 /** Dated in the future: it is kept, but no place to go on from, since what comes now is dated before it. */
-export function isFuture(step: OptionsAndCursor, { position, unreadableUs, serverAt }: Dated): boolean {
+export function isFuture(step: Around, { position, unreadableUs, serverAt }: Dated): boolean {
   const atUs = position?.at ?? unreadableUs
   return atUs !== undefined && atUs > horizonUs(step, serverAt)
 }

@@ -5,7 +5,7 @@ import type { Lane } from '../model/source.ts'
 import { readEntry } from './audit-by-time.ts'
 import type { Found } from './audit-by-time.ts'
 import { isFuture } from './audit-clock.ts'
-import type { Step } from './audit-step.ts'
+import type { PagingStep, Step } from './audit-step.ts'
 
 const LATEST = '/api/v1/logs/audit/latest'
 
@@ -20,7 +20,7 @@ export async function readLatest(step: Step): Promise<Found> {
 }
 
 /** Shows nothing, and why, where it fails by itself. Throws what would have met any other request too. */
-export async function askLatestAlone(step: Step, lane: Lane): Promise<Found> {
+export async function askLatestAlone(step: PagingStep, lane: Lane): Promise<Found> {
   try {
     return await readEntry(step, LATEST, lane)
   } catch (error) {

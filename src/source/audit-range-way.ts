@@ -9,7 +9,7 @@ import type { Position, Walk } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import { CLOCKS_APART_MS, nextSecondUs } from './audit-clock.ts'
-import type { Step, Steps } from './audit-step.ts'
+import type { PagingStep, Steps } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
@@ -18,7 +18,7 @@ const TRIES = 10
 const MOST_AGAIN = 3
 
 /** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the place that is kept. */
-export interface RangeStep extends Step {
+export interface RangeStep extends PagingStep {
   readonly place: RangePlace
 }
 

@@ -11,7 +11,7 @@ import { closePlace, freshPage, freshPlace, notePage, openPlace, within } from '
 import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './audit-range-way.ts'
 import type { RangeStep } from './audit-range-way.ts'
 import { CLOCKS_APART_MS } from './audit-clock.ts'
-import type { AuditOptions, Steps } from './audit-step.ts'
+import type { PagingOptions, Steps } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { noteSent } from './own-fetches.ts'
@@ -20,10 +20,7 @@ import { MAX_TAKE } from './tiers.ts'
 /** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
 const OWN_ALONE = 3
 
-interface RangeOptions extends Omit<
-  AuditOptions,
-  'activity' | 'intervalMs' | 'start' | 'sweepMs' | 'keepKeysMs' | 'once'
-> {
+interface RangeOptions extends PagingOptions {
   /** µs, included */
   readonly fromUs: number
   /** µs, excluded; what comes while the walk lasts is not of it */
@@ -55,15 +52,7 @@ export class AuditRange implements Source {
     if (!this.#begun) for (const at of place.fetches.sent) noteSent(sentTimes, at)
     this.#begun = true
     const cursor = { ...freshAuditCursor(now), startUs: fromUs, fetches: place.fetches }
-    const dummies = {
-      activity: 'high',
-      intervalMs: undefined,
-      sweepMs: 0,
-      keepKeysMs: 0,
-      once: true,
-    } as const
-    const options: AuditOptions = { ...this.#options, ...dummies, start: { kind: 'time', atUs: fromUs } }
-    const step: RangeStep = { options, cursor, headUs: 0, signal, place }
+    const step: RangeStep = { options: this.#options, cursor, headUs: 0, signal, place }
     const gapsBefore = place.gaps
     const page = freshPage()
     const finish = (part: Part): Part => {

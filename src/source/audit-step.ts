@@ -12,7 +12,17 @@ import type { Start } from './start.ts'
 import type { Activity, Pace } from './tiers.ts'
 import { paceOf } from './tiers.ts'
 
-export interface AuditOptions extends SourceOptions {
+/** What paging through the log takes, be it live reading or a walk over the past. */
+export interface PagingOptions extends Omit<SourceOptions, 'once'> {
+  /** found again in the User-Agent of own fetches */
+  readonly instance: string
+  readonly expectedUserAgent: (userAgent: string) => boolean
+  /** when this log was asked for pages, by all that read it */
+  readonly sentTimes: SentTimes
+}
+
+/** Of live reading. */
+export interface AuditOptions extends PagingOptions, SourceOptions {
   readonly activity: Activity
   /** over the tier's */
   readonly intervalMs: number | undefined
@@ -21,20 +31,20 @@ export interface AuditOptions extends SourceOptions {
   readonly sweepMs: number
   /** what is older may be taken for new when it is read again */
   readonly keepKeysMs: number
-  /** found again in the User-Agent of own fetches */
-  readonly instance: string
-  readonly expectedUserAgent: (userAgent: string) => boolean
-  /** when this log was asked for pages, by all that read it */
-  readonly sentTimes: SentTimes
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */
-export interface Step {
-  readonly options: AuditOptions
+export interface PagingStep {
+  readonly options: PagingOptions
   readonly cursor: AuditCursor
   /** the newest own time read before this step: new entries behind it are late */
   readonly headUs: number
   readonly signal: AbortSignal
+}
+
+/** Of live reading. */
+export interface Step extends PagingStep {
+  readonly options: AuditOptions
 }
 
 export type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
@@ -47,17 +57,17 @@ export function currentPace({ options, cursor }: OptionsAndCursor): Pace {
 }
 
 /** Nothing before the start is shipped, though a place before it may be gone on from. */
-export function fromStart({ cursor }: Step, group: Group): Group {
+export function fromStart({ cursor }: PagingStep, group: Group): Group {
   return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
 }
 
 /** A part with the cursor as it stands now: the last of its page. */
-export function lastPart(step: Step, more: Partial<Part> = {}): Part {
+export function lastPart(step: PagingStep, more: Partial<Part> = {}): Part {
   return { ...midPart(step, more), cursor: closeAuditCursor(step.cursor) }
 }
 
 /** A part of a page that is not whole yet. */
-export function midPart({ headUs }: Step, more: Partial<Part>): Part {
+export function midPart({ headUs }: PagingStep, more: Partial<Part>): Part {
   return partOf({ headUs: headUs === 0 ? undefined : headUs, ...more })
 }
 

@@ -30,6 +30,7 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
   return Math.max(dueAt, options.client.freeAt('sweep'))
 }
 
+/** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */
 export function sweepStep(step: Step): Steps {
   const { walk } = step.cursor.sweep
   if (walk?.probe) return beginSweep(step, walk.probe.atUs)

@@ -4,7 +4,7 @@ import type { Finding, Lane, Part } from '../model/source.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { Looker, PageView } from './audit-page.ts'
 import { freshView, lookOver } from './audit-page.ts'
-import type { Step, Steps } from './audit-step.ts'
+import type { PagingStep, Steps } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
@@ -49,7 +49,7 @@ interface Exchange {
 }
 
 /** Asks for the page: its entries as they come in. */
-function groupsOf(step: Step, request: PageRequest, exchange: Exchange, sample: BodySample) {
+function groupsOf(step: PagingStep, request: PageRequest, exchange: Exchange, sample: BodySample) {
   const { options, cursor, signal } = step
   const { walk, take, lane } = request
   const path = `/api/v1/logs/audit?from=${encodeURIComponent(walk.from.id)}&take=${take}`
@@ -65,7 +65,7 @@ function groupsOf(step: Step, request: PageRequest, exchange: Exchange, sample: 
   })
 }
 
-function lookerOf({ options, cursor }: Step, request: PageRequest, exchange: Exchange): Looker {
+function lookerOf({ options, cursor }: PagingStep, request: PageRequest, exchange: Exchange): Looker {
   const fetching = {
     instance: options.instance,
     expected: options.expectedUserAgent,
@@ -85,7 +85,7 @@ function lookerOf({ options, cursor }: Step, request: PageRequest, exchange: Exc
 }
 
 /** Reads one page from `walk.from`. What it throws is not about this page's content. */
-export async function* readPage(step: Step, request: PageRequest): Steps {
+export async function* readPage(step: PagingStep, request: PageRequest): Steps {
   const sample = new BodySample()
   const view = freshView(request.passedHead)
   const exchange = { answered: false, horizonUs: horizonUs(step) }
@@ -128,7 +128,7 @@ function nextText(bad: Partial<Part> | undefined, take: number, isBad: boolean):
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
-function shippable(step: Step, group: Group, findings: readonly Finding[]): Partial<Part> {
+function shippable(step: PagingStep, group: Group, findings: readonly Finding[]): Partial<Part> {
   const shipped = fromStart(step, group)
   return shipped.entries === group.entries ? { ...group, findings } : shipped
 }

@@ -1,4 +1,4 @@
-// What of the history is read next, and when: the open day at every interval, days that were read again and again for what came late, the past from spare budget.
+// What of the history is read next, and when: the open day at every interval, the last days again and again for what came late, the past from spare budget.
 import { believed } from '../model/clock.ts'
 import type { Lane, Plan } from '../model/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'

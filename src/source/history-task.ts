@@ -13,6 +13,7 @@ import type { Reading, Window } from './history-window.ts'
 import { headUsOf, windowOf } from './history-window.ts'
 import type { Group } from './entries-builder.ts'
 
+/** Reads the window that comes next for the task. Throws what is not about this window: then nothing of it counts as read. */
 export async function* readTask(step: Step, task: Task): Steps {
   const { cursor } = step
   const { kind, walk, lane } = task

@@ -65,8 +65,8 @@ export function isEnd(error: unknown, { page, lastPage }: Pass): boolean {
   return error.code === 'bad_request' && lastPage === true
 }
 
-/** The permission that is missing is said by its name. */
-export function named(error: unknown): unknown {
+/** The same error; one of a permission that is missing says its name. */
+export function withPermission(error: unknown): unknown {
   if (!(error instanceof ConnectorError) || error.code !== 'forbidden') return error
   return new ConnectorError(
     'forbidden',

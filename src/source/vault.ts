@@ -8,7 +8,7 @@ import type { Answer } from './client.ts'
 import { hold } from './hold.ts'
 import { partOf } from './part.ts'
 import type { SourceOptions } from './source-options.ts'
-import { isEnd, named, PageSize, pathOf, smallerThan } from './vault-ask.ts'
+import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './vault-ask.ts'
 import { checkWeight } from './vault-bounds.ts'
 import { Comparison, noteUnreadable } from './vault-compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './vault-cursor.ts'
@@ -75,8 +75,8 @@ export class VaultSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const now = this.#options.clock.now()
     if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
-    if (this.#work?.text === text && this.#work) return this.#planOf(this.#work.cursor, now)
-    if (this.#planned?.text !== text || !this.#planned)
+    if (this.#work && this.#work.text === text) return this.#planOf(this.#work.cursor, now)
+    if (!this.#planned || this.#planned.text !== text)
       this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.origin.workspace)) }
     return this.#planOf(this.#planned, now)
   }
@@ -103,7 +103,7 @@ export class VaultSource implements Source {
         if (!exchange.answered) this.#work = work
         else this.#isStuck = true
         this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
-        throw named(error)
+        throw withPermission(error)
       }
       yield* this.#finish(work, pass, sightingOf(cursor, pass, undefined, clock))
     }

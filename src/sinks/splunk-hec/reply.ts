@@ -205,6 +205,7 @@ function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   return failed(reply, sent, ['misconfigured', why])
 }
 
+/** By the code in HEC's own body, beside the status; by the status alone where the body is not HEC's. Never throws. */
 export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300

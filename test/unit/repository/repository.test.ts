@@ -1,6 +1,7 @@
 // What a stranger's machine needs of the repository itself: licence, lock file, program, and nothing of the machine that it was made on.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 
 const read = (path: string): string => readFileSync(path, 'utf8')
@@ -18,6 +19,16 @@ test('the licence is Apache-2.0, in full and by name', () => {
 test('the program begins as one, and is built from the file that does', () => {
   expect(manifest.bin).toEqual({ auditferry: 'dist/main.js' })
   expect(read('src/main.ts').startsWith('#!/usr/bin/env node\n')).toBe(true)
+})
+
+test('each file of src says in its first line what it is for', () => {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) =>
+    path.endsWith('.ts'),
+  )
+  const [first, ...others] = files.filter((path) => !read(join('src', path)).startsWith('// '))
+  expect(others).toEqual([])
+  // The program itself begins with the line by which a shell runs it.
+  expect(first).toBe('main.ts')
 })
 
 test('npm ci builds it', () => {

@@ -388,4 +388,17 @@ export const sorted = (folded: Map<string, Folded>): Map<string, Folded> =>
       .map(([id, project]) => [id, { ...project, shares: [...project.shares].sort() }]),
   )
 
+/** A desk whose vault has so many projects, `project 0000` and on, an hour after they were made. */
+export async function withProjects(
+  count: number,
+  options: VaultDeskOptions = {},
+): Promise<VaultDesk & { projects: FakeProject[] }> {
+  const desk = await openVaultDesk(options)
+  const projects = Array.from({ length: count }, (_, i) =>
+    desk.vault.add(`project ${String(i).padStart(4, '0')}`),
+  )
+  desk.clock.advance(desk.clock.now() + HOUR)
+  return Object.assign(desk, { projects })
+}
+
 export const openedCursor = ({ cursor, clock }: VaultDesk) => openVaultCursor(cursor, clock.now(), 'acme')

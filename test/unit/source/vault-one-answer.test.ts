@@ -1,17 +1,7 @@
 // No single answer of a list makes a project deleted, shortens the inventory, or dates a record into the future.
 import { expect, test } from 'vitest'
 import { driven, HOUR, MINUTE } from './desk.ts'
-import { idOf, openedCursor, openVaultDesk } from './vault-desk.ts'
-import type { VaultDeskOptions } from './vault-desk.ts'
-
-async function withProjects(count: number, options: VaultDeskOptions = {}) {
-  const desk = await openVaultDesk(options)
-  const projects = Array.from({ length: count }, (_, i) =>
-    desk.vault.add(`project ${String(i).padStart(4, '0')}`),
-  )
-  desk.clock.advance(desk.clock.now() + HOUR)
-  return Object.assign(desk, { projects })
-}
+import { idOf, openedCursor, withProjects } from './vault-desk.ts'
 
 test('a 404 on page 1 is held, and tells no deletion however often it comes', async () => {
   const desk = await withProjects(3)

@@ -8,18 +8,17 @@ import { Comparison } from '../../../src/source/vault-compare.ts'
 import { keptId } from '../../../src/source/vault-bounds.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../src/source/vault-cursor.ts'
 import { driven, HOUR, MINUTE, START } from './desk.ts'
-import { foldedTruth, foldRecords, idOf, openedCursor, openVaultDesk, sorted } from './vault-desk.ts'
+import {
+  foldedTruth,
+  foldRecords,
+  idOf,
+  openedCursor,
+  openVaultDesk,
+  sorted,
+  withProjects,
+} from './vault-desk.ts'
 import type { FakeProject, VaultDesk } from './vault-desk.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
-
-async function withProjects(count: number, options = {}): Promise<VaultDesk & { projects: FakeProject[] }> {
-  const desk = await openVaultDesk(options)
-  const projects = Array.from({ length: count }, (_, i) =>
-    desk.vault.add(`project ${String(i).padStart(4, '0')}`),
-  )
-  desk.clock.advance(desk.clock.now() + HOUR)
-  return Object.assign(desk, { projects })
-}
 
 it('the first pass ships one record a project, whatever it is shared with, and its bytes inside untouched', async () => {
   const desk = await withProjects(2)
