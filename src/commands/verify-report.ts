@@ -32,7 +32,7 @@ function leftOut(chains: readonly WalkedChain[]): string[] {
 function unproved({ chains }: Verified, bounded: boolean): string[] {
   const end = bounded
     ? 'what came after the manifest or the time that you named'
-    : 'that the chain ends where it ends: whoever may delete objects can cut its end. Keep the SHA-256 above elsewhere and give it as --last-manifest, or give --until'
+    : 'that the chain ends where it ends: whoever may delete objects can cut its end. Keep the SHA-256 of the last manifest elsewhere and give it as --last-manifest, or give --until'
   return [
     end,
     ...leftOut(chains),

@@ -48,7 +48,7 @@ export class Others {
     if (isNamed || end.size === 0 || (await this.#isKeptBeside())) return
     this.#removedAt = this.#deps.clock.now()
     this.#deps.log.warn(
-      'The file of this sink was removed or replaced with the lines that stood in it: unless somebody moved it to another disk they are lost there. Delivery goes on in a new file; `auditferry replay` sends again what is to be there; not where it was only moved.',
+      'The file of this sink was removed or replaced with the lines that stood in it: unless somebody moved it elsewhere they are lost there. Delivery goes on in a new file, and `auditferry replay` sends the lost ones again',
       { path: this.#path, bytes: end.size },
     )
     const what = `${this.#name}: ${this.#path} was removed or replaced while lines stood in it`
