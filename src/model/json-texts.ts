@@ -9,9 +9,7 @@ const LONGEST_BYTES = 64 * 1024
 type Texts<Name extends string> = Partial<Record<Name, string | undefined>>
 
 /** Reads the texts at the top of an entry under `names`; of several under one name the last, and nothing where that is no text. */
-export function textsUnder<Name extends string>(
-  names: readonly Name[],
-): (raw: Uint8Array) => Texts<Name> {
+export function textsUnder<Name extends string>(names: readonly Name[]): (raw: Uint8Array) => Texts<Name> {
   const find = findNameOf(names)
   return (raw) => {
     const texts: Texts<Name> = {}
