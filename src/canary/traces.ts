@@ -1,5 +1,6 @@
 // What a prompt of our own leaves behind, told among the entries of each source: by our User-Agent, by user and time, by the nonce in its text.
 import { type Entries, TYPE } from '../model/entries.ts'
+import { textsUnder } from '../model/json-texts.ts'
 import type { SourceName } from '../model/source.ts'
 import { DAY_US } from '../model/time.ts'
 
@@ -55,12 +56,8 @@ function* candidates(source: TraceSource, entries: Entries, { madeUs, sentAt }: 
   }
 }
 
-interface Members {
-  readonly user?: unknown
-  /** what v1 of the history calls the user (spec §2.4) */
-  readonly email?: unknown
-  readonly user_agent?: unknown
-}
+/** `email`: what v1 of the history calls the user (spec §2.4) */
+const textsOf = textsUnder(['user', 'email', 'user_agent'])
 
 function foundAt(
   source: TraceSource,
@@ -71,11 +68,9 @@ function foundAt(
   const bytes = entries.raw(index)
   const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   if (source !== 'history.usage' && !raw.includes(nonce)) return undefined
-  const members = JSON.parse(raw.toString()) as Members
-  const named = members.user ?? members.email
-  const of = typeof named === 'string' ? named : undefined
-  const agent = members.user_agent
-  if (source === 'audit' && !(typeof agent === 'string' && agent.includes(nonce))) return undefined
+  const { user: named, email, user_agent: agent = '' } = textsOf(raw)
+  const of = named ?? email
+  if (source === 'audit' && !agent.includes(nonce)) return undefined
   if (source === 'history.usage' && (user === undefined || of !== user)) return undefined
   return { id: entries.id(index), user: of }
 }

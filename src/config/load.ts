@@ -41,6 +41,11 @@ function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
 }
 
 function resolveScalar(text: string, path: Path, { world, references, broken }: Resolving): string {
+  if (text.includes('\0')) {
+    broken.push({ path, message: 'has a NUL character, which no path, name or secret can hold: take it out' })
+    // Nobody looks for a file of such a name.
+    return text.replaceAll('\0', '')
+  }
   if (!text.includes('$')) return text
   try {
     const resolved = resolveText(text, world)

@@ -40,7 +40,7 @@ const common = {
     .default(['audit', 'history.usage', 'vault.projects'])
     .describe('What is sent; history.query must be named to be sent.'),
   types: typeGlobs().describe(
-    "Patterns over an entry's type; the last that matches decides, ! takes away again.",
+    "Patterns over an entry's type; the last that matches decides, ! takes away again. Of a type over 16 KiB its beginning counts.",
   ),
   format: z
     .enum(formatNames)

@@ -87,6 +87,16 @@ function lookBesideTheJournal({ loaded, files, fault }: Look): void {
       fault(path, 'is a file that the journal has beside it: want another name')
 }
 
+/** What a sink wrote there would be the next configuration, or the next key. */
+function lookAtOwnFiles({ loaded, files, fault }: Look): void {
+  const named = [...loaded.references.flatMap(({ text }) => filesIn(text)), loaded.file]
+  const read = [...named, ...namedFiles(loaded, 'files').map(({ name }) => name)]
+  const identities = new Set(read.map((name) => files.identity(name)))
+  for (const { path, name } of namedFiles(loaded, 'outputs'))
+    if (identities.has(files.identity(name)))
+      fault(path, 'is a file that the configuration is read from: want one of its own')
+}
+
 /** A full file is moved to `path.1`, and those before it one on: over whatever another one writes there. */
 function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
   const written = writtenFiles(loaded)
@@ -181,6 +191,7 @@ export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): S
   lookAtReadFiles(look)
   lookAtSharedFiles(look)
   lookBesideTheJournal(look)
+  lookAtOwnFiles(look)
   lookAtRotatedFiles(look)
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, writeFault)
@@ -200,6 +211,7 @@ export function loadToRun(file: string, world: References, files: Files): Loaded
   if (shared) {
     lookAtSharedFiles(shared.look)
     lookBesideTheJournal(shared.look)
+    lookAtOwnFiles(shared.look)
     lookAtRotatedFiles(shared.look)
     lookAtSharedPlaces(shared.look)
     lookAtWrittenFiles(shared.look, kindFault)

@@ -23,7 +23,7 @@ const audit = () =>
         'Where to begin when nothing was read yet: earliest, latest, a span back from now, or a time (UTC where it names no zone).',
       ),
     types: typeGlobs().describe(
-      "Patterns over an entry's type; the last that matches decides, ! takes away again. Other entries are counted and not kept.",
+      "Patterns over an entry's type; the last that matches decides, ! takes away again. Of a type over 16 KiB its beginning counts. Other entries are counted and not kept.",
     ),
     sweep: duration()
       .prefault('24h')

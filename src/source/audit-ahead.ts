@@ -1,15 +1,19 @@
 // Whether what the log begins with lies in the future. Where only our clock says so, the log itself is asked, since that clock may be slow.
 import type { Appended } from '../model/journal.ts'
 import type { Part } from '../model/source.ts'
-import { search } from './audit-by-time.ts'
+import { brokenEntry, search } from './audit-by-time.ts'
 import type { Found } from './audit-by-time.ts'
 import { horizonUs, isFuture, MOST_FUTURE } from './audit-clock.ts'
 import { walkFrom } from './audit-cursor.ts'
 import type { Position } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'
+import { probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import { midPart } from './audit-step.ts'
 import type { Step } from './audit-step.ts'
 import { readPage } from './audit-walk.ts'
+
+/** As far as half a year, and back to the second. */
+const MOST_PROBES = 50
 
 /** `unknown`: the log could not be asked, as the last part told. */
 type Dated = 'now' | 'future' | 'unknown'
@@ -20,6 +24,12 @@ export async function* datedOf(
   found: Found,
   latest: boolean,
 ): AsyncGenerator<Part, Dated, Appended> {
+  const dated = yield* judged(step, found, latest)
+  if (dated !== 'unknown') delete step.cursor.ahead
+  return dated
+}
+
+async function* judged(step: Step, found: Found, latest: boolean): AsyncGenerator<Part, Dated, Appended> {
   if (!isFuture(step, found)) return 'now'
   if (found.serverAt !== undefined) return 'future'
   if (!found.position) return 'now'
@@ -39,26 +49,47 @@ export async function* datedOf(
 
 /** Reads on from `position` and ships what it reads: in the future lie no more than a few entries, and none that does not stands behind them. */
 async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part, Dated> {
-  let from = position
-  for (let ahead = 0; ;) {
-    let view: PageView | undefined
+  // A page that was unreadable before is asked for in smaller pieces, as in a drain.
+  const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
+  for (;;) {
+    const seen: { view?: PageView; isUnreadableAlone?: true } = {}
     yield* readPage(step, {
-      walk: walkFrom(from),
+      walk,
       lane: 'live',
-      take: MOST_FUTURE + 1,
+      // One alone may be `from` itself.
+      take: Math.max(2, Math.min(walk.narrowTake ?? Infinity, MOST_FUTURE + 1)),
       stopUs: () => null,
       passedHead: false,
-      whole: (page) => {
-        view = page
+      whole: (view) => {
+        seen.view = view
+        const read = view.count - view.malformed
+        // In small pages `from` itself, where that is included, would be half of what is counted.
+        walk.entries += walk.narrowTake !== null && read > 1 ? read - 1 : read
         return {}
       },
-      bad: () => ({}),
+      bad: () => {
+        seen.isUnreadableAlone = true
+        return {}
+      },
     })
-    if (!view) return 'unknown'
-    const { count, malformed, last, lastOfAll } = view
-    ahead += count - malformed
-    if (last || ahead >= MOST_FUTURE) return 'now'
-    if (lastOfAll === null || lastOfAll.id === from.id) return 'future'
-    from = lastOfAll
+    const { view, isUnreadableAlone = false } = seen
+    if (!view && !isUnreadableAlone) return 'unknown'
+    if (view?.last || walk.entries >= MOST_FUTURE) return 'now'
+    const next = view ? view.lastOfAll : await readableBehind(step, walk.from)
+    if (!next || next.id === walk.from.id) return 'future'
+    if (!view) walk.entries++
+    walk.from = next
   }
+}
+
+/** What stays unreadable is passed by time; a drain that goes on from here meets it again, and counts it. */
+async function readableBehind(step: Step, { at }: Position): Promise<Position | undefined> {
+  let probe = probeAfter(at)
+  for (let tries = 0; tries < MOST_PROBES; tries++) {
+    const { position, unreadable, unreadableUs } = await search(step, probe.atUs, 'live')
+    const next = unreadable ? unreadableAt(probe, unreadableUs) : readableAt(probe)
+    if (!next) return position
+    probe = next
+  }
+  throw brokenEntry()
 }

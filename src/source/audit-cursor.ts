@@ -92,6 +92,8 @@ export interface AuditCursor {
   sweep: Sweep
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number
+  /** whether the first entry lies in the future is asked of the log, page by page, and one of them is unreadable; absent: it is not */
+  ahead?: Walk & { entries: number }
   /** An entry stays unreadable: how the next poll goes on by `search`. */
   probe: Probe | null
   /** how often the very first entry was unreadable */
@@ -160,6 +162,7 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
     isNullOr(fields['lost'], isPosition) &&
     isNullOr(fields['drain'], isWalk) &&
     isNullOr(fields['probe'], isProbe) &&
+    (fields['ahead'] === undefined || isWalk(fields['ahead'])) &&
     isListOf(fields['trail'], isPosition) &&
     areNumbers(sweep, 'untilUs', 'fullDueAt', 'quickDueAt') &&
     isNullOr(sweep?.['walk'], isWalk) &&

@@ -1,6 +1,7 @@
 // An answer of one entry, as `latest`, `earliest` and `search` give it: its place in the feed, whatever stands around it and however malformed it is.
 import { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
+import { textsUnder } from '../model/json-texts.ts'
 import type { Quarantined } from '../model/source.ts'
 import { parseInstantText } from '../model/time.ts'
 import type { Position } from './audit-cursor.ts'
@@ -10,6 +11,8 @@ import { hold } from './hold.ts'
 import type { Group } from './entries-builder.ts'
 import type { SplitterOptions } from './splitter.ts'
 import { splitOne } from './split-one.ts'
+
+const textsOf = textsUnder(['id', 'timestamp'])
 
 /** What may stand around an entry in its answer. */
 const WRAPPING_BYTES = 64 * 1024
@@ -54,7 +57,7 @@ function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions)
     return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
   const [malformed] = quarantined
   if (!malformed) return { position: undefined, group: undefined, unreadable: false }
-  const { position, atUs } = readMalformed(malformed.bytes)
+  const { position, atUs } = readMalformed(malformed)
   return { position, group, unreadable: position === undefined, unreadableUs: atUs }
 }
 
@@ -62,14 +65,15 @@ function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions)
 export const NO_TIME = 0
 
 /** A malformed entry may still have an id, and pages go on from it, save half a character, which no address can hold. Without a readable time it stands before all others. */
-function readMalformed(bytes: Uint8Array): { position: Position | undefined; atUs: number | undefined } {
-  try {
-    const { id, timestamp } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
-    const at = typeof timestamp === 'string' ? parseInstantText(timestamp) : NaN
-    const atUs = Number.isSafeInteger(at) ? at : undefined
-    const named = typeof id === 'string' && id !== '' && id.length <= 1024 && id.isWellFormed()
-    return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
-  } catch {
-    return { position: undefined, atUs: undefined }
-  }
+function readMalformed({ reason, bytes }: Quarantined): {
+  position: Position | undefined
+  atUs: number | undefined
+} {
+  // Of one too large there is only the head, which is no JSON.
+  if (reason === 'too_large') return { position: undefined, atUs: undefined }
+  const { id = '', timestamp = '' } = textsOf(bytes)
+  const at = parseInstantText(timestamp)
+  const atUs = Number.isSafeInteger(at) ? at : undefined
+  const named = id !== '' && id.length <= 1024 && id.isWellFormed()
+  return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
 }

@@ -13,7 +13,7 @@ import {
 } from '../model/entries.ts'
 import type { Quarantined } from '../model/source.ts'
 import { parseInstant } from '../model/time.ts'
-import { decodeString } from './json-string.ts'
+import { cutBefore, decodeString } from './json-string.ts'
 import { type LargeElement, MalformedPlaces, type Reason } from './malformed.ts'
 import { TextsBehind } from './texts-behind.ts'
 import { ID, ID_ESCAPED, NONE, TIME, TIME_ESCAPED, TYPE as TYPE_MARK, TYPE_ESCAPED } from './element-marks.ts'
@@ -45,6 +45,8 @@ export interface Moment {
 }
 
 const MAX_ID_BYTES = 1024
+/** Of a longer type its beginning stands for it: it is kept beside its entry, and no room is counted for it there. */
+const MAX_TYPE_BYTES = 16 * 1024
 
 export class EntriesBuilder {
   readonly #columns: Uint32Array
@@ -168,7 +170,8 @@ export class EntriesBuilder {
   #type(bytes: Uint8Array, marks: Int32Array, escaped: boolean): number {
     const start = marks[TYPE_MARK] as number
     if (start === NONE) return this.#types.index(bytes, 0, 0)
-    const end = marks[TYPE_MARK + 1] as number
+    const typeEnd = marks[TYPE_MARK + 1] as number
+    const end = typeEnd - start > MAX_TYPE_BYTES ? cutBefore(bytes, start, MAX_TYPE_BYTES) : typeEnd
     if (!escaped) return this.#types.index(bytes, start, end)
     const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
     return this.#types.index(decoded, 0, decoded.length)

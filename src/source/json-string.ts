@@ -52,6 +52,19 @@ export function afterEscape(pending: number, byte: number): number {
   return known ? 0 : -1
 }
 
+/** Where the inside of a valid string that begins at `start` may be cut, `most` bytes on or soon before: within no escape and no character. */
+export function cutBefore(bytes: Uint8Array, start: number, most: number): number {
+  let at = start
+  for (let next = at; next <= start + most; next += widthAt(bytes, at)) at = next
+  while (at > start && ((bytes[at] as number) & 0xc0) === 0x80) at--
+  return at
+}
+
+function widthAt(bytes: Uint8Array, at: number): number {
+  if (bytes[at] !== BACKSLASH) return 1
+  return bytes[at + 1] === 117 ? 6 : 2
+}
+
 /** The text of a valid string's inside, escapes decoded. */
 export function decodeString(bytes: Uint8Array): string {
   const inside = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8')

@@ -1,5 +1,6 @@
 // Reading writes (law 7): each audit fetch is itself an entry. Here own fetches are told from others', and others' under the same user become findings.
 import type { Entries } from '../model/entries.ts'
+import { textsUnder } from '../model/json-texts.ts'
 
 const FETCH_TYPE = 'api:audit_log_fetch'
 /** Requests whose time is remembered, for servers that do not record the User-Agent. */
@@ -42,16 +43,8 @@ interface Recogniser {
 /** `other` is everything that is no audit fetch, or somebody else's business. */
 export type Kind = 'own' | 'foreign' | 'other'
 
-interface FetchEntry {
-  readonly user?: unknown
-  readonly ip?: unknown
-  readonly user_agent?: unknown
-}
-
 /** Whoever writes entries may write anything: what is no text is nobody. */
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
-}
+const textsOf = textsUnder(['user', 'ip', 'user_agent'])
 
 export function noteSent({ sent }: SentTimes, at: number): void {
   sent.push(at)
@@ -69,9 +62,7 @@ function isForgotten({ sent }: SentTimes, at: number): boolean {
 /** What an entry is to us. Learns who we are from the first own fetch it meets. */
 export function classify(fetches: Fetches, entries: Entries, index: number, by: Recogniser): Kind {
   if (entries.type(index) !== FETCH_TYPE) return 'other'
-  const entry = JSON.parse(Buffer.from(entries.raw(index)).toString()) as FetchEntry
-  const user = textOf(entry.user)
-  const agent = textOf(entry.user_agent)
+  const { user = '', ip = '', user_agent: agent = '' } = textsOf(entries.raw(index))
   const at = entries.at(index)
   if (agent.includes(by.instance)) {
     // Recorded from now on: those of our own before it cannot be told from others' any more.
@@ -87,9 +78,9 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
     // Not believed at once: another tool may poll at the same second.
     if (++fetches.matches < MATCHES_TO_BELIEVE) return 'own'
     fetches.user = user
-    fetches.byTimeIp = textOf(entry.ip)
+    fetches.byTimeIp = ip
   }
-  const isAlike = fetches.byTimeIp !== null && user === fetches.user && entry.ip === fetches.byTimeIp
+  const isAlike = fetches.byTimeIp !== null && user === fetches.user && ip === fetches.byTimeIp
   if (isAlike && atOurTime) return 'own'
   const mayBeOurs = isAlike && known.some((one) => isForgotten(one, at))
   if (user !== fetches.user || at < fetches.sinceUs || mayBeOurs) return 'other'

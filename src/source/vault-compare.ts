@@ -4,12 +4,15 @@ import { keyText, memberValue, valueText } from './json-elements.ts'
 import { headOf } from './vault-bounds.ts'
 import { MARK, NO_MARK } from './vault-cursor.ts'
 import type { Known, Principal, VaultCursor } from './vault-cursor.ts'
-import { applyShare, digestOf, readShares, shareChanges, sharingDigest, Tables } from './vault-shares.ts'
+import { Digests } from './vault-digest.ts'
+import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './vault-shares.ts'
 import type { Share, ShareChange } from './vault-shares.ts'
 
 /** Members that are told apart by name; what else a project has is only known to have changed. */
 const MOST_FIELDS = 64
 const LONGEST_FIELD = 64
+/** Of a project with more members than this the others have no mark: that one of them changed is told, and not which. */
+const MOST_MARKS = 10_000
 const LONGEST_NAME = 256
 const FLAG = 'is_knowledge_base_project'
 
@@ -42,7 +45,7 @@ interface Facts {
 }
 
 function factsOf({ raw }: Project): Facts {
-  const digests: string[] = []
+  const digests = new Digests()
   const marks = new Map<string, string>()
   let sharing: Uint8Array | undefined
   let flag: boolean | null = null
@@ -52,16 +55,16 @@ function factsOf({ raw }: Project): Facts {
     if (field === 'sharing') sharing = value
     else if (field === FLAG) flag = flagOf(value)
     else {
-      const digest = digestOf(field, value)
-      digests.push(digest)
-      if (field !== 'id' && field.length <= LONGEST_FIELD) marks.set(field, digest.slice(0, MARK))
+      const digest = digests.add(field, value)
+      if (field !== 'id' && field.length <= LONGEST_FIELD && marks.size < MOST_MARKS)
+        marks.set(field, digest.slice(0, MARK))
     }
   })
   const name = valueText(memberValue(raw, 'name')) ?? ''
   return {
     name: headOf(name, LONGEST_NAME),
     flag,
-    content: digestOf(digests.sort().join()),
+    content: digests.together(),
     marks,
     sharing,
     sharingDigest: sharingDigest(sharing),

@@ -1,10 +1,10 @@
 // With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
 import { OPEN_ARRAY } from '../model/ascii.ts'
-import { hash } from 'node:crypto'
 import { eachMember } from '../model/json-members.ts'
 import { eachElement, keyText, memberValue, valueText } from './json-elements.ts'
 import { checkTable, headOf, keptId, MOST_LEVELS, MOST_PRINCIPALS } from './vault-bounds.ts'
 import type { Principal, VaultCursor } from './vault-cursor.ts'
+import { digestOf, Digests } from './vault-digest.ts'
 
 /** What is known of each share is kept in the cursor. For a project with more of them than this only that they changed is told. */
 const MOST_SHARES = 20_000
@@ -24,21 +24,15 @@ export type ShareChange =
   | { readonly kind: 'changed'; readonly share: Share; readonly before: string }
   | { readonly kind: 'removed'; readonly principal: Principal; readonly before: string }
 
-/** 64 bits: enough to tell contents apart, few enough to keep for each project. */
-export function digestOf(key: string, value?: Uint8Array): string {
-  const bytes = value ? Buffer.concat([Buffer.from(`${key}\0`), value]) : Buffer.from(key)
-  return hash('sha256', bytes, 'base64url').slice(0, 11)
-}
-
 /** A digest of the members and shares, whatever order they come in. */
 export function sharingDigest(raw: Uint8Array | undefined): string {
   if (raw === undefined) return 'none'
-  const digests: string[] = []
+  const digests = new Digests()
   eachShare(raw, {
-    share: (kind, element) => digests.push(digestOf(kind, element)),
-    other: (key, value) => digests.push(digestOf(key, value)),
+    share: (kind, element) => digests.add(kind, element),
+    other: (key, value) => digests.add(key, value),
   })
-  return digestOf(digests.sort().join())
+  return digests.together()
 }
 
 /** Undefined: more than can be told one by one. */

@@ -216,6 +216,25 @@ test('two sinks into one file, or one into the journal, are faults', () => {
   ])
 })
 
+test('a file sink at the configuration, or at a file that it names, is a fault, and no daemon starts with it', () => {
+  const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
+  const fault = '5 sinks.0.path: is a file that the configuration is read from: want one of its own'
+  const world = { env: {}, readFile: readTextFile }
+  writeFileSync(join(folder, 'hash-key'), 'x'.repeat(64), { mode: 0o400 })
+  symlinkSync(join(folder, 'key'), join(folder, 'link'))
+  const redact = `, redact: [{ fields: [query], with: hash, key_file: ${folder}/hash-key }]`
+  for (const sink of [
+    at(`${folder}/a.yaml`),
+    at(`${folder}/./key`),
+    at(`${folder}/link`),
+    at(`${folder}/hash-key${redact}`),
+  ]) {
+    expect([sink, around(sink).faults]).toEqual([sink, [fault]])
+    expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is read from')
+  }
+  expect(readFileSync(join(folder, 'key'), 'utf8')).toBe('planted-key\n')
+})
+
 test('a file sink at what the journal has beside it is a fault, and no daemon starts with it', () => {
   const journal = join(folder, 'a.db')
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`

@@ -101,3 +101,41 @@ test('in a feed that is in no order of time, what is of now behind a first entry
   await desk.live(START + MINUTE)
   expect(await desk.ids()).toContain('0b')
 })
+
+test.each((['earliest', 'latest'] as const).flatMap((kind) => [0, 3, 8].map((good) => ({ kind, good }))))(
+  'an entry that stays unreadable behind $good others keeps no slow clock of ours from being found out, and is a gap (start: $kind)',
+  async ({ kind, good }) => {
+    const slowMs = 14 * HOUR
+    const desk = await openDesk({
+      source: { start: { kind } },
+      switches: { date_header: 'off', clock_skew_ms: slowMs },
+    })
+    const at = START + slowMs - 2 * HOUR
+    const begun = kind === 'earliest' ? desk.add(good + 1, at) : []
+    if (kind === 'latest') desk.add(good + 1, at)
+    desk.mock.add({ at: at + good * 1000 + 60_000, visibleAt: 0, defect: 'poison' })
+    const behind = desk.add(30, at + good * 1000 + 120_000)
+    await desk.live(START + 20 * MINUTE)
+    expect(desk.state().head).not.toBeNull()
+    const fresh = desk.mock.add({ at: desk.clock.now() + slowMs, visibleAt: 0 }).id
+    await desk.live(desk.clock.now() + 6 * MINUTE)
+    const wanted = kind === 'earliest' ? [...begun, ...behind, fresh] : [fresh]
+    expect(await desk.ids()).toEqual(expect.arrayContaining(wanted))
+    expect(desk.state().ahead).toBeUndefined()
+  },
+)
+
+test('what is unreadable in the future is passed there, and what comes now is read before it', async () => {
+  const desk = await openDesk({ switches: { date_header: 'off' } })
+  const ahead = [desk.mock.add({ at: START + 5 * HOUR, visibleAt: 0 }).id]
+  desk.mock.add({ at: START + 5 * HOUR + 60_000, visibleAt: 0, defect: 'poison' })
+  ahead.push(desk.mock.add({ at: START + 5 * HOUR + 120_000, visibleAt: 0 }).id)
+  await desk.live(START + 20 * MINUTE)
+  expect(desk.state().head).toBeNull()
+  for (let i = 0; i < 5; i++) {
+    const { id } = desk.mock.add({ at: desk.clock.now(), visibleAt: 0 })
+    await desk.live(desk.clock.now() + 6 * MINUTE)
+    expect(await desk.ids()).toContain(id)
+  }
+  expect(await desk.ids()).toContain(ahead[0])
+})

@@ -1,5 +1,5 @@
 // Reading writes (law 7): which audit fetches are ours, and which are somebody else's under our user.
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { nothingAppended } from '../../../src/model/journal.ts'
 import { AuditRange } from '../../../src/source/audit-range.ts'
 import { classify, freshFetches, noteSent } from '../../../src/source/own-fetches.ts'
@@ -130,6 +130,15 @@ describe('by time, where the user agent is not recorded', () => {
     const entries = entriesOf([{ id: 'x', time: '2026-11-17T10:00:00', type: 'api:audit_log_fetch', raw }])
     expect(classify(freshFetches(START), entries, 0, by)).toBe('other')
   })
+})
+
+it('a fetch is told without the rest of it being parsed, however much that is', () => {
+  const raw = `{"user":"siem","user_agent":"${AGENT}","more":[${'{},'.repeat(100_000)}{}]}`
+  const entries = entriesOf([{ id: 'x', time: '2026-11-21T10:00:00', type: 'api:audit_log_fetch', raw }])
+  const parse = vi.spyOn(JSON, 'parse')
+  expect(classify(freshFetches(START), entries, 0, by)).toBe('own')
+  expect(parse).not.toHaveBeenCalled()
+  parse.mockRestore()
 })
 
 describe('in the feed', () => {

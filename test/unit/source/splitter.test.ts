@@ -29,6 +29,21 @@ describe('entries', () => {
     expect(groups.length).toBeGreaterThan(1)
   })
 
+  test.each([
+    ['x'.repeat(99), 16_384],
+    ['é', 8192],
+    ['\\u0061', 2731],
+    ['\\n', 8192],
+  ])(
+    'of a type of megabytes, such as of %s, the beginning counts, cut in no character and no escape',
+    (unit, length) => {
+      const long = `t${unit.repeat(2e6 / unit.length)}`
+      const { entries } = splitAll(`[{"id":"a",${time},"type":"${long}"},${entry('b')}]`)
+      expect(entries[0]?.type).toBe((JSON.parse(`"${long}"`) as string).slice(0, length))
+      expect(entries[0]?.raw).toContain(long)
+    },
+  )
+
   test('microseconds survive in the instant', () => {
     expect(splitAll(`[${entry('a')}]`).entries[0]?.at).toBe(Date.UTC(2026, 10, 20, 10) * 1000 + 1)
   })
