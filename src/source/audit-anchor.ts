@@ -18,7 +18,7 @@ import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.
 import { settleStart, triedSinceUs } from './audit-start.ts'
 import { datedOf } from './audit-ahead.ts'
 import { horizonUs } from './audit-clock.ts'
-import type { Step, Steps } from './audit-step.ts'
+import type { Step, Parts } from './audit-step.ts'
 import { currentPace, fromStart, lastPart } from './audit-step.ts'
 import { isAuditThere } from './audit-there.ts'
 
@@ -29,7 +29,7 @@ const UNREADABLE_TRIES = 10
 type Since = (serverAt: number | undefined) => number
 
 /** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
-export async function* anchor(step: Step): Steps {
+export async function* anchor(step: Step): Parts {
   const { cursor, options } = step
   const isFirstTry = settleStart(step)
   if (isFirstTry) yield lastPart(step, { underWay: true })

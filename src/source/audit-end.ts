@@ -8,13 +8,13 @@ import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import { isFuture } from './audit-clock.ts'
-import type { Step, Steps } from './audit-step.ts'
+import type { Step, Parts } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
 const EMPTY_ANSWERS = 3
 
-export async function* askLatest(step: Step, drain: Drain): Steps {
+export async function* askLatest(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const found = await readLatest(step)
   const { position } = found
@@ -38,7 +38,7 @@ export async function* askLatest(step: Step, drain: Drain): Steps {
 }
 
 /** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
-async function* askSearch(step: Step, drain: Drain): Steps {
+async function* askSearch(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const fromUs = readToUs(cursor) + SECOND_US
   // Behind its reach the earliest entry would answer, which tells nothing of what follows the head.

@@ -10,7 +10,7 @@ import { askLatest, leaveEmptyPage } from './audit-end.ts'
 import { askHead, followProbe, passByTime, reanchor, settleLost } from './audit-recover.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './audit-clock.ts'
-import type { Step, Steps } from './audit-step.ts'
+import type { Step, Parts } from './audit-step.ts'
 import { currentPace, lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
@@ -35,7 +35,7 @@ const ASK_HEAD_PAGES = 3
  * `probe` goes before all: an unreadable entry is passed by time. A place of the trail that is gone or shows nothing
  * falls back to the head first. In a long drain one step asks where the head is.
  */
-export function drainStep(step: Step): Steps {
+export function drainStep(step: Step): Parts {
   const { cursor } = step
   const drain = (cursor.drain ??= beginDrain(step, cursor.head as Position))
   cursor.caughtUp = false
@@ -63,7 +63,7 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
   }
 }
 
-async function* drainPage(step: Step, drain: Drain): Steps {
+async function* drainPage(step: Step, drain: Drain): Parts {
   const usual = drain.backlog ? MAX_TAKE : currentPace(step).take
   const take = Math.min(drain.narrowTake ?? usual, MAX_TAKE)
   try {
@@ -99,7 +99,7 @@ function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number
 }
 
 /** The entry that the page was to begin at is gone: an older place of the trail falls back to the head, the head to time. */
-async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Steps {
+async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Parts {
   const { cursor, options } = step
   const head = cursor.head as Position
   // Those of this place: the next one has its own.

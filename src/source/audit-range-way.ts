@@ -9,7 +9,7 @@ import type { Position, Walk } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
 import type { RangePlace } from './audit-range-place.ts'
 import { CLOCKS_APART_MS, nextSecondUs } from './audit-clock.ts'
-import type { PagingStep, Steps } from './audit-step.ts'
+import type { PagingStep, Parts } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
@@ -34,7 +34,7 @@ export function noteClock({ place, options }: RangeStep, serverAt: number | unde
 }
 
 /** By time: at the start, behind what cannot be read, and where the walk's entry is gone. */
-export async function* findPlace(step: RangeStep): Steps {
+export async function* findPlace(step: RangeStep): Parts {
   const { place } = step
   const atUs = place.probe?.atUs ?? place.anchorUs
   const found = await anchorAt(step, atUs, 'past')
@@ -142,7 +142,7 @@ export function endOrDoubt(place: RangePlace, walk: Walk): void {
 }
 
 /** Held against `search`: is there something later, the page is read once more. What cannot be read is no end. */
-export async function* checkEnd(step: RangeStep, walk: Walk): Steps {
+export async function* checkEnd(step: RangeStep, walk: Walk): Parts {
   const { place } = step
   const afterUs = Math.max(walk.from.at, place.newestUs)
   const { position, unreadable, unreadableUs, isPastSpan } = await laterThan(step, afterUs)

@@ -11,7 +11,7 @@ import { closePlace, freshPage, freshPlace, notePage, openPlace, within } from '
 import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './audit-range-way.ts'
 import type { RangeStep } from './audit-range-way.ts'
 import { CLOCKS_APART_MS } from './audit-clock.ts'
-import type { PagingOptions, Steps } from './audit-step.ts'
+import type { PagingOptions, Parts } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { noteSent } from './own-fetches.ts'
@@ -44,7 +44,7 @@ export class AuditRange implements Source {
     return { dueAt: Math.max(clock.now(), client.freeAt('past')), lane: 'past', caughtUp }
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
     const { sentTimes, clock, fromUs, toUs, watch } = this.#options
     const now = clock.now()
     const place = openPlace(text) ?? freshPlace(fromUs, Math.min(toUs, now * 1000), now)
@@ -78,17 +78,17 @@ export class AuditRange implements Source {
   }
 }
 
-function choose(step: RangeStep): Steps {
+function choose(step: RangeStep): Parts {
   const { walk, checking } = step.place
   if (walk === null) return findPlace(step)
   return checking ? checkEnd(step, walk) : turnPage(step, walk)
 }
 
-async function* nothing(step: RangeStep): Steps {
+async function* nothing(step: RangeStep): Parts {
   yield lastPart(step)
 }
 
-async function* turnPage(step: RangeStep, walk: Walk): Steps {
+async function* turnPage(step: RangeStep, walk: Walk): Parts {
   const { place } = step
   const take = walk.narrowTake ?? MAX_TAKE
   const parts = readPage(step, {

@@ -12,19 +12,19 @@ import { endByTime, newGap } from './audit-end.ts'
 import { askLatestAlone, readLatest } from './audit-latest.ts'
 import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import { horizonUs, isFuture } from './audit-clock.ts'
-import type { Step, Steps } from './audit-step.ts'
+import type { Step, Parts } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 import type { Group } from './entries-builder.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
-export async function* askHead(step: Step, drain: Drain): Steps {
+export async function* askHead(step: Step, drain: Drain): Parts {
   await readLatest(step)
   drain.pages++
   yield lastPart(step)
 }
 
 /** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
-export async function* reanchor(step: Step, drain: Drain): Steps {
+export async function* reanchor(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const head = cursor.head as Position
   if (drain.reanchored) {
@@ -101,7 +101,7 @@ export function settleLost(step: Step, view: PageView): number {
  * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
  * the server is out of order: only an entry that it can tell is a witness for the first.
  */
-export async function* followProbe(step: Step, drain: Drain, probe: Probe): Steps {
+export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
   if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
@@ -133,7 +133,7 @@ function passed(step: Step, drain: Drain, to: Position, group: Group | undefined
 }
 
 /** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
-async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Steps {
+async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
   const newest = await readLatest(step)
   const { position, group } = newest
   if (position && position.at > step.cursor.headUs && position.at < probe.atUs)
@@ -141,7 +141,7 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Steps {
   else yield* endByTime(step, drain, probe.atUs, newest)
 }
 
-async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Steps {
+async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
   const again = isBroken(found) ? askedAgain(probe) : undefined
   if (again) {
     drain.probe = again

@@ -50,7 +50,7 @@ export interface Step extends PagingStep {
 export type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
 
 /** How a step hands a part out and learns what became of it. */
-export type Steps = AsyncGenerator<Part, void, Appended>
+export type Parts = AsyncGenerator<Part, void, Appended>
 
 export function currentPace({ options, cursor }: OptionsAndCursor): Pace {
   return paceOf(options.activity, options.intervalMs, cursor.perHour)

@@ -8,7 +8,7 @@ import type { Found } from './audit-by-time.ts'
 import type { AuditCursor, Sweep, Walk } from './audit-cursor.ts'
 import { walkFrom } from './audit-cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './audit-probe.ts'
-import type { AuditOptions, Step, Steps } from './audit-step.ts'
+import type { AuditOptions, Step, Parts } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
 import { isStuck, readPage, STUCK_PAGES, stuckPage } from './audit-walk.ts'
 import { MAX_TAKE } from './tiers.ts'
@@ -31,7 +31,7 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
 }
 
 /** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */
-export function sweepStep(step: Step): Steps {
+export function sweepStep(step: Step): Parts {
   const { walk } = step.cursor.sweep
   if (walk?.probe) return beginSweep(step, walk.probe.atUs)
   return walk ? sweepPage(step, walk) : beginSweep(step, planSweep(step))
@@ -92,7 +92,7 @@ function endSweep(sweep: Sweep, isWhole: boolean): void {
   sweep.walk = null
 }
 
-async function* beginSweep(step: Step, fromUs: number): Steps {
+async function* beginSweep(step: Step, fromUs: number): Parts {
   const { sweep } = step.cursor
   try {
     const found = await anchorAt(step, fromUs, 'sweep')
@@ -132,7 +132,7 @@ function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
   else endSweep(sweep, true)
 }
 
-async function* sweepPage(step: Step, walk: Walk): Steps {
+async function* sweepPage(step: Step, walk: Walk): Parts {
   const { sweep } = step.cursor
   try {
     yield* readPage(step, {

@@ -4,7 +4,7 @@ import type { Finding, Lane, Part } from '../model/source.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { Looker, PageView } from './audit-page.ts'
 import { freshView, lookOver } from './audit-page.ts'
-import type { PagingStep, Steps } from './audit-step.ts'
+import type { PagingStep, Parts } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
 import { readGroups } from './answer-groups.ts'
 import { BodySample } from './body-sample.ts'
@@ -85,7 +85,7 @@ function lookerOf({ options, cursor }: PagingStep, request: PageRequest, exchang
 }
 
 /** Reads one page from `walk.from`. What it throws is not about this page's content. */
-export async function* readPage(step: PagingStep, request: PageRequest): Steps {
+export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   const sample = new BodySample()
   const view = freshView(request.passedHead)
   const exchange = { answered: false, horizonUs: horizonUs(step) }

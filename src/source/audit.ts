@@ -5,7 +5,7 @@ import { anchor } from './audit-anchor.ts'
 import { noteLateness, openAuditCursor } from './audit-cursor.ts'
 import type { AuditCursor } from './audit-cursor.ts'
 import { drainStep } from './audit-head.ts'
-import type { AuditOptions, OptionsAndCursor, Step, Steps } from './audit-step.ts'
+import type { AuditOptions, OptionsAndCursor, Step, Parts } from './audit-step.ts'
 import { currentPace } from './audit-step.ts'
 import { sweepDueAt, sweepStep } from './audit-sweep.ts'
 
@@ -41,7 +41,7 @@ export class AuditSource implements Source {
     return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
     const { clock, once } = this.#options
     const now = clock.now()
     const cursor = this.#take(text, now)
@@ -50,17 +50,17 @@ export class AuditSource implements Source {
     // Left over from an earlier process: it ends at what is there now, however long nobody ran.
     if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
-    const steps = this.#choose(step, now)
+    const parts = this.#choose(step, now)
     try {
-      for (let next = await steps.next(); !next.done;) {
+      for (let next = await parts.next(); !next.done;) {
         const appended = yield next.value
         this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
         this.#landed ||= next.value.cursor !== undefined
-        next = await steps.next(appended)
+        next = await parts.next(appended)
       }
     } finally {
       // Given up in mid-page, its request is left too: its place in the budget and its room come back.
-      await steps.return(undefined)
+      await parts.return(undefined)
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
     this.#tellPlace(cursor)
@@ -82,7 +82,7 @@ export class AuditSource implements Source {
     return openAuditCursor(text, now, this.origin.workspace)
   }
 
-  #choose(step: Step, now: number): Steps {
+  #choose(step: Step, now: number): Parts {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
     if (cursor.drain !== null || this.#options.once || pollDueAt(step, now) <= now) return drainStep(step)

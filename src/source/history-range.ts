@@ -19,7 +19,7 @@ import {
 } from './history-range-place.ts'
 import type { VersionStore } from './history-range-versions.ts'
 import { checkVersions, openVersions, withRead } from './history-range-versions.ts'
-import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
+import type { HistoryOptions, Step, Parts, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
 import { nextOf, readInDays } from './history-task.ts'
 import { failed, isInDoubt, prove, refused } from './history-trouble.ts'
@@ -69,7 +69,7 @@ export class HistoryRange implements Source {
     return { dueAt, lane: 'past', caughtUp: place !== undefined && isDone(place) }
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
     const { clock, origin, watch, versions, use } = this.#options
     const options: HistoryOptions = {
       ...this.#options,
@@ -89,20 +89,20 @@ export class HistoryRange implements Source {
     // Nobody looks again in an hour: as long as the unit is unproven each empty answer is held against the other one.
     place.unitDoubtAt = 0
     const step: RangeStep = { options, cursor: place, signal }
-    const { steps, window } = this.#choose(step, opened !== undefined && same === undefined)
+    const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
     try {
-      for (let next = await steps.next(); !next.done;) {
+      for (let next = await parts.next(); !next.done;) {
         const part = this.#cut(next.value, window)
         const read = withRead(known, part.entries, boundaryAt)
         // Said before anything is kept of these days.
         if (use === 'keep' && read !== known) await versions.save(JSON.stringify(read))
         known = read
         const appended: Appended = yield part
-        next = await steps.next(appended)
+        next = await parts.next(appended)
       }
     } finally {
       // An answer that is not wanted any more gives its request back.
-      await steps.return(undefined)
+      await parts.return(undefined)
     }
     watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
   }
@@ -114,10 +114,10 @@ export class HistoryRange implements Source {
   }
 
   /** What this step does, and the window that what it shows belongs to; undefined: to none. `anew`: under another version than before. */
-  #choose(step: RangeStep, anew: boolean): { steps: Steps; window: Window | undefined } {
+  #choose(step: RangeStep, anew: boolean): { parts: Parts; window: Window | undefined } {
     const { cursor: place, options } = step
     const task = taskOf(place, options.clock.now())
-    const none = (more: Partial<Part>) => ({ steps: nothing(step, more), window: undefined })
+    const none = (more: Partial<Part>) => ({ parts: nothing(step, more), window: undefined })
     if (anew) return none({ void: 'walk' })
     if (!task) return none({})
     const window = windowOf(place, task)
@@ -125,11 +125,11 @@ export class HistoryRange implements Source {
       endWalk(options, place, task)
       return none({})
     }
-    if (isInDoubt(task.walk)) return { steps: prove(step, task, window), window: undefined }
-    return { steps: this.#readWindow(step, task, window), window }
+    if (isInDoubt(task.walk)) return { parts: prove(step, task, window), window: undefined }
+    return { parts: this.#readWindow(step, task, window), window }
   }
 
-  async *#readWindow(step: RangeStep, task: Task, window: Window): Steps {
+  async *#readWindow(step: RangeStep, task: Task, window: Window): Parts {
     const { cursor: place, options } = step
     const beginAgain = () => {
       place.todo = [wholeWalk(this.#span, options.clock.now())]
@@ -182,7 +182,7 @@ export class HistoryRange implements Source {
   }
 }
 
-async function* nothing(step: RangeStep, more: Partial<Part>): Steps {
+async function* nothing(step: RangeStep, more: Partial<Part>): Parts {
   yield lastPart(step, more)
 }
 

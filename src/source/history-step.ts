@@ -40,7 +40,7 @@ export interface Task {
 }
 
 /** How a step hands parts out, learns what became of them, and gives what it found. */
-export type Steps<T = void> = AsyncGenerator<Part, T, Appended>
+export type Parts<T = void> = AsyncGenerator<Part, T, Appended>
 
 /** A part with the cursor as it stands now: the last of its answer. */
 export function lastPart(step: Step, more: Partial<Part> = {}): Part {

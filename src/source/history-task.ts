@@ -4,7 +4,7 @@ import { DAY_MS } from '../model/time.ts'
 import { passedAt } from './history-clock.ts'
 import { isToProveEmpty, stepTo } from './history-cursor.ts'
 import { endWalk } from './history-due.ts'
-import type { Step, Steps, Task } from './history-step.ts'
+import type { Step, Parts, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
 import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './history-trouble.ts'
 import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
@@ -14,7 +14,7 @@ import { headUsOf, windowOf } from './history-window.ts'
 import type { Group } from './entries-builder.ts'
 
 /** Reads the window that comes next for the task. Throws what is not about this window: then nothing of it counts as read. */
-export async function* readTask(step: Step, task: Task): Steps {
+export async function* readTask(step: Step, task: Task): Parts {
   const { cursor } = step
   const { kind, walk, lane } = task
   const isPast = kind === 'todo' || kind === 'trouble'

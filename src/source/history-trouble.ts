@@ -5,7 +5,7 @@ import { toldAs } from './answer-errors.ts'
 import type { HistoryCursor, Trouble, Walk } from './history-cursor.ts'
 import { stepTo } from './history-cursor.ts'
 import { endWalk, troubleDelayMs } from './history-due.ts'
-import type { Step, Steps, Task } from './history-step.ts'
+import type { Step, Parts, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
 import { readInUnits } from './history-unit.ts'
 import { narrow } from './history-width.ts'
@@ -42,7 +42,7 @@ export function isInDoubt({ stuck }: Walk): boolean {
 }
 
 /** One failure of `window`; `reading.error` says which. */
-export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Steps {
+export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Parts {
   const { pending, error, answered } = reading as Reading & { error: ConnectorError }
   const headUs = headUsOf(task.kind, step.cursor)
   if (task.kind === 'trouble') {
@@ -62,7 +62,7 @@ export async function* failed(step: Step, task: Task, window: Window, reading: R
 }
 
 /** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */
-export async function* refused(step: Step, task: Task, window: Window, error: ConnectorError): Steps {
+export async function* refused(step: Step, task: Task, window: Window, error: ConnectorError): Parts {
   if (task.kind === 'trouble') {
     yield lastPart(step, { fault: stillTrouble(step, task, window, error) })
     return
@@ -82,7 +82,7 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
 }
 
 /** Reads a window elsewhere, each time further away: what fails everywhere says nothing about one window. */
-export async function* prove(step: Step, task: Task, window: Window): Steps {
+export async function* prove(step: Step, task: Task, window: Window): Parts {
   const { walk } = task
   const { cursor, options } = step
   const [away, span] = window.isDay ? [DAY_MS, DAY_MS] : [HOUR_MS, MINUTE_MS]

@@ -6,7 +6,7 @@ import { passedAt } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { beginAgain } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
-import type { Step, Steps } from './history-step.ts'
+import type { Step, Parts } from './history-step.ts'
 import type { Reading, Window } from './history-window.ts'
 import { ask, isAboutWindow, readWindow } from './history-window.ts'
 
@@ -29,7 +29,7 @@ export async function* readInUnits(
   window: Window,
   lane: Lane,
   headUs: number | undefined,
-): Steps<Reading> {
+): Parts<Reading> {
   const { cursor } = step
   const { unit } = cursor
   try {

@@ -9,7 +9,7 @@ import { usualLimits } from './body.ts'
 import { noteClocks, noteServer } from './history-clock.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { RowNaming } from './history-rows.ts'
-import type { HistoryVersion, Step, Steps, Task } from './history-step.ts'
+import type { HistoryVersion, Step, Parts, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
 import { noteVersion, versionAt } from './history-version.ts'
 import { NARROWEST_MS } from './history-width.ts'
@@ -101,7 +101,7 @@ export async function* readWindow(
   window: Window,
   lane: Lane,
   headUs: number | undefined,
-): Steps<Reading> {
+): Parts<Reading> {
   const { cursor, options } = step
   const startedAt = options.clock.elapsed()
   const naming = window.version === 'v1' ? new RowNaming(window.isDay ? window.from : undefined) : undefined

@@ -4,7 +4,7 @@ import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
 import type { HistoryCursor } from './history-cursor.ts'
 import { freshHistoryCursor, openHistoryCursor, startAnew } from './history-cursor.ts'
 import { beginLive, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
-import type { HistoryOptions, Step, Steps, Task } from './history-step.ts'
+import type { HistoryOptions, Step, Parts, Task } from './history-step.ts'
 import { lastPart } from './history-step.ts'
 import { readTask } from './history-task.ts'
 import { adoptBoundary, boundaryOf } from './history-version.ts'
@@ -41,7 +41,7 @@ export class HistorySource implements Source {
     return planOf(this.#options, cursor)
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): Steps {
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
     const cursor = this.#open(text)
     if (text !== undefined) this.#settleStart(cursor)
     adoptBoundary(cursor, this.#options)

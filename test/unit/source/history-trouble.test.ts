@@ -4,7 +4,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Appended } from '../../../src/model/journal.ts'
 import type { HistoryCursor, Walk } from '../../../src/source/history-cursor.ts'
 import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
-import type { HistoryOptions, Step, Steps, Task } from '../../../src/source/history-step.ts'
+import type { HistoryOptions, Step, Parts, Task } from '../../../src/source/history-step.ts'
 import { failed, overcome, refused } from '../../../src/source/history-trouble.ts'
 import type { Window } from '../../../src/source/history-window.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
@@ -40,7 +40,7 @@ const nothing: Appended = {
 }
 
 /** Takes all parts; how many gaps they tell. */
-async function partsOf(steps: Steps): Promise<number> {
+async function partsOf(steps: Parts): Promise<number> {
   let gaps = 0
   for (let next = await steps.next(nothing); !next.done; next = await steps.next(nothing))
     gaps += next.value.gaps
