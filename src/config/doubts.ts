@@ -7,7 +7,7 @@ import { paceOf } from '../source/tiers.ts'
 import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
 import { nearest } from './nearest.ts'
-import { sinkIdle, sourcesOf } from './schema.ts'
+import { sinkFiles, sinkIdle, sourcesOf } from './schema.ts'
 import { durationText } from './shown.ts'
 import { crowdedOf } from './spare.ts'
 
@@ -131,6 +131,23 @@ function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
   }
 }
 
+/** No shell stands between: a folder called `~` would be made where the daemon happens to start. */
+function lookAtHomes({ loaded, warning }: Doubting): void {
+  const { journal, sinks } = loaded.config
+  const outputs = sinks.flatMap((sink, index) =>
+    sinkFiles(sink, 'outputs').map(({ field, path }) => ({
+      at: ['sinks', index, ...field.split('.')],
+      path,
+    })),
+  )
+  for (const { at, path } of [{ at: ['journal', 'path'], path: journal.path }, ...outputs])
+    if (path.startsWith('~/'))
+      warning(
+        at,
+        'begins with ~, which nobody expands here: it is a folder of that name; write the whole path',
+      )
+}
+
 /** All of them. `nowAt`: epoch ms. */
 export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
   const doubting = { loaded, warning }
@@ -141,4 +158,5 @@ export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void
   lookAtIntervals(doubting)
   lookAtKeptKeys(doubting)
   lookAtIdleKeys(doubting)
+  lookAtHomes(doubting)
 }

@@ -57,6 +57,13 @@ ${sinks}`
 
 const console = '  - { name: console, type: stdout }\n'
 
+test('a path that begins with ~ is told: no shell expands it, and a folder of that name would be made', () => {
+  const sinks = `  - { name: archive, type: file, path: ~/out/entries.ndjson }\n${console}`
+  const { warnings } = around(sinks, '~/state/a.db')
+  const why = 'begins with ~, which nobody expands here: it is a folder of that name; write the whole path'
+  expect(warnings).toEqual([`1 journal.path: ${why}`, `5 sinks.0.path: ${why}`])
+})
+
 test('nothing is said of what is in order, and nothing is made', () => {
   expect(around(`  - { name: a, type: file, path: ${folder}/out/a.ndjson }\n`)).toEqual({
     faults: [],
