@@ -1,8 +1,21 @@
 // What the configuration says of the journal, as the room of the journal wants it.
+import { isoFromUs } from '../model/time.ts'
+import type { Start } from '../source/start.ts'
 import type { Config } from './schema.ts'
+import { durationText } from './shown.ts'
 
-/** Where it lies, its bounds, and the sinks that it owes to. */
-export function journalSettings({ journal, sinks }: Config) {
+function startText(start: Start): string {
+  if (start.kind === 'span') return durationText(start.ms)
+  return start.kind === 'time' ? isoFromUs(start.atUs) : start.kind
+}
+
+const startsOf = ({ audit, history }: Config['workspaces'][number]) => ({
+  ...(audit && { auditStart: startText(audit.start) }),
+  ...(history && { historyStart: startText(history.start) }),
+})
+
+/** Where it lies, its bounds, the sinks that it owes to, and the workspaces that it is filled from. */
+export function journalSettings({ journal, sinks, workspaces }: Config) {
   return {
     path: journal.path,
     maxBytes: journal.max_bytes,
@@ -10,6 +23,7 @@ export function journalSettings({ journal, sinks }: Config) {
     keepSettledBytes: journal.keep_settled,
     maxEntryBytes: journal.limits.max_entry_bytes,
     sinks: sinks.map(({ name }) => name),
+    workspaces: workspaces.map((one) => ({ name: one.name, starts: startsOf(one) })),
   }
 }
 

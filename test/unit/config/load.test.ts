@@ -43,6 +43,15 @@ test('what is said of the journal reaches it, the largest entry too', () => {
     keepSettledBytes: 2 ** 28,
     maxEntryBytes: 2 ** 26,
     sinks: ['console'],
+    workspaces: [{ name: 'acme', starts: { auditStart: 'earliest' } }],
+  })
+})
+
+test('where a workspace is read from reaches the journal in words of the file', () => {
+  const startsIn = (text: string) => journalSettings(load({ text })).workspaces[0]?.starts
+  expect(startsIn(small('{ start: 36h }'))).toEqual({ auditStart: '36h' })
+  expect(startsIn(small('{ start: 2026-11-01T00:00:00Z }'))).toEqual({
+    auditStart: '2026-11-01T00:00:00.000Z',
   })
 })
 
