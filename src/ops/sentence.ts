@@ -1,7 +1,7 @@
 // The one sentence of /status that a person reads first at three in the morning.
 import { budgetOf, isCaughtUp, sinceText } from './status.ts'
 import type { FaultStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
-import { countText, instantText, limitedText, numberText, spanText } from './words.ts'
+import { countText, utcText, limitedText, numberText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
 const NOTABLE_LAG_SECONDS = 60
@@ -146,7 +146,7 @@ function foreignClauses({ findings, journal, ...report }: Told): string[] {
     .map(({ entry_at, found_at }) => entry_at ?? found_at)
     .toSorted()
     .at(-1)
-  return last ? [`${countText(journal.findings, 'foreign fetches')}, the last ${instantText(last)}`] : []
+  return last ? [`${countText(journal.findings, 'foreign fetches')}, the last ${utcText(last)}`] : []
 }
 
 /** By a clock that is far off, what there is may not have been found. */

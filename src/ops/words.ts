@@ -21,12 +21,12 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
 }
 
 /** `2026-11-25 18:12:50 UTC`, of an ISO instant. */
-export const instantText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
+export const utcText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
 
 /** Of a 429 that is waited out. */
 export function limitedText(until: string, nowMs: number): string {
   const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))
-  return `the API answered 429, and nothing is asked until ${instantText(until)} (${left} more)`
+  return `the API answered 429, and nothing is asked until ${utcText(until)} (${left} more)`
 }
 
 const sizes = [
