@@ -14,8 +14,12 @@ const startsOf = ({ audit, history }: Config['workspaces'][number]) => ({
   ...(history && { historyStart: startText(history.start) }),
 })
 
-/** Where it lies, its bounds, the sinks that it owes to, and the workspaces that it is filled from. */
-export function journalSettings({ journal, sinks, workspaces }: Config) {
+/** Of what it is filled, for the daemon alone: that a workspace came or left is told once, and by the one that reads. */
+export const journalWorkspaces = ({ workspaces }: Config) =>
+  workspaces.map((one) => ({ name: one.name, starts: startsOf(one) }))
+
+/** Where it lies, its bounds, and the sinks that it owes to. */
+export function journalSettings({ journal, sinks }: Config) {
   return {
     path: journal.path,
     maxBytes: journal.max_bytes,
@@ -23,7 +27,6 @@ export function journalSettings({ journal, sinks, workspaces }: Config) {
     keepSettledBytes: journal.keep_settled,
     maxEntryBytes: journal.limits.max_entry_bytes,
     sinks: sinks.map(({ name }) => name),
-    workspaces: workspaces.map((one) => ({ name: one.name, starts: startsOf(one) })),
   }
 }
 
