@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { backfillStatusOf } from './backfill-order.ts'
 import { Backfills } from './backfilling.ts'
 import { Budgets } from './budgets.ts'
-import { journalSettings } from './config/journal.ts'
+import { journalSettings, journalWorkspaces } from './config/journal.ts'
 import type { Config } from './config/schema.ts'
 import { openJournal } from './journal/open.ts'
 import type { JournalOptions } from './journal/open.ts'
@@ -65,7 +65,8 @@ export async function openApp(
   open: (options: JournalOptions) => Promise<Journal> = openJournal,
 ): Promise<App> {
   const { clock, random, version } = outside
-  const opened = await open({ ...journalSettings(config), clock, log: outside.log })
+  const settings = { ...journalSettings(config), workspaces: journalWorkspaces(config) }
+  const opened = await open({ ...settings, clock, log: outside.log })
   const journal = outside.tracing?.journal(opened) ?? opened
   // Behind the journal's lock: no process that ships from it is alive.
   await clearLeftovers(config, outside)

@@ -138,7 +138,7 @@ async function append(
   const fetches = foreignTold ? foreignTold.next(appended.findings) : appended.findings
   if (fetches > 0)
     log.warn(
-      'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents',
+      'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents; if none of them is known, rotate the key',
       { fetches },
     )
   return appended

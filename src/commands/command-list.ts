@@ -10,6 +10,7 @@ import {
   mockOptions,
   replayOptions,
   shown,
+  sinkTypes,
   toFile,
   verifyOptions,
   withConfig,
@@ -194,7 +195,7 @@ export const specs: readonly CommandSpec[] = [
   {
     name: 'init',
     summary: 'print a configuration to begin with',
-    options: (command) => command.option('--sink <types>', 'one or several, such as splunk_hec,s3', 'file'),
+    options: (command) => command.addOption(sinkTypes()),
     run: init,
   },
   { name: 'schema', summary: "print the configuration's JSON Schema", run: schema },

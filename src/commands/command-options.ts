@@ -2,6 +2,7 @@
 import { Option } from 'commander'
 import type { Command } from 'commander'
 import { sourceNames } from '../model/source.ts'
+import { sinkKinds } from '../sinks/index.ts'
 import { each, eachNumber, port, someNumber, wholeNumber } from './arguments.ts'
 
 export const withConfig = (command: Command) =>
@@ -12,6 +13,13 @@ export const withConfig = (command: Command) =>
 
 /** Whoever asks for both may mean either. */
 export const cancelOption = (does: string) => new Option('--cancel', does).default(false).conflicts('status')
+
+/** Several may stand in one value: what each may be is for help and completion, and the command itself looks at them. */
+export function sinkTypes(): Option {
+  const option = new Option('--sink <types>', 'one or several, such as splunk_hec,s3').default('file')
+  option.argChoices = Object.keys(sinkKinds)
+  return option
+}
 
 export const mockOptions = (command: Command) =>
   command

@@ -8,16 +8,26 @@ export interface CompletedCommand {
   readonly commands: readonly string[]
   /** long options, such as --config */
   readonly options: readonly string[]
+  /** what its argument may be; empty: anything */
+  readonly words: readonly string[]
+  /** what an option may be, by its long name */
+  readonly values: Readonly<Record<string, readonly string[]>>
 }
 
 export const shells = ['bash', 'zsh', 'fish'] as const
-type Shell = (typeof shells)[number]
+export type Shell = (typeof shells)[number]
 
-/** The words that may follow a command. A value of an option is a file name, as far as anybody can tell. */
-const words = ({ commands, options }: CompletedCommand) => [...commands, ...options].join(' ')
+/** The words that may follow a command. A value of an option that has none of its own is a file name, as far as anybody can tell. */
+const follows = ({ commands, words, options }: CompletedCommand) =>
+  [...commands, ...words, ...options].join(' ')
 
 function bash(commands: readonly CompletedCommand[]): string {
-  const cases = commands.map((command) => `    '${command.path.join(' ')}') words='${words(command)}' ;;`)
+  const cases = commands.map((command) => `    '${command.path.join(' ')}') words='${follows(command)}' ;;`)
+  const chosen = commands.flatMap(({ path, values }) =>
+    Object.entries(values).map(
+      ([option, all]) => `    '${path.join(' ')} ${option}') words='${all.join(' ')}' ;;`,
+    ),
+  )
   const known = commands.map(({ path }) => `|${path.join(' ')}|`).join('')
   return `_auditferry() {
   local word next path='' words='' known='${known}'
@@ -29,6 +39,9 @@ function bash(commands: readonly CompletedCommand[]): string {
   case "$before" in -c | --config) COMPREPLY=($(compgen -f -- "$current")); return ;; esac
   case "$path" in
 ${cases.join('\n')}
+  esac
+  case "$path $before" in
+${chosen.join('\n')}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   [ \${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$current"))
@@ -42,13 +55,16 @@ const zsh = (commands: readonly CompletedCommand[]) =>
   `#compdef auditferry\nautoload -U +X bashcompinit && bashcompinit\n${bash(commands)}`
 
 function fish(commands: readonly CompletedCommand[]): string {
-  const lines = commands.flatMap(({ path, commands: inner, options }) => {
+  const lines = commands.flatMap(({ path, commands: inner, options, words, values }) => {
     const seen = path.map((name) => `__fish_seen_subcommand_from ${name}`).join('; and ')
     const unless = inner.length > 0 ? `not __fish_seen_subcommand_from ${inner.join(' ')}` : ''
     const when = [seen, unless].filter((part) => part !== '').join('; and ')
     return [
-      ...inner.map((name) => `complete -c auditferry -f -n '${when}' -a ${name}`),
-      ...options.map((option) => `complete -c auditferry -n '${when}' -l ${option.slice(2)}`),
+      ...[...inner, ...words].map((name) => `complete -c auditferry -f -n '${when}' -a ${name}`),
+      ...options.map((option) => {
+        const all = values[option]
+        return `complete -c auditferry -n '${when}' -l ${option.slice(2)}${all ? ` -x -a '${all.join(' ')}'` : ''}`
+      }),
     ]
   })
   return `${lines.join('\n')}\n`
@@ -62,13 +78,8 @@ const scripts = { bash, zsh, fish } as const satisfies Record<
 export async function completion(
   world: World,
   commands: readonly CompletedCommand[],
-  shell: string,
+  shell: Shell,
 ): Promise<number> {
-  const script = shells.find((name) => name === shell)
-  if (!script) {
-    world.stderr(`error: completion ${shell}: there is ${shells.join(', ')}\n`)
-    return exitCodes.usage
-  }
-  world.stdout(scripts[script](commands))
+  world.stdout(scripts[shell](commands))
   return exitCodes.done
 }

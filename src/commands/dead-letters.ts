@@ -1,5 +1,6 @@
 // `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../model/set-aside.ts'
+import { parseInstantText } from '../model/time.ts'
 import { countText, cutText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
 import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
@@ -20,6 +21,11 @@ interface LetterOptions {
 
 /** The API's own are short, and a body may have any. */
 const typeText = ({ type }: DeadLetter) => cutText(type, 80)
+/** The entry's own, which may name any zone. */
+const timeText = ({ time }: DeadLetter) => {
+  const us = parseInstantText(time)
+  return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
+}
 const noun = (count: number) => countText(count, 'dead letters')
 
 function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
@@ -67,10 +73,10 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
     }
     const rows = shown.map((letter) => [
       ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
-      ...[letter.time.slice(0, 19), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
+      ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
       ...[letter.code, letter.reason],
     ])
-    const head = ['ID', 'SINK', 'SOURCE', 'TIME', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
+    const head = ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
     world.stdout(columns([head, ...rows]))
     if (found.length <= limit) return judged(world, options, found)
     world.stdout(

@@ -1,9 +1,9 @@
 // How a command is found and run; turns whatever it ends with into an exit code.
-import { Command, CommanderError, Help, type Option } from 'commander'
+import { Argument, Command, CommanderError, Help, type Option } from 'commander'
 import { ConfigFaults } from '../config/faults.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { bugLine } from '../model/thrown.ts'
-import { completion, shells } from './completion.ts'
+import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
 import { exitCodes, type World } from './world.ts'
 import { type CommandSpec, specs } from './command-list.ts'
@@ -12,8 +12,8 @@ import { type CommandSpec, specs } from './command-list.ts'
 const completionSpec: CommandSpec = {
   name: 'completion',
   summary: 'print the completion script of a shell: source <(auditferry completion bash)',
-  options: (command) => command.argument('<shell>', shells.join(', ')),
-  run: (world: World, _: object, shell: string) => completion(world, completed(), shell),
+  options: (command) => command.addArgument(new Argument('<shell>', 'whose script').choices(shells)),
+  run: (world: World, _: object, shell: Shell) => completion(world, completed(), shell),
 }
 const all = [...specs, completionSpec]
 
@@ -27,6 +27,10 @@ function completed(): readonly CompletedCommand[] {
       path,
       commands: command.commands.map((inner) => inner.name()),
       options: [...options, '--help'],
+      words: command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices),
+      values: Object.fromEntries(
+        command.options.flatMap(({ long, argChoices }) => (long && argChoices ? [[long, argChoices]] : [])),
+      ),
     }
     return [own, ...command.commands.flatMap((inner) => walk(inner, [...path, inner.name()]))]
   }

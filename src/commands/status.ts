@@ -4,7 +4,7 @@ import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
-import { countText, limitedText, sizeText, spanText } from '../ops/words.ts'
+import { countText, limitedText, sizeText, spanText, utcText } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
@@ -61,7 +61,9 @@ function tellNobody(file: string, config: DaemonPlace, other: string | undefined
   const whose =
     other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${plain(other)}`
   const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
-  const first = whose ? 'give it a server.listen of its own first, then ' : ''
+  const first = whose
+    ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
+    : ''
   world.stderr(
     `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`,
   )
@@ -80,7 +82,7 @@ export function statusText(report: StatusReport, colours = false): string {
     sinkLines(report, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
     ...pastLines(report),
-    `Auditferry ${plain(report.version)}, up ${up}, as of ${report.reported_at.slice(0, 19).replace('T', ' ')} UTC\n`,
+    `Auditferry ${plain(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
   ].join('\n')
 }
 
@@ -167,7 +169,7 @@ function gapLines({ workspaces }: StatusReport): string {
   return workspaces
     .flatMap(({ name, sources }) => sources.map((source) => ({ ...source, workspace: name })))
     .flatMap(({ workspace, name, last_gap_at: at }) =>
-      at ? [`  possible gap: last in ${plain(workspace)} ${name}, found ${instantOf(at)}\n`] : [],
+      at ? [`  possible gap: last in ${plain(workspace)} ${name}, found ${utcText(at)}\n`] : [],
     )
     .join('')
 }
@@ -178,7 +180,7 @@ const SHOWN_FINDINGS = 3
 /** A daemon of an older version names none. */
 function findingLines({ findings = [] }: Partial<StatusReport>): string {
   const told = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
-    const of = entry_at === null ? '' : ` of ${instantOf(entry_at)}`
+    const of = entry_at === null ? '' : ` of ${utcText(entry_at)}`
     return `  ${kind.replace('_', ' ')}: entry ${plain(entry_id)}${of} in ${plain(workspace)} ${plain(source)}\n`
   })
   const rest = findings.length - told.length
@@ -188,5 +190,3 @@ function findingLines({ findings = [] }: Partial<StatusReport>): string {
 function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {
   return warnings.map(({ message, since }) => `  to mend: ${plain(message)} (since ${ago(since)})\n`).join('')
 }
-
-const instantOf = (iso: string) => `${iso.slice(0, 19).replace('T', ' ')} UTC`

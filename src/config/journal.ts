@@ -1,5 +1,22 @@
 // What the configuration says of the journal, as the room of the journal wants it.
+import { isoFromUs } from '../model/time.ts'
+import type { Start } from '../source/start.ts'
 import type { Config } from './schema.ts'
+import { durationText } from './shown.ts'
+
+function startText(start: Start): string {
+  if (start.kind === 'span') return durationText(start.ms)
+  return start.kind === 'time' ? isoFromUs(start.atUs) : start.kind
+}
+
+const startsOf = ({ audit, history }: Config['workspaces'][number]) => ({
+  ...(audit && { auditStart: startText(audit.start) }),
+  ...(history && { historyStart: startText(history.start) }),
+})
+
+/** Of what it is filled, for the daemon alone: that a workspace came or left is told once, and by the one that reads. */
+export const journalWorkspaces = ({ workspaces }: Config) =>
+  workspaces.map((one) => ({ name: one.name, starts: startsOf(one) }))
 
 /** Where it lies, its bounds, and the sinks that it owes to. */
 export function journalSettings({ journal, sinks }: Config) {

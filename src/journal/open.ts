@@ -24,6 +24,7 @@ import { Shelf } from './shelf.ts'
 import { Space, type VolumeBytes } from './space.ts'
 import { SqliteJournal } from './journal.ts'
 import { Transactions } from './transactions.ts'
+import { type Configured, tellWorkspaces } from './workspaces.ts'
 
 export interface JournalOptions {
   readonly path: string
@@ -33,6 +34,8 @@ export interface JournalOptions {
   readonly keepSettledBytes: number
   /** the sinks of the configuration, by name */
   readonly sinks: readonly string[]
+  /** those of the configuration; absent: of none is told that it came or left */
+  readonly workspaces?: readonly Configured[]
   readonly clock: Clock
   readonly log: Log
   /** of the largest entry that may come */
@@ -155,6 +158,7 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   const deliveries = new Deliveries(db, origins)
   const opened = transactions.write(() => {
     const ledger = new Ledger(db, sinks, log)
+    if (options.workspaces) tellWorkspaces(db, options.workspaces, log)
     for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, ledger.progress(sink))
     return { ledger, quarantine: new Quarantine(db, origins, clock.now() - keepKeysMs) }
   })

@@ -95,7 +95,7 @@ export function reportOf(
   lingers: Lingers,
 ): StatusReport {
   const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
-  const report = { ...when, ok, sentence: '', ...parts, ...notices }
   const findings = stats.lastFindings.map(findingStatus)
-  return { ...report, sentence: sentenceOf(report, lingers), findings, ...kept }
+  const report = { ...when, ok, sentence: '', ...parts, ...notices, findings }
+  return { ...report, sentence: sentenceOf(report, lingers), ...kept }
 }

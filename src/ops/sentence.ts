@@ -1,22 +1,24 @@
 // The one sentence of /status that a person reads first at three in the morning.
 import { budgetOf, isCaughtUp, sinceText } from './status.ts'
 import type { FaultStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
-import { countText, limitedText, numberText, spanText } from './words.ts'
+import { countText, utcText, limitedText, numberText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
 const NOTABLE_LAG_SECONDS = 60
 const MAX_CLAUSES = 3
+/** So long after the last one was found, somebody who looks once a day has met it. */
+const FOREIGN_TOLD_SECONDS = 25 * 3600
 /** Of a batch whose time to wait is over: to be loaded and sent. */
 const BRIEF_SECONDS = 1
 
 /** How long an entry may wait at a sink on purpose, seconds. */
 export type Lingers = (sink: string) => number
 
-function secondsSince(instant: string, report: Told): number {
+function secondsSince(instant: string, report: Pick<Told, 'reported_at'>): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-type Told = Omit<StatusReport, 'sentence' | 'findings' | 'backfills' | 'replays' | 'errors' | 'history'>
+type Told = Omit<StatusReport, 'sentence' | 'backfills' | 'replays' | 'errors' | 'history'>
 
 /** Without the stop at its end: another one may follow. */
 const asClause = (message: string) => message.replace(/[.\s]+$/, '')
@@ -137,6 +139,16 @@ function asideClauses({ journal: { gaps, quarantined }, sinks }: Told): string[]
   return [...(unread.length > 0 ? [unread.join(', ')] : []), ...letters]
 }
 
+/** Perhaps a stolen key, so it stands beside whatever else is wrong. Of the journal, and so over restarts. */
+function foreignClauses({ findings, journal, ...report }: Told): string[] {
+  const recent = findings.filter(({ found_at }) => secondsSince(found_at, report) < FOREIGN_TOLD_SECONDS)
+  const last = recent
+    .map(({ entry_at, found_at }) => entry_at ?? found_at)
+    .toSorted()
+    .at(-1)
+  return last ? [`${countText(journal.findings, 'foreign fetches')}, the last ${utcText(last)}`] : []
+}
+
 /** By a clock that is far off, what there is may not have been found. */
 const isPeaceSure = ({ warnings }: Told) => warnings.every(({ code }) => code !== 'clock_apart')
 
@@ -160,11 +172,13 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   // With several at fault the sentence says which; what each of them says stands in its row.
   const warned = warningClauses(report)
   const refused = refusedClauses(report, count === 0)
-  if (count > 0) return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid), ...warned])
+  const foreign = foreignClauses(report)
+  if (count > 0)
+    return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid), ...warned, ...foreign])
   const late = behindClauses(report, lingers)
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const before = [...refused, ...warned]
   const calm = before.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
   const peace = isPeaceSure(report) ? [calm] : []
-  return join([...before, ...(behind.length > 0 ? behind : peace), ...asideClauses(report)])
+  return join([...before, ...(behind.length > 0 ? behind : peace), ...foreign, ...asideClauses(report)])
 }

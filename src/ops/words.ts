@@ -20,10 +20,13 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 
+/** `2026-11-25 18:12:50 UTC`, of an ISO instant. */
+export const utcText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
+
 /** Of a 429 that is waited out. */
 export function limitedText(until: string, nowMs: number): string {
   const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))
-  return `the API answered 429, and nothing is asked until ${until.slice(0, 19).replace('T', ' ')} UTC (${left} more)`
+  return `the API answered 429, and nothing is asked until ${utcText(until)} (${left} more)`
 }
 
 const sizes = [
@@ -49,5 +52,5 @@ export function cutText(text: string, most: number): string {
 }
 
 export function countText(count: number, noun: string): string {
-  return `${numberText(count)} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/s$/, '') : noun}`
+  return `${numberText(count)} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/ches$/, 'ch').replace(/s$/, '') : noun}`
 }

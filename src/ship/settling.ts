@@ -84,11 +84,22 @@ export function takenBefore(sink: string, intent: Intent, loaded: Loaded): Taken
   return { intent, times: loaded.times.slice(), tally }
 }
 
+/** A receiver may refuse each entry in words of its own: the first stand for all. */
+function whyOf(parked: readonly Parked[]) {
+  const [reason, ...more] = new Set(parked.map((one) => one.reason))
+  const code = [...new Set(parked.map((one) => one.code))].join(', ')
+  return { code, reason, ...(more.length > 0 && { moreReasons: more.length }) }
+}
+
 export function tellParked(
   { log, watch }: { readonly log: Log; readonly watch: SinkWatch },
-  { length: entries }: readonly Parked[],
+  parked: readonly Parked[],
 ): void {
+  const { length: entries } = parked
   if (entries === 0) return
-  log.warn('Entries that the receiver refuses for good are parked as dead letters', { entries })
+  log.warn(
+    'Entries that the receiver refuses for good are parked as dead letters: auditferry dead-letters list names each',
+    { entries, ...whyOf(parked) },
+  )
   watch.settled({ accepted: 0, deadLettered: entries, filtered: 0 })
 }

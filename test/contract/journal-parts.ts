@@ -15,6 +15,8 @@ export interface EntrySpec {
   readonly id: string
   /** µs */
   readonly at?: number
+  /** as it stands in the entry; by default `at` in UTC */
+  readonly time?: string
   readonly type?: string
   readonly body?: string
 }
@@ -32,8 +34,8 @@ export function entriesOf(specs: readonly EntrySpec[]): Entries {
   const types = [...new Set(specs.map(({ type = 'user:create_query' }) => type))]
   const columns = new Uint32Array(specs.length * COLUMNS)
   let text = '['
-  specs.forEach(({ id, at = START_US, type = 'user:create_query', body = '' }, i) => {
-    const time = new Date(at / 1000).toISOString()
+  specs.forEach(({ id, at = START_US, time: given, type = 'user:create_query', body = '' }, i) => {
+    const time = given ?? new Date(at / 1000).toISOString()
     const raw = JSON.stringify({ id, timestamp: time, type, body })
     const start = text.length
     const idStart = start + raw.indexOf(id)

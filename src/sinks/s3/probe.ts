@@ -7,6 +7,7 @@ import type { SinkDeps } from '../../model/sink-kind.ts'
 import { DAY_MS } from '../../model/time.ts'
 import { under } from './key.ts'
 import type { S3Options } from './options.ts'
+import { StrangersAnswer } from './bucket/answer.ts'
 import type { Body, PutAnswer, PutOptions } from './bucket/bucket.ts'
 import type { Store } from './bucket/store.ts'
 import { lookIfAllowed } from './bucket/looking.ts'
@@ -36,7 +37,9 @@ const first = bodyOf('auditferry: may be deleted\n')
 const second = bodyOf('auditferry: must not replace what is there\n')
 
 const isDenied = (error: unknown): boolean =>
-  error instanceof ConnectorError && (error.code === 'forbidden' || error.code === 'misconfigured')
+  error instanceof ConnectorError &&
+  !(error instanceof StrangersAnswer) &&
+  (error.code === 'forbidden' || error.code === 'misconfigured')
 
 interface Probe {
   readonly store: Store

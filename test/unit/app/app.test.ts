@@ -32,6 +32,20 @@ const linesOf = (folder: string) => readFileSync(join(folder, 'out.ndjson'), 'ut
 const told = (lines: readonly Line[]) =>
   lines.map(({ sentence, fields }) => `${sentence} ${JSON.stringify(fields)}`)
 
+test('a workspace that the journal has not met is told by the daemon, with where it is read from', async () => {
+  const first = await start({ entries: 1 }, true)
+  await until(() => first.app.progress() === 'done', 'done')
+  await first.app.stop()
+  const { folder, clock } = first.house
+  const { house: place } = await start({ folder, clock, entries: 0, workspace: { name: 'renamed' } })
+  const lines = told(place.lines).filter((line) => line.startsWith('A workspace '))
+  expect(lines).toEqual([
+    expect.stringMatching(/has not met.*\{"workspace":"renamed","auditStart":"earliest"\}$/),
+    expect.stringMatching(/left the configuration.*\{"workspace":"acme"\}$/),
+  ])
+  expect(told(first.house.lines).filter((line) => line.startsWith('A workspace '))).toEqual([])
+})
+
 describe('once', () => {
   test('done when all that was there is read and delivered', async () => {
     const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll }, true)

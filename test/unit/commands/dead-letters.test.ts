@@ -65,7 +65,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
 
   test('a type however long is cut in what list and show print, and never in half a character', async () => {
     const journal = held ?? (await stand.openJournal())
-    const long = { type: `${'t'.repeat(79)}${'\u{1f4dc}'.repeat(35_000)}` }
+    const long = { time: '2026-11-21T12:34:56+02:00', type: `${'t'.repeat(79)}${'\u{1f4dc}'.repeat(35_000)}` }
     await journal.append(part([spec(5, long)]))
     await journal.settle('siem', {
       first: 5,
@@ -75,7 +75,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     if (!held) await journal.close()
     await listLetters(stand.world, options())
     const { stdout } = stand.heard()
-    expect(stdout).toContain(`  ${'t'.repeat(79)}…  `)
+    expect(stdout).toContain(`  2026-11-21 10:34:56  ${'t'.repeat(79)}…  `)
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(250)
     await showLetter(stand.world, { config: stand.config, content: false }, 3)
     expect(stand.heard().stdout).toMatch(/^type +t{79}…$/m)
@@ -85,7 +85,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await listLetters(stand.world, options())).toBe(0)
     const { stdout } = stand.heard()
     expect(stdout.split('\n')).toHaveLength(4)
-    expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME/)
+    expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME \(UTC\) {2}/)
     expect(stdout).toContain('acme audit')
     // What a receiver says must not command the terminal.
     expect(stdout).toContain('Splunk said: ?[31mno')

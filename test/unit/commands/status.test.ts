@@ -192,6 +192,7 @@ test.each([
     if (fault === '') {
       expect(stderr).toContain(`no daemon runs on ${stand.config}`)
       expect(stderr).toContain(`another daemon answers, whose journal is ${stand.folder}/other.db`)
+      expect(stderr).toContain('did journal.path change under a running daemon? Put it back. Else give it')
     }
   },
 )

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
@@ -245,6 +245,20 @@ sinks:
       const { code, out, err } = await verify(...argv)
       expect([code, err, out]).toEqual([0, '', expect.stringContaining('proved: 6 objects with 21 entries')])
     }
+  })
+
+  it('without any credentials is told which of the environment are wanted', async () => {
+    for (const name of Object.keys(process.env).filter((each) => each.startsWith('AWS_')))
+      vi.stubEnv(name, undefined)
+    vi.stubEnv('HOME', folder)
+    vi.stubEnv('AWS_EC2_METADATA_DISABLED', 'true')
+    const place = ['s3://acme-audit/logs', '--endpoint', server.url, '--region', 'us-east-1']
+    const { code, err } = await program(...place, '--public-key', publicKey)
+    vi.unstubAllEnvs()
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining('set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'),
+    ])
   })
 
   it('with a changed object is not', async () => {

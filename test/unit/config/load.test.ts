@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { journalSettings } from '../../../src/config/journal.ts'
+import { journalSettings, journalWorkspaces } from '../../../src/config/journal.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import type { Config } from '../../../src/config/schema.ts'
@@ -43,6 +43,14 @@ test('what is said of the journal reaches it, the largest entry too', () => {
     keepSettledBytes: 2 ** 28,
     maxEntryBytes: 2 ** 26,
     sinks: ['console'],
+  })
+})
+
+test('where a workspace is read from reaches the journal in words of the file', () => {
+  const startsIn = (text: string) => journalWorkspaces(load({ text }))[0]?.starts
+  expect(startsIn(small('{ start: 36h }'))).toEqual({ auditStart: '36h' })
+  expect(startsIn(small('{ start: 2026-11-01T00:00:00Z }'))).toEqual({
+    auditStart: '2026-11-01T00:00:00.000Z',
   })
 })
 

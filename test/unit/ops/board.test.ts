@@ -440,6 +440,30 @@ describe('/status', () => {
     expect(told(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
   })
 
+  it('foreign fetches are told for a day after the last was found, beside whatever is wrong', () => {
+    const house = openHouse()
+    settle(house)
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
+    const lastFindings = [
+      { ...found, entryId: 'b', entryUs: (startAt - 90_000) * 1000 },
+      { ...found, entryId: 'a', entryUs: (startAt - 60_000) * 1000 },
+    ]
+    const told = () => house.board.status().sentence
+    house.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
+    const calm = 'All caught up: last delivery 0 s ago'
+    expect(told()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
+    house.journal.stats = { ...fakeStats, findings: 12, lastFindings }
+    expect(told()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
+    house.source.state('held', badKey)
+    house.clock.pass(24 * 3_600_000)
+    expect(told()).toMatch(
+      /^acme audit has been held.*; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC$/,
+    )
+    house.clock.pass(3_600_000)
+    expect(told()).not.toMatch(/foreign/)
+  })
+
   it('dead letters are told even when all is well', () => {
     const house = openHouse()
     settle(house)

@@ -366,6 +366,31 @@ describe('outcomes', () => {
     expect(quay.journal.stats().entries).toBe(0)
   })
 
+  it('what is parked is told with why, each code once, and with where to look', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(3)
+    berth.sink.answer = () => ({
+      settled: 3,
+      refused: [
+        { index: 0, code: 'refused', reason: 'event field cannot be blank' },
+        { index: 1, code: 'too_large', reason: 'larger than 1 MiB' },
+        { index: 2, code: 'refused', reason: 'event field cannot be blank' },
+      ],
+    })
+    await berth.empty()
+    const [told, ...more] = quay.log.lines.filter((line) => line.includes('are parked'))
+    expect(more).toEqual([])
+    expect(told).toContain('auditferry dead-letters list')
+    const fields = {
+      entries: 3,
+      code: 'refused, too_large',
+      reason: 'event field cannot be blank',
+      moreReasons: 1,
+    }
+    expect(JSON.parse(told?.slice(told.indexOf('{')) ?? '')).toEqual(fields)
+  })
+
   it.each(['refused', 'too_large'] as const)(
     'a batch that is %s without an index is halved down to the one entry, which is parked, and all others are delivered in order',
     async (code) => {

@@ -281,6 +281,20 @@ describe('what an answer means', () => {
     expect(fake.entries).toHaveLength(1)
   })
 
+  it('a second put that is answered 412 with nothing is told as that, not as forbidden', async () => {
+    const { put, fake, sink } = bench()
+    let puts = 0
+    fake.faultOfAll = ({ method }) =>
+      method === 'PUT' && ++puts > 1 ? { kind: 'page', status: 412, text: '' } : undefined
+    const words = /answered 412 in words that are not S3's own/
+    const faults = (await sink.check(never)).filter(({ ok }) => !ok)
+    expect(faults).toMatchObject([{ message: expect.stringMatching(words) as string }])
+    expect(fake.objects.size).toBe(0)
+    puts = 0
+    const error = await caught(put())
+    expect([error.action, error.message]).toEqual(['hold', expect.stringMatching(words)])
+  })
+
   it.each([200, 404, 409, 412, 418])(
     'a portal that answers %d to everything stores nothing',
     async (status) => {

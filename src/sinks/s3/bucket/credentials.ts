@@ -65,7 +65,8 @@ function refused(error: unknown, options: S3Options, now: number): ConnectorErro
       ? 'for the token of web_identity_token_file: check that the file is there and that the role trusts its issuer'
       : options.role_arn !== undefined
         ? 'for role_arn: check that the role exists and trusts whoever asks'
-        : 'in the environment: set access_key_id, role_arn or web_identity_token_file, or run where AWS gives a role'
+        : // Also of `verify s3://…`, which no configuration stands behind.
+          'in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where AWS gives a role; in the configuration a sink takes access_key_id and secret_access_key, role_arn or web_identity_token_file'
   const code = /^[A-Za-z]{1,48}$/.test(codeOf(error)) ? ` (${codeOf(error)})` : ''
   return new ConnectorError('unauthorized', `no credentials ${how}${code}`)
 }

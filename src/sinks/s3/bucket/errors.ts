@@ -19,11 +19,11 @@ const denied: Meaning = [
 ]
 const badKey: Meaning = [
   'unauthorized',
-  'does not know the access key: check access_key_id, or which role is used',
+  'does not know the access key: check access_key_id (in the environment AWS_ACCESS_KEY_ID), or which role is used',
 ]
 const badSignature: Meaning = [
   'unauthorized',
-  'does not accept the signature: check secret_access_key and region; a proxy may also be changing the request',
+  'does not accept the signature: check secret_access_key (in the environment AWS_SECRET_ACCESS_KEY) and region; a proxy may also be changing the request',
 ]
 const expired: Meaning = [
   'unauthorized',
