@@ -21,29 +21,30 @@ export type Shell = (typeof shells)[number]
 const follows = ({ commands, words, options }: CompletedCommand) =>
   [...commands, ...words, ...options].join(' ')
 
+/** Also for zsh, where `path` and `words` are its own, and a slice wants its length reckoned. */
 function bash(commands: readonly CompletedCommand[]): string {
-  const cases = commands.map((command) => `    '${command.path.join(' ')}') words='${follows(command)}' ;;`)
+  const cases = commands.map((command) => `    '${command.path.join(' ')}') offered='${follows(command)}' ;;`)
   const chosen = commands.flatMap(({ path, values }) =>
     Object.entries(values).map(
-      ([option, all]) => `    '${path.join(' ')} ${option}') words='${all.join(' ')}' ;;`,
+      ([option, all]) => `    '${path.join(' ')} ${option}') offered='${all.join(' ')}' ;;`,
     ),
   )
   const known = commands.map(({ path }) => `|${path.join(' ')}|`).join('')
   return `_auditferry() {
-  local word next path='' words='' known='${known}'
+  local word next named='' offered='' known='${known}'
   local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}"
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    next="\${path:+$path }$word"
-    case "$known" in *"|$next|"*) path="$next" ;; esac
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
+    next="\${named:+$named }$word"
+    case "$known" in *"|$next|"*) named="$next" ;; esac
   done
   case "$before" in -c | --config) COMPREPLY=($(compgen -f -- "$current")); return ;; esac
-  case "$path" in
+  case "$named" in
 ${cases.join('\n')}
   esac
-  case "$path $before" in
+  case "$named $before" in
 ${chosen.join('\n')}
   esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  COMPREPLY=($(compgen -W "$offered" -- "$current"))
   [ \${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$current"))
 }
 complete -F _auditferry auditferry

@@ -323,6 +323,26 @@ describe('completion', () => {
     expect(complete(...words)).toBe(whole)
   })
 
+  const hasZsh = spawnSync('zsh', ['--version']).status === 0
+
+  test.runIf(hasZsh).each([
+    [['dead-letters', 'dr'], 'drop'],
+    [['init', '--sink', 'spl'], 'splunk_hec'],
+  ])('in zsh the words behind %j have %s among them, and zsh picks by what is typed', (words, whole) => {
+    const script = write('complete', run(['completion', 'zsh']).stdout)
+    const asked = `COMP_WORDS=(auditferry ${words.join(' ')}); COMP_CWORD=${words.length}; _auditferry; echo "\${COMPREPLY[*]}"`
+    const line = `autoload -U compinit; compinit -u -D; source ${script}; ask() { setopt localoptions ksharrays; ${asked}; }; ask`
+    const { stdout, stderr } = spawnSync('zsh', ['-fc', line], { encoding: 'utf8' })
+    expect(stderr).toBe('')
+    expect(stdout.trim().split(' ')).toContain(whole)
+  })
+
+  test('the script for zsh uses none of the names that zsh has for itself, and no length that it would not reckon', () => {
+    const { stdout } = run(['completion', 'zsh'])
+    expect(stdout).not.toMatch(/\b(?:path|words|status|argv)=/)
+    expect(stdout).not.toMatch(/:[A-Z_]+-1\}/)
+  })
+
   test('every shell has a script, and another is wrong usage', () => {
     for (const shell of ['bash', 'zsh', 'fish'])
       expect(run(['completion', shell]).stdout).toMatch(/dead-letters[^]*splunk_hec/)
