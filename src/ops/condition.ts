@@ -5,7 +5,11 @@ import type { FaultStatus } from './status.ts'
 /** A message is for a person; a receiver that talks without end is not let through. */
 const MAX_MESSAGE = 500
 
-export const messageOf = (error: ConnectorError): string => error.message.slice(0, MAX_MESSAGE)
+/** Cut at a word, where there is one near, and seen to be cut. */
+export function messageOf({ message }: ConnectorError): string {
+  if (message.length <= MAX_MESSAGE) return message
+  return `${message.slice(0, MAX_MESSAGE - 1).replace(/\s+\S{0,100}$/, '')}…`
+}
 
 interface Fault {
   readonly code: ConnectorError['code']
