@@ -151,15 +151,16 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
   const reader = { ...collector, foreignTold: new Seldom(() => clock.elapsed()) }
   let cursor = await journal.cursor(source.origin)
   const streak = new Streak(() => clock.elapsed())
+  const pauses = new Pauses(collector)
   const stopped = () => signal.aborted
   while (!stopped()) {
     const plan = source.plan(cursor)
     if (once && plan.caughtUp) return
     if (journal.stats().full) {
-      watch.state('paused')
-      await clock.sleep(PAUSED_MS, signal)
+      await clock.sleep(pauses.begin(), signal)
       continue
     }
+    pauses.end()
     const waitMs = plan.dueAt - clock.now()
     if (waitMs > 0) {
       watch.state('idle')
@@ -173,8 +174,48 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
       if (streak.succeeded()) collector.log.info('Reading goes on again')
     } catch (error) {
       if (stopped()) return
-      await clock.sleep(delayAfter(collector, error, streak), signal)
+      const isFull = error instanceof ConnectorError && error.code === 'journal_full'
+      await clock.sleep(isFull ? pauses.begin(error) : delayAfter(collector, error, streak), signal)
     }
+  }
+}
+
+const atBound = new ConnectorError(
+  'journal_full',
+  'what is not delivered yet has reached journal.max_bytes; it goes on by itself when the sinks catch up',
+)
+
+/** The pauses of one reader while the journal holds all that it may. */
+class Pauses {
+  readonly #collector: Collector
+  readonly #streak: Streak
+  #underWay = false
+
+  constructor(collector: Collector) {
+    this.#collector = collector
+    this.#streak = new Streak(() => collector.clock.elapsed())
+  }
+
+  /** Says so, where that is news, and how long to wait before the next look. `error`: what the journal refused with. */
+  begin(error?: ConnectorError): number {
+    const { log, watch } = this.#collector
+    if (!this.#underWay)
+      tellFailure(
+        log,
+        'There is no room for the journal: reading pauses until there is some',
+        this.#streak,
+        atBound,
+      )
+    this.#underWay = true
+    watch.state('paused', error)
+    return PAUSED_MS
+  }
+
+  /** To be called whenever there is room: what flaps is told once it has lasted. */
+  end(): void {
+    this.#underWay = false
+    if (this.#streak.succeeded())
+      this.#collector.log.info('There is room in the journal again: reading goes on')
   }
 }
 
@@ -184,7 +225,7 @@ function delayAfter({ watch, log, random }: Collector, error: unknown, streak: S
   switch (failure.action) {
     case 'pause':
       watch.state('paused', failure)
-      return failure.code === 'journal_full' ? PAUSED_MS : backoffMs(count, FULL_DISK, random)
+      return backoffMs(count, FULL_DISK, random)
     case 'hold':
       watch.state('held', failure)
       return heldMs(failure.retryAfterMs) ?? backoffMs(count, HELD, random)

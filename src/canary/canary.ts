@@ -134,7 +134,7 @@ export class Canary {
   }
 
   async #ask(memory: CanaryMemory, signal: AbortSignal): Promise<void> {
-    const { clock, random, ask } = this.#options
+    const { clock, random, ask, log } = this.#options
     const nonce = `c${randomDigits(random, 20)}`
     const sentAt = clock.now()
     const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
@@ -154,7 +154,7 @@ export class Canary {
       throw error
     }
     this.#again = false
-    this.#streak.succeeded()
+    if (this.#streak.succeeded()) log.info('The canary asks again')
     const tookMs = clock.elapsed() - from
     const answeredAt = serverAt ?? sentAt + tookMs
     round.answered = {

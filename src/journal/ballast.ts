@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { ballastPath } from '../model/journal-files.ts'
+import { inMib } from './no-room.ts'
 
 const PIECE_BYTES = 1024 * 1024
 /** Where it can wait, one time in so many is enough to try again what a quota refused: each time writes up to all that is left. */
@@ -78,9 +79,8 @@ export class Ballast {
 
   /** For messages: what the disk has, and what is wanted. '' where that is enough, and a quota or a limit is not. */
   get shortage(): string {
-    const inMib = (bytes: number) => Math.floor(bytes / 2 ** 20)
     if (this.hasSpace(0)) return ''
-    return ` (${inMib(this.freeBytes)} MiB are free, and the journal wants ${inMib(2 * this.bytes)})`
+    return `${inMib(this.freeBytes)} are free, the journal wants ${inMib(2 * this.bytes)}`
   }
 
   /** True when there was something to free. */

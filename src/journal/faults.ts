@@ -2,6 +2,7 @@
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { holderOf } from './holder.ts'
 import { type LimitReached, limitReachedAt } from './limits.ts'
+import { diskFull, RAISE_LIMIT } from './no-room.ts'
 
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
@@ -31,37 +32,13 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   )
 }
 
-const MAKE_ROOM = 'make room and it goes on by itself'
-
-/** The journal cannot grow; `why`: what keeps it from that, a clause without its stop. */
-class JournalFull extends ConnectorError {
-  readonly path: string
-  readonly why: string
-
-  constructor(path: string, why: string, next: string, cause: unknown) {
-    super('disk_full', `The journal ${path} cannot grow: ${why}. ${next}`, { cause })
-    this.path = path
-    this.why = why
-  }
-}
-
-export function diskFull(path: string, why: string, cause?: unknown, next = MAKE_ROOM): ConnectorError {
-  return new JournalFull(path, why, `Reading pauses, what is kept goes on being delivered; ${next}`, cause)
-}
-
-/** A full journal as told at a start, which ends with it: nothing is paused then, and nothing goes on by itself. `shortage`: how much room is missing, as it follows "make room". */
-export function atStart(error: unknown, shortage: () => string): unknown {
-  if (!(error instanceof JournalFull)) return error
-  const next = `So it cannot be opened, and nothing was begun or lost: make room${shortage()}, or raise the limit that is named, and start again`
-  return new JournalFull(error.path, error.why, next, error)
-}
-
 function atLimit(path: string, limit: unknown): ConnectorError {
-  if (errnoOf(limit) === 'EDQUOT')
-    return diskFull(path, 'the quota of this user or this folder is used up', limit)
-  const why =
-    'a file may not become larger here, by a limit of this process (ulimit -f, LimitFSIZE) or of the file system'
-  return diskFull(path, why, limit, 'raise that limit, and start again')
+  if (errnoOf(limit) === 'EDQUOT') {
+    const remedy = { what: 'make room or raise the quota' }
+    return diskFull(path, { remedy, why: 'the quota of this user or this folder is used up' }, limit)
+  }
+  const why = 'a file may not become larger here, by a limit of this process or of the file system'
+  return diskFull(path, { remedy: RAISE_LIMIT, why }, limit)
 }
 
 /** What a limit looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
@@ -76,7 +53,7 @@ export function translate(
   if (error instanceof ConnectorError) return error
   const code = errnoOf(error, '')
   if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
-    return diskFull(path, 'the disk is full or the file has reached its bound', error)
+    return diskFull(path, { why: 'the disk is full or the file has reached its bound' }, error)
   const limit = MAYBE_LIMIT.has(code) ? limitReached(path) : undefined
   if (limit !== undefined) return atLimit(path, limit)
   if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {

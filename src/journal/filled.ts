@@ -1,7 +1,7 @@
 // What fills the journal's file to its bound and stays there until a person lets it go, and how that person does.
 import { ConnectorError } from '../model/errors.ts'
 import type { Core } from './core.ts'
-import { diskFull } from './faults.ts'
+import { diskFull, inMib, RAISE_LIMIT } from './no-room.ts'
 
 /** From this part of the file on, what was set aside is what fills it. */
 const SET_ASIDE_SHARE = 0.25
@@ -30,18 +30,14 @@ function explained(
   ]
   const filling = kinds.filter(({ bytes }) => bytes >= bound * SET_ASIDE_SHARE)
   if (filling.length === 0) return isSystems ? atSystemsBound(path, bound, error) : error
-  const told = filling.map(
-    ({ bytes, are, command }) =>
-      `${bytes} of them are ${are}, which stay until somebody lets them go ("auditferry ${command} drop" does, "${command} export" keeps a copy)`,
-  )
-  return diskFull(path, `its file has reached its bound of ${bound} bytes, and ${told.join(', ')}`, error)
+  const commands = filling.map(({ command }) => `"auditferry ${command} export", then "drop"`).join('; ')
+  const told = filling.map(({ bytes, are }) => `${inMib(bytes)} of them are ${are}`).join(', ')
+  const remedy = { what: `export and drop what was set aside (${commands})` }
+  const why = `the file has reached its bound of ${inMib(bound)}, and ${told}, which no delivery removes`
+  return diskFull(path, { remedy, why }, error)
 }
 
 function atSystemsBound(path: string, bound: number, cause: unknown): ConnectorError {
-  return diskFull(
-    path,
-    `its file has reached ${bound} bytes, and the system lets none become larger (ulimit -f, LimitFSIZE)`,
-    cause,
-    'what is delivered and pruned makes room; or raise that limit, and start again',
-  )
+  const why = `the file has reached ${inMib(bound)}, and the system lets none become larger; until then only what is delivered and pruned makes room`
+  return diskFull(path, { remedy: RAISE_LIMIT, why }, cause)
 }

@@ -3,6 +3,7 @@ import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Ballast } from './ballast.ts'
+import { inMib, type Lack, RAISE_LIMIT } from './no-room.ts'
 
 /** From this part of the volume on, the journal's own file is what fills it. */
 const FILLING_SHARE = 0.5
@@ -65,18 +66,25 @@ export class Space {
     return log + this.#ballast.freeBytes >= bytes
   }
 
-  /** Where it is not the disk alone that has no room: what it is, and what helps. */
-  get filling(): string {
+  /** Where there is no room to take in more: why, and what helps where that is not the disk alone. */
+  get lack(): Lack {
     const ballastBytes = 2 * this.#ballast.bytes
-    if (this.#largestFileBytes < ballastBytes)
-      return `; a file may have ${this.#largestFileBytes} bytes here (ulimit -f, LimitFSIZE), and the journal's ballast takes up to ${ballastBytes}: raise that limit, and start again`
+    if (this.#largestFileBytes < ballastBytes) {
+      const allowed = inMib(this.#largestFileBytes)
+      const why = `a file may have ${allowed} here, and the journal's ballast takes up to ${inMib(ballastBytes)}`
+      return { remedy: RAISE_LIMIT, why }
+    }
+    const { shortage } = this.#ballast
+    const why = `the disk is too full to take in more${shortage === '' ? '' : ` (${shortage})`}`
     const bytes = this.#number('page_count') * this.#number('page_size')
     const volume = this.#volumeBytes(dirname(this.#path))
-    if (bytes < volume * FILLING_SHARE) return ''
-    return (
-      `; the journal's own file takes ${bytes} of the volume's ${volume} bytes and does not shrink, what is delivered and pruned makes room inside it only: ` +
-      'where that does not come, give it a larger volume, or set journal.max_bytes and journal.keep_settled so that both fit (a file that became too large is made anew once all is delivered: docs/operations.md)'
-    )
+    if (bytes < volume * FILLING_SHARE) return { why }
+    return {
+      remedy: {
+        what: 'make room, or set journal.max_bytes and journal.keep_settled to fit the volume (docs/operations.md)',
+      },
+      why: `${why}; its own file takes ${inMib(bytes)} of ${inMib(volume)} and does not shrink, deliveries make room inside it only`,
+    }
   }
 
   #number(name: string): number {

@@ -3,8 +3,9 @@ import type { Database } from 'better-sqlite3'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { Log } from '../model/log.ts'
 import type { Ballast } from './ballast.ts'
-import { diskFull, translate } from './faults.ts'
+import { translate } from './faults.ts'
 import type { LimitReached } from './limits.ts'
+import { diskFull } from './no-room.ts'
 import type { Space } from './space.ts'
 
 interface TransactionsOptions {
@@ -67,11 +68,7 @@ export class Transactions {
 
   /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. Throws `disk_full` before it runs out. */
   writeNew<T>(work: () => T, mostBytes: number): T {
-    if (!this.hasSpaceFor(mostBytes))
-      throw diskFull(
-        this.#path,
-        `the disk is too full to take in more${this.#ballast.shortage}${this.#space.filling}`,
-      )
+    if (!this.hasSpaceFor(mostBytes)) throw diskFull(this.#path, this.#space.lack)
     try {
       return this.#once(work)
     } catch (error) {

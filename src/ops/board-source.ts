@@ -178,11 +178,17 @@ function watchOver(
     return clock.now()
   }
   const places = placing(memory, metrics, own, alive)
+  const counts = counting(memory, metrics, own, alive)
   return {
-    ...counting(memory, metrics, own, alive),
+    ...counts,
     aside: counting(memory, metrics, own, () => clock.now()),
     ...places,
     state: (state, error) => condition.become(state, error, alive()),
+    appended(what) {
+      counts.appended(what)
+      // What was kept found room.
+      if (condition.state === 'paused') condition.succeed()
+    },
     success() {
       places.success()
       condition.succeed()

@@ -5,7 +5,11 @@ import type { FaultStatus } from './status.ts'
 /** A message is for a person; a receiver that talks without end is not let through. */
 const MAX_MESSAGE = 500
 
-export const messageOf = (error: ConnectorError): string => error.message.slice(0, MAX_MESSAGE)
+/** Cut at a word, where there is one near, and seen to be cut. */
+export function messageOf({ message }: ConnectorError): string {
+  if (message.length <= MAX_MESSAGE) return message
+  return `${message.slice(0, MAX_MESSAGE - 1).replace(/\s+\S{0,100}$/, '')}…`
+}
 
 interface Fault {
   readonly code: ConnectorError['code']
@@ -15,7 +19,7 @@ interface Fault {
 
 /**
  * Told: any state, with or without an error. Shown: the same, save that
- * failing, held | then another state without an error | stays as it is until `succeed`, or a state that `mends` says all is well
+ * failing, held, paused for the disk | then another state without an error | stays as it is until `succeed`, or a state that `mends` says all is well
  * rate_limited | then waiting | waiting, its error beside it: a limit that is waited out is no failure
  */
 export class Condition<State extends string> {
@@ -58,9 +62,15 @@ export class Condition<State extends string> {
     this.#shown = this.#wanted
   }
 
-  /** `paused` is no trouble of the part's own: it ends when there is room. */
   get #troubled(): boolean {
-    return isBroken(this.#shown) || (this.#fault !== undefined && this.#shown === 'waiting')
+    if (isBroken(this.#shown)) return true
+    if (!this.#fault) return false
+    return this.#shown === 'waiting' || this.#isPausedForDisk
+  }
+
+  /** Room on a disk can only be tried. Of the journal's own bound it is known: that pause ends with it. */
+  get #isPausedForDisk(): boolean {
+    return this.#shown === 'paused' && this.#fault?.code !== 'journal_full'
   }
 
   #next(error: ConnectorError, troubled: boolean, at: number): Fault {

@@ -1,14 +1,16 @@
 // The last errors that parts told, so that what mended itself in the night can still be read in the morning. Words as they were told, never content.
 import type { ConnectorError, ErrorCode } from '../model/errors.ts'
+import { causeOf } from '../model/cause.ts'
 import { messageOf } from './condition.ts'
 
 const MOST = 20
 
-/** An error that comes again, from the same part in the same words, is counted and not told twice. */
+/** An error that comes again, from the same part in the same words but for numbers, is counted and not told twice. */
 export interface ErrorStatus {
   /** `acme audit`, or a sink's name */
   readonly part: string
   readonly code: ErrorCode
+  /** as it was told last */
   readonly message: string
   readonly times: number
   readonly first_at: string
@@ -19,6 +21,7 @@ interface Told {
   readonly part: string
   readonly code: ErrorCode
   readonly message: string
+  readonly cause: string
   readonly firstAt: number
   times: number
   lastAt: number
@@ -37,14 +40,16 @@ export function openRecentErrors(): RecentErrors {
     tell(part, error, at) {
       const { code } = error
       const message = messageOf(error)
+      const cause = causeOf(message)
       const known = errors.findIndex(
-        (told) => told.part === part && told.code === code && told.message === message,
+        (told) => told.part === part && told.code === code && told.cause === cause,
       )
       const [again] = known < 0 ? [] : errors.splice(known, 1)
       errors.push({
         part,
         code,
         message,
+        cause,
         firstAt: again?.firstAt ?? at,
         times: (again?.times ?? 0) + 1,
         lastAt: at,

@@ -241,6 +241,27 @@ test('a prompt that fails is tried again ever later, up to its interval, and hel
   expect(perch.notes.lacking).toEqual([])
 })
 
+test('where a failure to ask was told, so is the first prompt that goes through', async () => {
+  const perch = await openPerch({ sources: [], sinks: [] })
+  perch.answers(async () => {
+    if (perch.asked.length === 1) throw new ConnectorError('unreachable', 'nobody there')
+    return perch.clock.now()
+  })
+  const stop = new AbortController()
+  const running = perch.canary.run(stop.signal)
+  for (let turns = 0; turns < 4000 && perch.asked.length < 4; turns++) {
+    await new Promise(setImmediate)
+    perch.clock.advance(perch.clock.now() + 10 * HOUR)
+  }
+  stop.abort()
+  await running
+  const lines = perch.log.lines.map((line) => JSON.stringify(line)).filter((line) => line.includes(' ask'))
+  expect(lines).toEqual([
+    expect.stringContaining('The canary could not ask and will try again'),
+    expect.stringContaining('The canary asks again'),
+  ])
+})
+
 test('a clock that is set back makes no prompt wait for more than its interval', async () => {
   const perch = await openPerch({ sources: [], sinks: [] })
   await perch.step()

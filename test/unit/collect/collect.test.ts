@@ -371,6 +371,57 @@ it('a full journal is not read into: the loop waits, says paused, and goes on wh
   await loop
 })
 
+const NO_ROOM = 'There is no room for the journal: reading pauses until there is some'
+const ROOM = 'There is room in the journal again: reading goes on'
+
+function ofRoom({ log }: Quay): string[] {
+  const lines = log.lines.map((line) => JSON.stringify(line))
+  return [NO_ROOM, ROOM].flatMap((sentence) => lines.filter((line) => line.includes(sentence)))
+}
+
+it('a pause at journal.max_bytes is told once, and once when it ends, also where it begins in the middle of a read', async () => {
+  for (const atOnce of [true, false]) {
+    const quay = await openQuay(['archive'], 100)
+    if (atOnce) await quay.append(5)
+    const source = new FakeSource(() => [page(100, 5, { cursor: 'on' }), page(200, 5, { cursor: 'on' })])
+    source.dueAt = START
+    const { collector } = collectorOf(quay, source)
+    const stopping = new AbortController()
+    const loop = collect(collector, stopping.signal)
+    await pass(quay, START + 20 * MINUTE)
+    expect(ofRoom(quay)).toEqual([expect.stringContaining('journal.max_bytes')])
+    expect(JSON.stringify(quay.log.lines)).not.toContain('Reading failed')
+    source.dueAt = START + 60 * MINUTE
+    await quay.journal.settle('archive', { first: 1, through: 5, parked: [] })
+    await pass(quay, START + 21 * MINUTE)
+    expect(ofRoom(quay)).toHaveLength(2)
+    stopping.abort()
+    await loop
+  }
+})
+
+it('a journal that is full and not full by turns writes few lines, and the last of them is true', async () => {
+  const quay = await openQuay(['archive'])
+  const source = new FakeSource(() => [])
+  source.dueAt = START + 60 * MINUTE
+  const { collector } = collectorOf(quay, source)
+  let isFull = false
+  const journal = withMethods(quay.journal, {
+    stats: () => {
+      isFull = quay.clock.now() < START + 10 * MINUTE && !isFull
+      return { ...quay.journal.stats(), full: isFull }
+    },
+  })
+  source.plan = () => ({ dueAt: quay.clock.now() + 1_000, lane: 'live' as const, caughtUp: false })
+  const stopping = new AbortController()
+  const loop = collect({ ...collector, journal }, stopping.signal)
+  await pass(quay, START + 12 * MINUTE)
+  expect(ofRoom(quay).length).toBeLessThan(45)
+  expect(JSON.stringify(quay.log.lines.at(-1))).toContain(ROOM)
+  stopping.abort()
+  await loop
+})
+
 it('foreign fetches are told when they begin, and then as a sum an hour apart, while each is counted', async () => {
   const quay = await openQuay()
   let seq = 0

@@ -22,7 +22,8 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import type { JournalOptions } from '../../../src/journal/open.ts'
 import { openDatabase } from '../../../src/journal/database.ts'
 import { Ballast, freeBytesOf } from '../../../src/journal/ballast.ts'
-import { atStart, translate } from '../../../src/journal/faults.ts'
+import { translate } from '../../../src/journal/faults.ts'
+import { atStart } from '../../../src/journal/no-room.ts'
 import { Handover } from '../../../src/journal/handover.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import {
@@ -590,7 +591,7 @@ describe('no room', () => {
     const fill = async () => {
       for (; ; kept++) await journal.append(malformed(kept))
     }
-    const told = expect.stringMatching(/bound of 1\d{6} bytes.*quarantine drop/) as string
+    const told = expect.stringMatching(/quarantine export.*drop.*bound of 0\.9 MiB/) as string
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
     expect(journal.stats()).toMatchObject({ bytes: 0, quarantined: kept })
     expect(await journal.dropQuarantined({})).toBe(kept)
@@ -612,7 +613,7 @@ describe('no room', () => {
       }
     }
     const told = expect.stringMatching(
-      /bound of 1\d{6} bytes, and \d+ of them are dead.*dead-letters drop/,
+      /dead-letters export.*drop.*bound of 0\.9 MiB, and 0\.\d MiB of them are dead/,
     ) as string
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
     await journal.close()
@@ -635,10 +636,10 @@ describe('no room', () => {
 
   it('a start on a full disk says that nothing was begun, what is wanted, and to start again', () => {
     const full = translate(Object.assign(new Error('full'), { code: 'SQLITE_FULL' }), path)
-    const told = atStart(full, () => ' (3 MiB are free, and the journal wants 96)')
+    const told = atStart(full, () => '3 MiB are free, the journal wants 96 MiB')
     expect(told).toMatchObject({
       code: 'disk_full',
-      message: `The journal ${path} cannot grow: the disk is full or the file has reached its bound. So it cannot be opened, and nothing was begun or lost: make room (3 MiB are free, and the journal wants 96), or raise the limit that is named, and start again`,
+      message: `make room, and start again: the disk is full or the file has reached its bound (3 MiB are free, the journal wants 96 MiB). Nothing was begun or lost. The journal is ${path}`,
     })
     expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
   })
@@ -661,7 +662,7 @@ describe('no room', () => {
     expect(sentences.join()).toContain('no room')
     await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringContaining('take in more (0 MiB are free, and the journal wants 1). ') as string,
+      message: expect.stringContaining('take in more (0 MiB are free, the journal wants 1 MiB). ') as string,
     })
     await journal.putNote('x', 'y')
     free = 2e7
@@ -691,9 +692,7 @@ describe('no room', () => {
     expect(sentences.filter((sentence) => sentence.includes('no room'))).toHaveLength(1)
     await expect(journal.append(big(41))).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringMatching(
-        /own file takes 4\d{6} of the volume's 6000000 bytes.*keep_settled/,
-      ) as string,
+      message: expect.stringMatching(/keep_settled.*own file takes [34]\.\d MiB of 5\.7 MiB/) as string,
     })
     await settleAll(journal, 1, 40)
     expect(await journal.append(big(41))).toMatchObject({ added: 1 })

@@ -202,7 +202,9 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
   it('reading pauses there, delivery goes on and makes room, and the errors say which limit it is', () => {
     const met = under(24 * KIB - 3, { ballastBytes: 1_000_000 })
     expect(met.kept).toBeGreaterThan(10)
-    expect(met.full).toMatch(/^disk_full: .*its file has reached 25157632 bytes.*\(ulimit -f, LimitFSIZE\)/)
+    expect(met.full).toMatch(
+      /^disk_full: raise the limit .*\(ulimit -f, LimitFSIZE\).*the file has reached 23 MiB/,
+    )
     expect(met).toMatchObject({ settled: 'done', again: 'done' })
     expect(met.sentences).toEqual([expect.stringContaining('ulimit -f')])
     expect(existsSync(`${path}.ballast`)).toBe(true)
@@ -210,7 +212,7 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
 
   it('so it does where the limit was not known before, and a log that may not grow is folded', () => {
     const met = under(8192, { ballastBytes: 1_000_000, largestFileBytes: 1e12 })
-    expect(met.full).toMatch(/^disk_full: .*may not become larger here.*start again$/)
+    expect(met.full).toMatch(/^disk_full: raise the limit .*start again.*may not become larger here/)
     expect(met).toMatchObject({ settled: 'done', again: 'done', sentences: [] })
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
@@ -228,7 +230,7 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
     const { kept, full } = under(512, { ballastBytes: 1_000_000 })
     expect(kept).toBe(0)
     expect(full).toMatch(
-      /^disk_full: .*524288 bytes here \(ulimit -f, LimitFSIZE\).*ballast takes up to 2000000/,
+      /^disk_full: raise the limit .*\(ulimit -f, LimitFSIZE\).*0\.5 MiB here.*ballast takes up to 1\.9 MiB/,
     )
   })
 })

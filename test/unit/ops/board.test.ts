@@ -147,6 +147,29 @@ describe('/status', () => {
     expect(house.board.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
   })
 
+  it('a pause for the disk lasts over each try, since the first, until something is kept', () => {
+    const house = openHouse()
+    settle(house)
+    house.clock.pass(1_000)
+    const source = () => house.board.status().workspaces[0]?.sources[0]
+    for (const mib of [3, 2, 1]) {
+      house.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
+      house.clock.pass(60_000)
+      house.source.state('reading')
+      const error = {
+        code: 'disk_full',
+        message: `make room: ${mib} MiB are free`,
+        since: '2026-11-21T10:00:01.000Z',
+      }
+      expect(source()).toMatchObject({ state: 'paused', error })
+      expect(house.board.status().journal.paused).toBe(true)
+    }
+    const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    house.source.appended({ ...none, added: 5 })
+    expect(source()).toMatchObject({ state: 'reading', error: null })
+    expect(house.board.status().journal.paused).toBe(false)
+  })
+
   it('a sink whose receiver refuses all by name has recovered', () => {
     const house = openHouse()
     settle(house)

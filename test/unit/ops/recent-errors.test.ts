@@ -44,11 +44,26 @@ describe('the last errors', () => {
   it('are twenty at most, of bounded length', () => {
     const { board, sink } = openHouse()
     for (let i = 0; i < 50; i++)
-      sink.state('failing', new ConnectorError('server_error', `${i} ${'x'.repeat(5000)}`))
+      sink.state('failing', new ConnectorError('server_error', `${'i'.repeat(i)} ${'x'.repeat(5000)}`))
     const { errors } = board.status()
     expect(errors).toHaveLength(20)
-    expect(errors[0]?.message).toMatch(/^49 /)
+    expect(errors[0]?.message).toMatch(/^i{49} /)
     expect(errors.every(({ message }) => message.length <= 500)).toBe(true)
+  })
+
+  it('a message too long is cut at a word, and seen to be', () => {
+    const { board, sink } = openHouse()
+    sink.state('failing', new ConnectorError('server_error', 'no way. '.repeat(100)))
+    expect(board.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
+    sink.state('failing', new ConnectorError('server_error', 'x'.repeat(501)))
+    expect(board.status().errors[0]?.message).toBe(`${'x'.repeat(499)}…`)
+  })
+
+  it('the same trouble told with other sizes is one row, in its newest words', () => {
+    const { board, sink } = openHouse()
+    for (const mib of [3, 12, 0.5])
+      sink.state('failing', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
+    expect(board.status().errors).toMatchObject([{ times: 3, message: 'make room: 0.5 MiB are free' }])
   })
 
   it('a receiver that repeats its token does not publish it', () => {
