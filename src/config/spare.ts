@@ -1,12 +1,12 @@
 // What the polls of a workspace leave of its requests: late entries are found by reading again, and the past is read, from what is to spare (law 6).
+import type { Lane } from '../model/source.ts'
 import { MINUTE_MS } from '../model/time.ts'
+import { untouchedShare } from '../source/budget.ts'
 import { askingAsOne } from './key-id.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
 /** Reading again leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter; the past, a tenth. */
 const MOST_SHARE = 0.5
-const AGAIN_SHARE = 0.75
-const PAST_SHARE = 0.6
 /** A page with something new, and `latest`, which proves that it was the last. */
 const AUDIT_REQUESTS = 2
 
@@ -56,12 +56,12 @@ export function crowdedOf(
     const others = sharing.filter(({ name }) => name !== workspace.name).map(({ name }) => name)
     const together = others.length > 0 ? ` together with ${others.join(', ')} (one key)` : ''
     const least = `${Math.ceil(leastMs / 1000)}s or more${others.length > 0 ? ' at each' : ''}`
-    const below = (share: number) => Math.floor(limit * share)
+    const below = (lane: Lane) => Math.floor(limit * (1 - untouchedShare[lane]))
     const reread =
       again === undefined
         ? ''
-        : ` reading again (${again}) has its turn only while fewer than ${below(AGAIN_SHARE)} are used, so late entries would be found late or not at all;`
-    const why = `polls take some ${Math.round(perMinute)} of the ${limit} requests a minute (rate_limits.${area})${together}:${reread} backfill, replay and reconcile have their turn only while fewer than ${below(PAST_SHARE)} are used, so they would hardly come on; want ${least}`
+        : ` reading again (${again}) has its turn only while fewer than ${below('sweep')} are used, so late entries would be found late or not at all;`
+    const why = `polls take some ${Math.round(perMinute)} of the ${limit} requests a minute (rate_limits.${area})${together}:${reread} backfill, replay and reconcile have their turn only while fewer than ${below('past')} are used, so they would hardly come on; want ${least}`
     return [{ area, why }]
   })
 }

@@ -12,7 +12,7 @@ const BLIND_SPREAD_MS = 4_000
 const IN_TRANSIT_MS = 5_000
 
 /** What share of the limit a lane leaves untouched for those before it. */
-const reserved: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
+export const untouchedShare: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
 const order: Readonly<Record<Lane, number>> = { live: 0, sweep: 1, past: 2 }
 
 /** Where the window survives a restart: two small facts in the journal. @internal for tests */
@@ -149,7 +149,7 @@ export class Budget {
 
   #placesFor(lane: Lane): number {
     const allowed = this.#allowed
-    const share = this.#options.pastAlone ? 0 : reserved[lane]
+    const share = this.#options.pastAlone ? 0 : untouchedShare[lane]
     return allowed - Math.floor(allowed * share)
   }
 
