@@ -26,7 +26,7 @@ export const isBroken = ({ unreadable, unreadableUs }: Found): boolean =>
 export const brokenEntry = () =>
   new ConnectorError(
     'bad_reply',
-    'GET /api/v1/logs/audit/search answered an entry that cannot be read; it is asked for again, and what stays unreadable is passed, as a gap',
+    'GET /api/v1/logs/audit (`earliest`, `latest` or `search`) answered an entry that cannot be read; it is asked for again, and what stays unreadable is passed, as a gap',
   )
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
