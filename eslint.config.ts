@@ -38,7 +38,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   ],
   // Whoever starts it.
   commands: [
-    ...['source', 'journal', 'formats', 'sinks', 'ops', 'mock', 'config'],
+    ...['source', 'journal', 'formats', 'sinks', 'gzip', 'ops', 'mock', 'config'],
     ...['connections.ts', 'retrying.ts', 'app.ts'],
   ],
   'main.ts': ['commands', 'ops'],

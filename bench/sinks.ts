@@ -3,9 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import { formatNamed, type FormatName } from '../src/formats/named.ts'
+import { gzip } from '../src/gzip/gzip.ts'
 import { COLUMNS, Entries } from '../src/model/entries.ts'
 import type { Run } from '../src/model/journal.ts'
 import type { Log } from '../src/model/log.ts'
@@ -62,7 +61,7 @@ const deps: SinkDeps = {
   connect: () => Promise.reject(new Error('no stream is measured here')),
   datagrams: () => Promise.reject(new Error('no datagrams are measured here')),
   print: async () => undefined,
-  compress: (bytes) => promisify(gzip)(bytes, { level: 1 }),
+  compress: gzip,
   hostOf: () => 'api.example.com',
   spoolFolder: '/nowhere',
 }

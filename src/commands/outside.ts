@@ -1,8 +1,7 @@
 // The real world behind the daemon: the system's clock, disk, network and compressor.
-import { promisify } from 'node:util'
-import { constants, gzip } from 'node:zlib'
 import type { Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
+import { gzip } from '../gzip/gzip.ts'
 import { secretsIn } from '../model/secret.ts'
 import { systemClock, systemRandom } from '../ops/clock.ts'
 import { openDatagrams } from '../ops/datagrams.ts'
@@ -11,11 +10,6 @@ import { type LogOptions, openLog } from '../ops/log.ts'
 import { connectSocket } from '../ops/sockets.ts'
 import { openTransport } from '../ops/transport.ts'
 import type { World } from './world.ts'
-
-/** What a batch packs to nearly always: each further piece would be another way to the thread pool and back. */
-const PACKED_BYTES = 128 * 1024
-
-const deflate = promisify(gzip)
 
 /** `to`: the log, where it is not standard error. */
 export function realOutside(config: Config, world: World, to?: LogOptions['to']): Outside {
@@ -32,8 +26,7 @@ export function realOutside(config: Config, world: World, to?: LogOptions['to'])
     connect: connectSocket,
     datagrams: openDatagrams,
     print: (bytes) => world.print(bytes),
-    // On the thread pool, at the level that costs least (2 CPU s a million entries).
-    compress: (bytes) => deflate(bytes, { level: constants.Z_BEST_SPEED, chunkSize: PACKED_BYTES }),
+    compress: gzip,
   }
 }
 

@@ -46,7 +46,7 @@ export const options = z
     compression: z
       .enum(['gzip', 'none'])
       .default('gzip')
-      .describe('How requests are compressed: `gzip` (level 1) or `none`.'),
+      .describe('How requests are compressed: `gzip` (at its quickest) or `none`.'),
     max_in_flight: z
       .int()
       .min(1)

@@ -1,0 +1,42 @@
+// Makes the code of the two loops that pack out of their text: node scripts/gzip-code.ts [--check]
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { format, resolveConfig } from 'prettier'
+import wabt from 'wabt'
+import { layout } from '../src/gzip/layout.ts'
+
+const folder = join(import.meta.dirname, '../src/gzip')
+const TEXT = join(folder, 'deflate.wat')
+const CODE = join(folder, 'deflate-code.ts')
+
+/** Names in capitals are numbers of the layout. Throws for one that is not. */
+function withNumbers(text: string): string {
+  const numbers: Readonly<Record<string, number>> = layout
+  return text.replace(/^(?!\s*;;).*$/gm, (line) =>
+    line.replace(/\b[A-Z]{2,}(?:_[A-Z]+)*\b/g, (name) => {
+      const number = numbers[name]
+      if (number === undefined) throw new Error(`${TEXT} names ${name}, which layout.ts does not`)
+      return String(number)
+    }),
+  )
+}
+
+async function made(): Promise<string> {
+  const tools = await wabt()
+  const module = tools.parseWat(TEXT, withNumbers(readFileSync(TEXT, 'utf8')), { bulk_memory: true })
+  const code = Buffer.from(module.toBinary({}).buffer).toString('base64')
+  const lines = code.match(/.{1,90}/g) ?? []
+  const text = `// The code of deflate.wat, made by scripts/gzip-code.ts. Not written by hand.
+
+export const deflateCode =
+  ${lines.map((line) => `'${line}'`).join(' +\n  ')}
+`
+  return await format(text, { ...(await resolveConfig(CODE)), filepath: CODE })
+}
+
+const code = await made()
+if (process.argv[2] !== '--check') writeFileSync(CODE, code)
+else if (readFileSync(CODE, 'utf8') !== code) {
+  console.error(`${CODE} is not what deflate.wat says: run node scripts/gzip-code.ts`)
+  process.exit(1)
+}

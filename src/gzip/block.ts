@@ -1,0 +1,128 @@
+// One piece of a body as one block of deflate with codes of its own (RFC 1951 §3.2.7), which ends with a whole byte.
+import { codeLengths, writeCodes } from './codes.ts'
+import { deflateCode } from './deflate-code.ts'
+import { layout } from './layout.ts'
+
+// What of WebAssembly is used here: its types come with browsers' alone.
+declare const WebAssembly: {
+  Module: new (code: Uint8Array) => object
+  Instance: new (module: object) => { readonly exports: unknown }
+}
+
+interface Loops {
+  readonly memory: { readonly buffer: ArrayBuffer }
+  find(at: number, end: number): number
+  write(end: number, to: number, bits: bigint, count: bigint): number
+}
+
+const END_OF_BLOCK = 256
+const LITERALS = 286
+const DISTANCES = 30
+const LONGEST_CODE = 15
+const LONGEST_LENGTH = 258
+
+/** Lengths of codes are coded themselves, by codes of up to seven bits whose own lengths stand in this order. */
+const LONGEST_LENGTH_CODE = 7
+const LENGTH_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]
+
+export class BlockWriter {
+  readonly #loops: Loops
+  readonly #memory: Uint8Array
+  readonly #literalCounts: Uint32Array
+  readonly #distanceCounts: Uint32Array
+  readonly #literalCodes: Uint32Array
+  readonly #distanceCodes: Uint32Array
+
+  constructor() {
+    const module = new WebAssembly.Module(Buffer.from(deflateCode, 'base64'))
+    this.#loops = new WebAssembly.Instance(module).exports as Loops
+    const { buffer } = this.#loops.memory
+    this.#memory = new Uint8Array(buffer)
+    this.#literalCounts = new Uint32Array(buffer, layout.LITERAL_COUNTS, LITERALS)
+    this.#distanceCounts = new Uint32Array(buffer, layout.DISTANCE_COUNTS, DISTANCES)
+    this.#literalCodes = new Uint32Array(buffer, layout.LITERAL_CODES, LITERALS)
+    this.#distanceCodes = new Uint32Array(buffer, layout.DISTANCE_CODES, DISTANCES)
+    writeLengthTables(new DataView(buffer))
+  }
+
+  /** `piece`: at least a byte, at most `PIECE_BYTES`. What is returned is nobody else's. */
+  write(piece: Uint8Array): Uint8Array {
+    const { SOURCE, OUTPUT } = layout
+    this.#memory.set(piece, SOURCE)
+    const tokensEnd = this.#loops.find(SOURCE, SOURCE + piece.length)
+    const literals = codeLengths(this.#literalCounts, LONGEST_CODE)
+    const distances = codeLengths(this.#distanceCounts, LONGEST_CODE)
+    writeCodes(literals, this.#literalCodes)
+    writeCodes(distances, this.#distanceCodes)
+    const head = new Bits(this.#memory, OUTPUT)
+    writeHead(literals, distances, head)
+    const end = this.#loops.write(tokensEnd, head.at, BigInt(head.bits), BigInt(head.count))
+    return this.#memory.slice(OUTPUT, end)
+  }
+}
+
+/** RFC 1951 §3.2.5: which lengths a symbol stands for: eight of one, then four of each number of bits; the longest has its own. */
+function writeLengthTables(memory: DataView): void {
+  let first = 3
+  for (let symbol = 257; symbol < LITERALS; symbol++) {
+    const extra = symbol < 261 || symbol === LITERALS - 1 ? 0 : (symbol - 261) >> 2
+    if (symbol === LITERALS - 1) first = LONGEST_LENGTH
+    memory.setUint32(layout.LENGTH_BASES + 4 * symbol, first, true)
+    memory.setUint32(layout.LENGTH_EXTRAS + 4 * symbol, extra, true)
+    for (let length = first; length < first + 2 ** extra; length++)
+      memory.setUint16(layout.LENGTH_SLOTS + 2 * length, 4 * symbol, true)
+    first += 2 ** extra
+  }
+  for (let symbol = 4; symbol < DISTANCES; symbol++)
+    memory.setUint32(layout.DISTANCE_EXTRAS + 4 * symbol, (symbol >> 1) - 1, true)
+}
+
+/** Bits into bytes, the lowest first. */
+class Bits {
+  readonly #memory: Uint8Array
+  at: number
+  bits = 0
+  /** less than 8 */
+  count = 0
+
+  constructor(memory: Uint8Array, at: number) {
+    this.#memory = memory
+    this.at = at
+  }
+
+  /** `count`: at most 16 */
+  put(bits: number, count: number): void {
+    this.bits |= bits << this.count
+    for (this.count += count; this.count >= 8; this.count -= 8) {
+      this.#memory[this.at++] = this.bits
+      this.bits >>= 8
+    }
+  }
+}
+
+/** That it is not the last block, that it brings its codes, and these. */
+function writeHead(literals: Uint8Array, distances: Uint8Array, head: Bits): void {
+  const used = lastUsed(literals, END_OF_BLOCK)
+  const usedDistances = lastUsed(distances, 0)
+  const lengths = [...literals.subarray(0, used + 1), ...distances.subarray(0, usedDistances + 1)]
+  const counts = new Uint32Array(LENGTH_ORDER.length)
+  for (const length of lengths) counts[length] = (counts[length] ?? 0) + 1
+  const codes = new Uint32Array(LENGTH_ORDER.length)
+  const codesOfLengths = codeLengths(counts, LONGEST_LENGTH_CODE)
+  writeCodes(codesOfLengths, codes)
+  head.put(0b100, 3)
+  head.put(used - END_OF_BLOCK, 5)
+  head.put(usedDistances, 5)
+  head.put(LENGTH_ORDER.length - 4, 4)
+  for (const length of LENGTH_ORDER) head.put(codesOfLengths[length] ?? 0, 3)
+  for (const length of lengths) {
+    const code = codes[length] ?? 0
+    head.put(code & 0xffff, code >> 16)
+  }
+}
+
+function lastUsed(lengths: Uint8Array, least: number): number {
+  let last = lengths.length - 1
+  while (last > least && lengths[last] === 0) last--
+  return last
+}

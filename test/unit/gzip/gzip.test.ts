@@ -1,0 +1,161 @@
+// What is packed comes out again byte for byte, whatever it is, and is packed as well as zlib does at its quickest.
+import fc from 'fast-check'
+import { crc32, gunzipSync, gzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
+import { gzip } from '../../../src/gzip/gzip.ts'
+import { PIECE_BYTES } from '../../../src/gzip/layout.ts'
+
+/** Deterministic, and nothing of it repeats. */
+function noise(length: number, seed = 1): Buffer {
+  const bytes = Buffer.alloc(length)
+  let state = seed
+  for (let at = 0; at < length; at++) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    bytes[at] = state >>> 24
+  }
+  return bytes
+}
+
+const entryOf = (n: number) => {
+  const id = noise(16, n + 1).toString('hex')
+  return `{"time":${1_795_031_555 + n}.317644,"host":"api.example","event":{"id":"${id}","type":"vault_file_viewed","user":"keiko.garcia${n % 42}@acme.example","data":{"file":"Küche ${n % 7}.docx"}},"fields":{"workspace":"acme","entry_id":"${id}"}}`
+}
+
+const entries = (count: number) => Buffer.from(Array.from({ length: count }, (_, n) => entryOf(n)).join(''))
+
+async function throughGzip(bytes: Uint8Array): Promise<Buffer> {
+  return gunzipSync(await gzip(bytes), { maxOutputLength: bytes.length + 1 })
+}
+
+/** Pieces of bytes, some of them again from before: near and far, short and long. */
+const repeating = fc
+  .array(
+    fc.oneof(
+      fc.uint8Array({ maxLength: 40 }),
+      fc.record({ back: fc.integer({ min: 1, max: 40_000 }), length: fc.integer({ min: 1, max: 700 }) }),
+      fc.record({ noise: fc.integer({ min: 1, max: 34_000 }) }),
+    ),
+    { maxLength: 40 },
+  )
+  .map((steps) => {
+    let bytes = Buffer.alloc(0)
+    for (const step of steps) {
+      if (step instanceof Uint8Array) bytes = Buffer.concat([bytes, step])
+      else if ('noise' in step) bytes = Buffer.concat([bytes, noise(step.noise, step.noise)])
+      else {
+        const grown = Buffer.alloc(bytes.length + step.length)
+        bytes.copy(grown)
+        for (let at = bytes.length; at < grown.length; at++) grown[at] = grown[at - step.back] ?? 0
+        bytes = grown
+      }
+    }
+    return bytes
+  })
+
+test('what is packed comes out again, repeated bytes near and far', async () => {
+  await fc.assert(
+    fc.asyncProperty(repeating, async (bytes) => {
+      expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+test.each([0, 1, 2, 5, 6, 7, 8, 9, 15, 16, 17, 257, 258, 259, 265, 266, 267, 516, 517])(
+  'one byte %i times comes out again',
+  async (length) => {
+    const same = Buffer.alloc(length, 'x')
+    expect(await throughGzip(same)).toEqual(same)
+  },
+)
+
+test.each([6, 7, 8, 11, 255, 256, 257, 258, 259, 260, 264, 265, 266, 300])(
+  'what stood there before for %i bytes comes out again, in the middle and at the end',
+  async (length) => {
+    const told = noise(length)
+    for (const after of [Buffer.alloc(0), noise(3, 9), noise(30, 9)]) {
+      const bytes = Buffer.concat([told, noise(50, 5), told, after])
+      expect(await throughGzip(bytes)).toEqual(bytes)
+    }
+  },
+)
+
+test.each([32_767, 32_768, 32_769, 40_000])(
+  'what stood %i bytes before comes out again: farther than 32 KiB nobody can look back',
+  async (back) => {
+    const bytes = Buffer.concat([noise(back, 3), noise(back, 3).subarray(0, 400)])
+    expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
+  },
+)
+
+test.each([-9, -1, 0, 1, 9, PIECE_BYTES])('a body of a piece and %i bytes comes out again', async (more) => {
+  const text = entries(9_000)
+  expect(text.length).toBeGreaterThan(2 * PIECE_BYTES)
+  const bytes = text.subarray(0, PIECE_BYTES + more)
+  expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
+})
+
+test('what does not repeat grows by an eighth at most, and comes out again', async () => {
+  const bytes = noise(PIECE_BYTES + 1)
+  const packed = await gzip(bytes)
+  expect(packed.length).toBeLessThan(1.125 * bytes.length)
+  expect(gunzipSync(packed).equals(bytes)).toBe(true)
+})
+
+test('codes that would be longer than the format allows are cut, and all comes out again', async () => {
+  const rising = [1, 1]
+  while (rising.length < 24) rising.push((rising.at(-1) ?? 0) + (rising.at(-2) ?? 0))
+  const order = rising.flatMap((count, byte) => Array.from({ length: count }, () => byte))
+  const keys = noise(4 * order.length, 7)
+  const bytes = Buffer.from(
+    order
+      .map((byte, place) => ({ byte, key: keys.readUInt32LE(4 * place) }))
+      .sort((a, b) => a.key - b.key)
+      .map(({ byte }) => byte),
+  )
+  expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
+})
+
+test('entries are packed as small as zlib makes them at its quickest, give or take a twentieth', async () => {
+  const bytes = entries(2_000)
+  expect((await gzip(bytes)).length).toBeLessThan(1.05 * gzipSync(bytes, { level: 1 }).length)
+})
+
+test('the same bytes are packed alike, whatever was packed before', async () => {
+  const bytes = entries(50)
+  const first = await gzip(bytes)
+  await gzip(noise(70_000))
+  expect(await gzip(bytes)).toEqual(first)
+})
+
+test('bodies packed at the same time do not mix', async () => {
+  const bodies = [entries(9_000), noise(2 * PIECE_BYTES), entries(7_000).reverse()]
+  const packed = await Promise.all(bodies.map((body) => gzip(body)))
+  for (const [place, body] of bodies.entries())
+    expect(gunzipSync(packed[place] ?? Buffer.alloc(0)).equals(body)).toBe(true)
+})
+
+test('the sum and the length at the end are those of the whole body', async () => {
+  const bytes = entries(9_000)
+  const packed = Buffer.from(await gzip(bytes))
+  expect(packed.readUInt32LE(packed.length - 8)).toBe(crc32(bytes))
+  expect(packed.readUInt32LE(packed.length - 4)).toBe(bytes.length)
+})
+
+test('a body of several pieces gives whoever waits a turn between them', async () => {
+  let turns = 0
+  const count = () => {
+    turns++
+    waiting = setImmediate(count)
+  }
+  let waiting = setImmediate(count)
+  await gzip(noise(4 * PIECE_BYTES))
+  clearImmediate(waiting)
+  expect(turns).toBeGreaterThanOrEqual(3)
+})
+
+test('what a longer body left behind in memory is not taken for the end of a shorter one', async () => {
+  await gzip(Buffer.alloc(3_000, 'ab'))
+  const bytes = Buffer.from('ababababababababababa')
+  expect(await throughGzip(bytes)).toEqual(bytes)
+})
