@@ -284,14 +284,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [
       {
-        file: 'src/source/budget.ts',
+        file: 'src/source/budget/budget.ts',
         find: '    let open = true\n    return () => {',
         replace: '    let open = false\n    this.#answer()\n    return () => {',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/budget.test.ts',
+        file: 'test/unit/source/budget/budget.test.ts',
         title: 'a place comes back a minute after its answer came, not after it was sent',
       },
     ],

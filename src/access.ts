@@ -12,7 +12,7 @@ import { spanText } from './ops/words.ts'
 import type { Network, SharedToRead } from './outside.ts'
 import { Client } from './source/client.ts'
 import { tellingClocks } from './source/clocks-apart.ts'
-import type { Budgeting } from './source/joint-budget.ts'
+import type { Budgeting } from './source/budget/joint.ts'
 import type { SourceOptions } from './source/source-options.ts'
 
 export interface Reader extends Collector {

@@ -20,8 +20,8 @@ import {
   named,
   withName,
 } from './client-reply.ts'
-import type { Budgeting } from './joint-budget.ts'
-import { takePlace } from './budget-place.ts'
+import type { Budgeting } from './budget/joint.ts'
+import { takePlace } from './budget/place.ts'
 
 interface ClientOptions {
   /** without a slash at its end */

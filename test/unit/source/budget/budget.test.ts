@@ -1,12 +1,12 @@
 // Law 5: no rolling minute as the server counts it holds more than the limit, whatever travels, crashes or jumps.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Clock } from '../../../src/model/clock.ts'
-import type { Lane } from '../../../src/model/source.ts'
-import { Budget } from '../../../src/source/budget.ts'
-import type { BudgetStore } from '../../../src/source/budget.ts'
-import { VirtualClock, settled } from '../../simulation/virtual-clock.ts'
-import { driven, openDesk, START } from './desk.ts'
+import type { Clock } from '../../../../src/model/clock.ts'
+import type { Lane } from '../../../../src/model/source.ts'
+import { Budget } from '../../../../src/source/budget/budget.ts'
+import type { BudgetStore } from '../../../../src/source/budget/budget.ts'
+import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
+import { driven, openDesk, START } from '../desk.ts'
 
 const MINUTE = 60_000
 const never = new AbortController().signal

@@ -1,10 +1,10 @@
 // A place in the budget of the key that a request goes out with: whoever waits for one looks whether the key is another one by now.
-import { Tether } from '../model/abort.ts'
-import type { Clock } from '../model/clock.ts'
-import type { Lane } from '../model/source.ts'
-import { SECOND_MS } from '../model/time.ts'
-import type { SourceWatch } from '../model/watch.ts'
-import type { Budgeting } from './joint-budget.ts'
+import { Tether } from '../../model/abort.ts'
+import type { Clock } from '../../model/clock.ts'
+import type { Lane } from '../../model/source.ts'
+import { SECOND_MS } from '../../model/time.ts'
+import type { SourceWatch } from '../../model/watch.ts'
+import type { Budgeting } from './joint.ts'
 
 const ROTATED = new Error('the key is another one')
 

@@ -1,7 +1,7 @@
 // What a request has to pass where several budgets count it: it has a place in each of them, or in none.
-import type { Clock } from '../model/clock.ts'
-import type { Lane } from '../model/source.ts'
-import { SECOND_MS } from '../model/time.ts'
+import type { Clock } from '../../model/clock.ts'
+import type { Lane } from '../../model/source.ts'
+import { SECOND_MS } from '../../model/time.ts'
 import type { Budget } from './budget.ts'
 
 /** Who waits for several looks again this often: one of them may count no more by then. */

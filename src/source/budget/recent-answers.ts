@@ -1,5 +1,5 @@
 // The answers of the last minute, each of which still takes its place in a budget. All times are ms of one clock that only runs.
-import { MINUTE_MS } from '../model/time.ts'
+import { MINUTE_MS } from '../../model/time.ts'
 
 /** A place comes back a little after its minute, so that a server that counts the boundary in is not crossed. */
 const MARGIN_MS = 50

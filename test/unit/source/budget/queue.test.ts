@@ -1,9 +1,9 @@
 // Who waits for a place in a budget, and who goes: nobody is overtaken, whoever leaves leaves nothing behind, and what the store knows is neither lost nor taken twice.
 import { expect, test } from 'vitest'
-import { Budget } from '../../../src/source/budget.ts'
-import type { BudgetStore } from '../../../src/source/budget.ts'
-import { VirtualClock, settled } from '../../simulation/virtual-clock.ts'
-import { driven, MINUTE, SECOND, START } from './desk.ts'
+import { Budget } from '../../../../src/source/budget/budget.ts'
+import type { BudgetStore } from '../../../../src/source/budget/budget.ts'
+import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
+import { driven, MINUTE, SECOND, START } from '../desk.ts'
 
 const never = new AbortController().signal
 

@@ -1,6 +1,6 @@
 // How much of its limit a budget allows itself: less after a 429, growing back while none comes. All times are ms of the clock that only runs.
-import { MINUTE_MS } from '../model/time.ts'
-import type { StoredBudget } from './budget-stored.ts'
+import { MINUTE_MS } from '../../model/time.ts'
+import type { StoredBudget } from './stored.ts'
 
 /** So long without a 429, and what we allow ourselves grows back by a tenth of the limit. */
 const RECOVERY_MS = 5 * MINUTE_MS

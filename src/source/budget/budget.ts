@@ -1,8 +1,8 @@
 // The budgeter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
-import type { Clock, Random } from '../model/clock.ts'
-import type { Lane } from '../model/source.ts'
+import type { Clock, Random } from '../../model/clock.ts'
+import type { Lane } from '../../model/source.ts'
 import { Allowance } from './allowance.ts'
-import type { StoredBudget } from './budget-stored.ts'
+import type { StoredBudget } from './stored.ts'
 import { RecentAnswers } from './recent-answers.ts'
 
 /** After a 429 without a hint: past a full minute, and not all clients at once. */

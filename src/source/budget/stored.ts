@@ -1,5 +1,5 @@
 // A budget's window as the journal keeps it over a restart.
-import { MINUTE_MS } from '../model/time.ts'
+import { MINUTE_MS } from '../../model/time.ts'
 
 /** Ages and spans, not instants: only `savedAt` meets the wall clock, which may have been set meanwhile. */
 export interface StoredBudget {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { Secret, SecretLook } from '../../../src/model/secret.ts'
-import { Budget } from '../../../src/source/budget.ts'
-import { JointBudget } from '../../../src/source/joint-budget.ts'
-import { takePlace } from '../../../src/source/budget-place.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
-import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
+import { Secret, SecretLook } from '../../../../src/model/secret.ts'
+import { Budget } from '../../../../src/source/budget/budget.ts'
+import { JointBudget } from '../../../../src/source/budget/joint.ts'
+import { takePlace } from '../../../../src/source/budget/place.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
 
 /** One key in its file, a budget for each of its values, and the one of the first waits out a 429 of an hour. */
 async function stand() {

@@ -1,9 +1,9 @@
 // A request that several budgets count has a place in each of them, or in none.
 import { expect, it } from 'vitest'
-import { Budget } from '../../../src/source/budget.ts'
-import { JointBudget } from '../../../src/source/joint-budget.ts'
-import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { driven, MINUTE, START } from './desk.ts'
+import { Budget } from '../../../../src/source/budget/budget.ts'
+import { JointBudget } from '../../../../src/source/budget/joint.ts'
+import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
+import { driven, MINUTE, START } from '../desk.ts'
 
 const never = new AbortController().signal
 
