@@ -451,7 +451,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: secrets never reach an error message',
     edits: [
       {
-        file: 'src/source/client.ts',
+        file: 'src/source/client/client.ts',
         find: '    const where = `${named(ask)} answered ${status}`\n',
         replace:
           '    const where = `${named(ask)} with ${this.#options.apiKey.reveal()} answered ${status}`\n',

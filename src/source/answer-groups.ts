@@ -2,7 +2,7 @@
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { isAbort } from '../model/errors.ts'
 import type { BodySample } from './body-sample.ts'
-import type { Answer } from './client.ts'
+import type { Answer } from './client/client.ts'
 import type { Group } from './entries-builder.ts'
 import type { Splitter, SplitterOptions } from './splitter.ts'
 import { joined } from './slab.ts'

@@ -4,8 +4,8 @@ import type { AssistantModel } from '../model/assistant-limits.ts'
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { assistantText } from './assistant-text.ts'
-import type { BodyLimits } from './body.ts'
-import type { Answer, Ask, Client } from './client.ts'
+import type { BodyLimits } from './client/body.ts'
+import type { Answer, Ask, Client } from './client/client.ts'
 import { formData, type FormPart } from './form-data.ts'
 
 /** An answer is written while it is sent: minutes are no fault. One that is larger than a page is none. */

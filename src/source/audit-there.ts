@@ -1,6 +1,6 @@
 // Whether the audit log's paths are there at all: a 404 alone may mean an empty log, or a wrong address.
 import { ConnectorError } from '../model/errors.ts'
-import type { Client } from './client.ts'
+import type { Client } from './client/client.ts'
 
 /** `search` without its `time` must be a 400 (spec §4.1). False where that is a 404 too. Throws ConnectorError where nobody can tell. */
 export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {

@@ -5,7 +5,7 @@ import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { vaultFields, vaultPaths } from '../model/vault-paths.ts'
 import type { VaultPaths } from '../model/vault-paths.ts'
-import type { Answer, Ask, Client } from './client.ts'
+import type { Answer, Ask, Client } from './client/client.ts'
 import { hold } from './hold.ts'
 import type {
   FilePage,

@@ -1,7 +1,7 @@
 // When projects were seen, by the server's clock, and what is new since the last whole look.
 import type { Clock } from '../model/clock.ts'
 import { parseInstantText } from '../model/time.ts'
-import type { Answer } from './client.ts'
+import type { Answer } from './client/client.ts'
 import type { Pass, VaultCursor } from './vault-cursor.ts'
 
 /** A server without a `Date` header may be behind our clock by this. */

@@ -3,7 +3,7 @@ import type { Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { randomDigits } from '../model/random.ts'
 import { vaultFields } from '../model/vault-paths.ts'
-import type { Ask } from './client.ts'
+import type { Ask } from './client/client.ts'
 
 export interface UploadFile {
   /** with an extension that the vault takes (spec §2.6) */

@@ -1,11 +1,11 @@
 // A reply's body under its limits: decompressed, capped, and never slower than it may be. Knows nothing of what is inside.
 import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import { Guard, Tether } from '../model/abort.ts'
-import type { Clock } from '../model/clock.ts'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
-import type { HttpReply } from '../model/http.ts'
+import { Guard, Tether } from '../../model/abort.ts'
+import type { Clock } from '../../model/clock.ts'
+import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { HttpReply } from '../../model/http.ts'
 
 /** An API that says nothing for so long is given up: half a minute is what a failing part may take to show. */
 const SILENT_MS = 25_000

@@ -1,9 +1,9 @@
 // A word where this machine's clock is far from the API server's: reading goes on, but what is asked for by time then means another time.
-import type { Clock } from '../model/clock.ts'
-import type { Transport } from '../model/http.ts'
-import type { Log } from '../model/log.ts'
-import { serverTimeMs } from '../model/retry-after.ts'
-import { MINUTE_MS } from '../model/time.ts'
+import type { Clock } from '../../model/clock.ts'
+import type { Transport } from '../../model/http.ts'
+import type { Log } from '../../model/log.ts'
+import { serverTimeMs } from '../../model/retry-after.ts'
+import { MINUTE_MS } from '../../model/time.ts'
 
 /** Closer than this nothing that is asked for by time comes out wrong. */
 const APART_MS = 10 * MINUTE_MS

@@ -1,10 +1,10 @@
 // A body under its limits: capped after decompression, closed when it is left.
 import { gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import { Deadline, readBody } from '../../../src/source/body.ts'
-import type { BodyLimits } from '../../../src/source/body.ts'
-import { VirtualClock, settled } from '../../simulation/virtual-clock.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import { Deadline, readBody } from '../../../../src/source/client/body.ts'
+import type { BodyLimits } from '../../../../src/source/client/body.ts'
+import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
 
 const limits: BodyLimits = {
   capBytes: 10_000,

@@ -1,9 +1,9 @@
 // What an answer of the API is by its head alone: its status as one of our codes, its media type, its length.
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
-import type { ErrorCode } from '../model/errors.ts'
-import type { HttpReply } from '../model/http.ts'
-import type { SecretPlace } from '../model/secret.ts'
+import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { ErrorCode } from '../../model/errors.ts'
+import type { HttpReply } from '../../model/http.ts'
+import type { SecretPlace } from '../../model/secret.ts'
 import { abandon } from './body.ts'
 
 /** What of a request matters to its answer. */

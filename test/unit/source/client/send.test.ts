@@ -1,15 +1,15 @@
 // Requests other than a plain GET: what is sent with them, what counts as an answer, and what an error may say.
 import { expect, it } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import type { HttpReply, HttpRequest } from '../../../src/model/http.ts'
-import { Room } from '../../../src/model/room.ts'
-import { Secret } from '../../../src/model/secret.ts'
-import { Budget } from '../../../src/source/budget/budget.ts'
-import { Client } from '../../../src/source/client.ts'
-import type { Ask } from '../../../src/source/client.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
-import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { driven, START } from './desk.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import type { HttpReply, HttpRequest } from '../../../../src/model/http.ts'
+import { Room } from '../../../../src/model/room.ts'
+import { Secret } from '../../../../src/model/secret.ts'
+import { Budget } from '../../../../src/source/budget/budget.ts'
+import { Client } from '../../../../src/source/client/client.ts'
+import type { Ask } from '../../../../src/source/client/client.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { VirtualClock } from '../../../simulation/virtual-clock.ts'
+import { driven, START } from '../desk.ts'
 
 const never = new AbortController().signal
 

@@ -1,15 +1,15 @@
 // What a request leaves behind, however it ends: nothing that sleeps, its place in the budget a minute later, and an error that says what to wait for.
 import { expect, it } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import type { HttpReply } from '../../../src/model/http.ts'
-import { Room } from '../../../src/model/room.ts'
-import { Secret } from '../../../src/model/secret.ts'
-import { Budget } from '../../../src/source/budget/budget.ts'
-import { Client } from '../../../src/source/client.ts'
-import type { Ask } from '../../../src/source/client.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
-import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { driven, MINUTE, SECOND, START } from './desk.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import type { HttpReply } from '../../../../src/model/http.ts'
+import { Room } from '../../../../src/model/room.ts'
+import { Secret } from '../../../../src/model/secret.ts'
+import { Budget } from '../../../../src/source/budget/budget.ts'
+import { Client } from '../../../../src/source/client/client.ts'
+import type { Ask } from '../../../../src/source/client/client.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
+import { driven, MINUTE, SECOND, START } from '../desk.ts'
 
 const never = new AbortController().signal
 const json = { 'content-type': 'application/json' }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { HttpReply, Transport } from '../../../src/model/http.ts'
-import type { Log } from '../../../src/model/log.ts'
-import { tellingClocks } from '../../../src/source/clocks-apart.ts'
+import type { HttpReply, Transport } from '../../../../src/model/http.ts'
+import type { Log } from '../../../../src/model/log.ts'
+import { tellingClocks } from '../../../../src/source/client/clocks-apart.ts'
 
 const NOW = Date.parse('2026-11-21T10:00:00Z')
 const request = { method: 'GET', url: 'https://api.example.com/', headers: {} } as const

@@ -1,13 +1,15 @@
 // The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
-import { orAborted } from '../model/abort.ts'
-import type { Clock } from '../model/clock.ts'
-import { actionOf, ConnectorError, isAbort } from '../model/errors.ts'
-import type { HttpReply, HttpRequest, Transport } from '../model/http.ts'
-import { retryAfterMs, serverTimeMs } from '../model/retry-after.ts'
-import type { Room } from '../model/room.ts'
-import { type Secret, SecretLook } from '../model/secret.ts'
-import type { Lane } from '../model/source.ts'
-import type { SourceWatch } from '../model/watch.ts'
+import { orAborted } from '../../model/abort.ts'
+import type { Clock } from '../../model/clock.ts'
+import { actionOf, ConnectorError, isAbort } from '../../model/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../model/http.ts'
+import { retryAfterMs, serverTimeMs } from '../../model/retry-after.ts'
+import type { Room } from '../../model/room.ts'
+import { type Secret, SecretLook } from '../../model/secret.ts'
+import type { Lane } from '../../model/source.ts'
+import type { SourceWatch } from '../../model/watch.ts'
+import type { Budgeting } from '../budget/joint.ts'
+import { takePlace } from '../budget/place.ts'
 import type { BodyLimits } from './body.ts'
 import { abandon, Deadline, readBody, usualLimits } from './body.ts'
 import {
@@ -19,9 +21,7 @@ import {
   isJson,
   named,
   withName,
-} from './client-reply.ts'
-import type { Budgeting } from './budget/joint.ts'
-import { takePlace } from './budget/place.ts'
+} from './reply.ts'
 
 interface ClientOptions {
   /** without a slash at its end */
