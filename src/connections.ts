@@ -14,7 +14,7 @@ import { Client } from './source/client/client.ts'
 import type { HistoryVersion } from './source/history-step.ts'
 import { historyList, oneEntry, projectPage } from './source/shapes.ts'
 import type { Shape } from './source/shapes.ts'
-import type { SplitterLimits } from './source/splitter.ts'
+import type { SplitterLimits } from './source/cutting/splitter.ts'
 import type { Outside } from './outside.ts'
 import { openSink } from './shipping.ts'
 

@@ -8,9 +8,9 @@ import type { Position } from './audit-cursor.ts'
 import { BodySample } from './body-sample.ts'
 import type { Answer } from './client/client.ts'
 import { hold } from './hold.ts'
-import type { Group } from './entries-builder.ts'
-import type { SplitterOptions } from './splitter.ts'
-import { splitOne } from './split-one.ts'
+import type { Group } from './cutting/entries-builder.ts'
+import type { SplitterOptions } from './cutting/splitter.ts'
+import { splitOne } from './cutting/split-one.ts'
 
 const textsOf = textsUnder(['id', 'timestamp'])
 

@@ -3,7 +3,7 @@ import type { Entries } from '../model/entries.ts'
 import type { Finding } from '../model/source.ts'
 import type { AuditCursor, Mark, Position } from './audit-cursor.ts'
 import type { Kind } from './own-fetches.ts'
-import type { Group } from './entries-builder.ts'
+import type { Group } from './cutting/entries-builder.ts'
 
 export interface PageView {
   /** elements, the malformed ones too */

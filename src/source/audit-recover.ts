@@ -14,7 +14,7 @@ import { endDrain, giveUpDrain } from './audit-drain-end.ts'
 import { horizonUs, isFuture } from './audit-clock.ts'
 import type { Step, Parts } from './audit-step.ts'
 import { lastPart } from './audit-step.ts'
-import type { Group } from './entries-builder.ts'
+import type { Group } from './cutting/entries-builder.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* askHead(step: Step, drain: Drain): Parts {

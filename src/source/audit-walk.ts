@@ -12,7 +12,7 @@ import { horizonUs } from './audit-clock.ts'
 import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
 import { OneBehind } from './one-behind.ts'
 import { classify, noteSent } from './own-fetches.ts'
-import type { Group } from './entries-builder.ts'
+import type { Group } from './cutting/entries-builder.ts'
 import { isTooMuch, isUnreadable, toldAs } from './answer-errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */

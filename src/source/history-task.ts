@@ -11,7 +11,7 @@ import { isRefused, readInUnits, turnsUnit } from './history-unit.ts'
 import { widen, WIDEST_MS } from './history-width.ts'
 import type { Reading, Window } from './history-window.ts'
 import { headUsOf, windowOf } from './history-window.ts'
-import type { Group } from './entries-builder.ts'
+import type { Group } from './cutting/entries-builder.ts'
 
 /** Reads the window that comes next for the task. Throws what is not about this window: then nothing of it counts as read. */
 export async function* readTask(step: Step, task: Task): Parts {

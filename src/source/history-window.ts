@@ -16,8 +16,8 @@ import { NARROWEST_MS } from './history-width.ts'
 import { mayLeadUs } from './leading.ts'
 import { OneBehind } from './one-behind.ts'
 import { partOf } from './part.ts'
-import type { Group } from './entries-builder.ts'
-import type { SplitterLimits, SplitterOptions } from './splitter.ts'
+import type { Group } from './cutting/entries-builder.ts'
+import type { SplitterLimits, SplitterOptions } from './cutting/splitter.ts'
 
 /** A window that takes longer, as far as we wait for the server, is asked for in halves. */
 const LONGEST_MS = 10 * MINUTE_MS

@@ -8,7 +8,7 @@ import type { Answer } from './client/client.ts'
 import type { HistoryVersion } from './history-step.ts'
 import { eventOptions } from './history-window.ts'
 import { hold } from './hold.ts'
-import type { SplitterLimits } from './splitter.ts'
+import type { SplitterLimits } from './cutting/splitter.ts'
 import { cutPage } from './vault-page.ts'
 
 /** Reads an answer to its end; whether there was anything in it. Throws ConnectorError `bad_reply` where it is of another shape. */

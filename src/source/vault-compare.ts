@@ -1,6 +1,6 @@
 // One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
 import { eachMember } from '../model/json-members.ts'
-import { keyText, memberValue, valueText } from './json-elements.ts'
+import { keyText, memberValue, valueText } from './cutting/json-elements.ts'
 import { headOf } from './vault-bounds.ts'
 import { MARK, NO_MARK } from './vault-cursor.ts'
 import type { Known, Principal, VaultCursor } from './vault-cursor.ts'

@@ -1,10 +1,10 @@
 // The records of the inventory, which are ours: docs/records.md says what stands in them. The project's own bytes stand inside untouched.
-import { CLOSE_OBJECT } from '../model/ascii.ts'
 import { hash } from 'node:crypto'
+import { CLOSE_OBJECT } from '../model/ascii.ts'
 import { columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
 import { isoMicros, parseInstantText } from '../model/time.ts'
 import { ByteWriter } from '../model/writer.ts'
-import { memberValue } from './json-elements.ts'
+import { memberValue } from './cutting/json-elements.ts'
 import type { Principal } from './vault-cursor.ts'
 import type { Change } from './vault-compare.ts'
 import type { Sighting } from './vault-sighting.ts'

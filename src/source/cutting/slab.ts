@@ -1,5 +1,5 @@
 // The bytes that are still wanted of a body: one chunk as it came while that is enough, a growing copy when it is not.
-import { allocate } from '../model/large.ts'
+import { allocate } from '../../model/large.ts'
 
 /** So much room is left behind a body that is put together, for texts of its groups that were written with escapes. */
 const ROOM_BEHIND_BYTES = 4 * 1024

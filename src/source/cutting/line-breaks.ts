@@ -1,5 +1,5 @@
 // Takes CR and LF out of an element, in place, so that it fits a line. Inside a JSON string neither can stand, so all of them are between tokens.
-import { CR, LF, SPACE } from '../model/ascii.ts'
+import { CR, LF, SPACE } from '../../model/ascii.ts'
 import { ELEMENT, NONE } from './element-marks.ts'
 
 /** Returns the new end; `marks` but the element's own move along. What is left over behind it becomes white space. */

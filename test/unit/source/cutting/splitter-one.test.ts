@@ -1,6 +1,6 @@
 // One entry out of a small body, in every form that an answer may have.
 import { describe, expect, test } from 'vitest'
-import { splitOne } from '../../../src/source/split-one.ts'
+import { splitOne } from '../../../../src/source/cutting/split-one.ts'
 import { entry, options, seen } from './splitter-fixtures.ts'
 
 const split = (body: string) => splitOne(Buffer.from(body), { ...options, wrapper: 'log' })

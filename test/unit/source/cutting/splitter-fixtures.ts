@@ -1,10 +1,10 @@
 // What the splitter's tests share: limits as in production, a body pushed in any cut, and what came out of it.
-import type { Entries } from '../../../src/model/entries.ts'
-import type { Quarantined } from '../../../src/model/source.ts'
-import { joined } from '../../../src/source/slab.ts'
-import { openSplitter } from '../../../src/source/splitter.ts'
-import type { Group } from '../../../src/source/entries-builder.ts'
-import type { Splitter, SplitterOptions } from '../../../src/source/splitter.ts'
+import type { Entries } from '../../../../src/model/entries.ts'
+import type { Quarantined } from '../../../../src/model/source.ts'
+import { joined } from '../../../../src/source/cutting/slab.ts'
+import { openSplitter } from '../../../../src/source/cutting/splitter.ts'
+import type { Group } from '../../../../src/source/cutting/entries-builder.ts'
+import type { Splitter, SplitterOptions } from '../../../../src/source/cutting/splitter.ts'
 
 export const options: SplitterOptions = {
   idKey: 'id',

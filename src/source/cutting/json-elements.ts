@@ -1,6 +1,6 @@
 // The elements of a JSON array, as places in its bytes: what model/json-members.ts does for objects. Nothing is parsed.
-import { CLOSE_ARRAY, COMMA, OPEN_ARRAY, QUOTE } from '../model/ascii.ts'
-import { afterSpace, eachMember, stringAt, valueEnd } from '../model/json-members.ts'
+import { CLOSE_ARRAY, COMMA, OPEN_ARRAY, QUOTE } from '../../model/ascii.ts'
+import { afterSpace, eachMember, stringAt, valueEnd } from '../../model/json-members.ts'
 
 /** Calls `visit` for each element of the array that `raw` is. `raw` must be valid JSON; of anything else it makes nothing. */
 export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => void): void {

@@ -10,9 +10,9 @@ import {
   TIME_END,
   TIME_START,
   TYPE,
-} from '../model/entries.ts'
-import type { Quarantined } from '../model/source.ts'
-import { parseInstant } from '../model/time.ts'
+} from '../../model/entries.ts'
+import type { Quarantined } from '../../model/source.ts'
+import { parseInstant } from '../../model/time.ts'
 import { cutBefore, decodeString } from './json-string.ts'
 import { type LargeElement, MalformedPlaces, type Reason } from './malformed.ts'
 import { TextsBehind } from './texts-behind.ts'

@@ -1,7 +1,7 @@
 // What is no entry, as it goes to quarantine: all its bytes, or of one too large to be kept the head and the hash of all of it.
 import { createHash, hash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
-import type { Quarantined } from '../model/source.ts'
+import type { Quarantined } from '../../model/source.ts'
 
 /** What stays of an element that is too large to be kept. */
 const HEAD_BYTES = 1024 * 1024

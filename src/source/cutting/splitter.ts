@@ -1,7 +1,7 @@
 // Cuts a JSON body into entries as it comes in, byte slices and never objects, under limits of depth and size (law 4): through slab, scanner and builder, out of which come whole groups.
 import { isUtf8 } from 'node:buffer'
-import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
-import type { ConnectorError } from '../model/errors.ts'
+import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../model/entries.ts'
+import type { ConnectorError } from '../../model/errors.ts'
 import { EntriesBuilder } from './entries-builder.ts'
 import type { ClosedGroup, Group, Naming } from './entries-builder.ts'
 import { LargeElement, type Reason } from './malformed.ts'

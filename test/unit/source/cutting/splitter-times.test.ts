@@ -1,6 +1,6 @@
 // Times that microseconds in a number do not hold: keys and positions need them exact.
 import { expect, test } from 'vitest'
-import { splitOne } from '../../../src/source/split-one.ts'
+import { splitOne } from '../../../../src/source/cutting/split-one.ts'
 import { options } from './splitter-fixtures.ts'
 
 test.each(['9999-12-31T23:59:59.999999', '0001-01-01T00:00:00', '9999-12-31T00:00:00Z'])(

@@ -1,5 +1,5 @@
 // The inside of a JSON string: where its plain bytes end, and whether an escape is one; knows nothing of what stands around.
-import { BACKSLASH, QUOTE } from '../model/ascii.ts'
+import { BACKSLASH, QUOTE } from '../../model/ascii.ts'
 
 const ONES = 0x01010101
 const TWOS = 0x02020202

@@ -1,7 +1,7 @@
 // The splitter against JSON.parse, on bodies nobody thought of.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parseInstantText } from '../../../src/model/time.ts'
+import { parseInstantText } from '../../../../src/model/time.ts'
 import { entry, everyByte, splitAll, splitOurs } from './splitter-fixtures.ts'
 
 const runs = { numRuns: 300 }

@@ -1,7 +1,7 @@
 // A body that holds a single entry, or none, cut by the same splitter as a page.
-import { CR, LF, SPACE, TAB } from '../model/ascii.ts'
-import { Entries } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
+import { CR, LF, SPACE, TAB } from '../../model/ascii.ts'
+import { Entries } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import type { Group } from './entries-builder.ts'
 import { Splitter } from './splitter.ts'
 import type { EntryLimits } from './splitter.ts'

@@ -1,6 +1,6 @@
 // Where the elements of a body begin, and where each keeps its id, time and type; knows which keys matter and nothing of the grammar.
-import { OPEN_ARRAY, OPEN_OBJECT } from '../model/ascii.ts'
-import { ConnectorError } from '../model/errors.ts'
+import { OPEN_ARRAY, OPEN_OBJECT } from '../../model/ascii.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import { decodeString } from './json-string.ts'
 
 /** No text has this byte: no key is ever it. */

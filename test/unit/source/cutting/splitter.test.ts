@@ -1,9 +1,9 @@
 // The splitter's laws, one by one, on bodies made by hand.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import { openSplitter } from '../../../src/source/splitter.ts'
-import type { SplitterOptions } from '../../../src/source/splitter.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import { openSplitter } from '../../../../src/source/cutting/splitter.ts'
+import type { SplitterOptions } from '../../../../src/source/cutting/splitter.ts'
 import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.ts'
 
 const sha256 = (bytes: string | Uint8Array) => createHash('sha256').update(bytes).digest('hex')

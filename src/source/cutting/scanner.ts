@@ -12,8 +12,8 @@ import {
   QUOTE,
   SPACE,
   TAB,
-} from '../model/ascii.ts'
-import { ConnectorError } from '../model/errors.ts'
+} from '../../model/ascii.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import { ELEMENT, NONE, TOKEN } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
 import { afterEscape, ESCAPE, plainEnd } from './json-string.ts'

@@ -1,7 +1,7 @@
 // The elements of a JSON array as places in its bytes.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { eachElement } from '../../../src/source/json-elements.ts'
+import { eachElement } from '../../../../src/source/cutting/json-elements.ts'
 
 function elementsOf(text: string): readonly string[] {
   const elements: string[] = []

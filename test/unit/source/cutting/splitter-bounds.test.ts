@@ -1,7 +1,7 @@
 // Where the splitter's limits lie, to the byte: what stands before an entry in the same memory moves none of them, and no cut does.
 import { describe, expect, test } from 'vitest'
-import { splitOne } from '../../../src/source/split-one.ts'
-import { openSplitter } from '../../../src/source/splitter.ts'
+import { splitOne } from '../../../../src/source/cutting/split-one.ts'
+import { openSplitter } from '../../../../src/source/cutting/splitter.ts'
 import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.ts'
 
 const ahead = ' '.repeat(5_000)
