@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { Entries } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import { Ordinals } from './history-rows.ts'
+import { Ordinals } from './ordinals.ts'
 
 /** Some 840,000 entries an answer, in 12 MB. */
 const MOST_SLOTS = 2 ** 20
