@@ -2,7 +2,7 @@
 import type { ConnectorError } from '../model/errors.ts'
 import type { Part } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { isGone } from './answer-errors.ts'
+import { isGone } from './answer/errors.ts'
 import type { AuditCursor, Drain, Position } from './audit-cursor.ts'
 import { leaveTrail, overlapStart, walkFrom } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'

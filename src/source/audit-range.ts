@@ -2,7 +2,7 @@
 import type { Appended } from '../model/journal.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
 import { SECOND_US } from '../model/time.ts'
-import { isGone } from './answer-errors.ts'
+import { isGone } from './answer/errors.ts'
 import { freshAuditCursor } from './audit-cursor.ts'
 import type { Walk } from './audit-cursor.ts'
 import type { PageView } from './audit-page.ts'

@@ -1,7 +1,7 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../model/clock.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../model/time.ts'
-import { isGone, isUnreadable } from './answer-errors.ts'
+import { isGone, isUnreadable } from './answer/errors.ts'
 import { anchorAt, isBroken } from './audit-by-time.ts'
 import { SET_BACK_MS } from './audit-clock.ts'
 import type { Found } from './audit-by-time.ts'

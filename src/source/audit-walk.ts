@@ -6,14 +6,14 @@ import type { Looker, PageView } from './audit-page.ts'
 import { freshView, lookOver } from './audit-page.ts'
 import type { PagingStep, Parts } from './audit-step.ts'
 import { BAD_TRIES } from './audit-probe.ts'
-import { readGroups } from './answer-groups.ts'
-import { BodySample } from './body-sample.ts'
+import { readGroups } from './answer/groups.ts'
+import { BodySample } from './answer/body-sample.ts'
 import { horizonUs } from './audit-clock.ts'
 import { entryOptions, fromStart, lastPart, midPart } from './audit-step.ts'
-import { OneBehind } from './one-behind.ts'
+import { OneBehind } from './answer/one-behind.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Group } from './cutting/entries-builder.ts'
-import { isTooMuch, isUnreadable, toldAs } from './answer-errors.ts'
+import { isTooMuch, isUnreadable, toldAs } from './answer/errors.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2

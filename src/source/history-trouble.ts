@@ -1,7 +1,7 @@
 // What becomes of a window that cannot be read: asked again, asked in halves, at last passed as a possible gap and tried again later. It never stalls the feed in silence.
 import type { ConnectorError } from '../model/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../model/time.ts'
-import { toldAs } from './answer-errors.ts'
+import { toldAs } from './answer/errors.ts'
 import type { HistoryCursor, Trouble, Walk } from './history-cursor.ts'
 import { stepTo } from './history-cursor.ts'
 import { endWalk, troubleDelayMs } from './history-due.ts'

@@ -1,13 +1,13 @@
 // Whether an answer is what the reader of its area takes, by the reader's own eyes: a server of another kind answers 200 and JSON too.
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import { readGroups } from './answer-groups.ts'
+import { readGroups } from './answer/groups.ts'
 import { readFoundEntry } from './audit-found.ts'
 import { entryOptions } from './audit-step.ts'
 import type { Answer } from './client/client.ts'
 import type { HistoryVersion } from './history-step.ts'
 import { eventOptions } from './history-window.ts'
-import { hold } from './hold.ts'
+import { hold } from './answer/hold.ts'
 import type { SplitterLimits } from './cutting/splitter.ts'
 import { cutPage } from './vault-page.ts'
 

@@ -6,7 +6,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { vaultFields, vaultPaths } from '../model/vault-paths.ts'
 import type { VaultPaths } from '../model/vault-paths.ts'
 import type { Answer, Ask, Client } from './client/client.ts'
-import { hold } from './hold.ts'
+import { hold } from './answer/hold.ts'
 import type {
   FilePage,
   FileStatus,

@@ -2,7 +2,7 @@
 import { CR, LF, OPEN_OBJECT, QUOTE } from '../model/ascii.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Quarantined } from '../model/source.ts'
-import type { BodySample } from './body-sample.ts'
+import type { BodySample } from './answer/body-sample.ts'
 import { memberValue, valueText } from './cutting/json-elements.ts'
 import { openSplitter, Splitter } from './cutting/splitter.ts'
 import type { EntryLimits, SplitterLimits } from './cutting/splitter.ts'

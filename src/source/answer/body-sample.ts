@@ -1,6 +1,6 @@
 // What is kept of a body that cannot be read, or not whole: its first MiB, its length and its hash.
 import { createHash, type Hash } from 'node:crypto'
-import type { Quarantined } from '../model/source.ts'
+import type { Quarantined } from '../../model/source.ts'
 
 const HEAD_BYTES = 1024 * 1024
 

@@ -1,5 +1,5 @@
 // What a failed answer says about what was asked for: it is gone, it cannot be read, it may be too much at once.
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError } from '../../model/errors.ts'
 
 /**
  * True when the answer may have been too much for something in between, or for the server itself. Just as well it is an

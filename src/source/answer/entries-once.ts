@@ -1,7 +1,7 @@
 // Which entries an answer has shown before: the same id, time and bytes once more is no second entry.
 import { createHash } from 'node:crypto'
-import type { Entries } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
+import type { Entries } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import { Ordinals } from './ordinals.ts'
 
 /** Some 840,000 entries an answer, in 12 MB. */

@@ -1,11 +1,11 @@
 // What of an answer is kept when (law 4): groups go out one behind, and a large one before anything of the next is in memory.
 import { expect, test } from 'vitest'
-import { Entries } from '../../../src/model/entries.ts'
-import type { HttpReply } from '../../../src/model/http.ts'
-import { OneBehind } from '../../../src/source/one-behind.ts'
-import type { Group } from '../../../src/source/cutting/entries-builder.ts'
-import { MINUTE, START, openDesk } from './desk.ts'
-import { openHistoryDesk } from './history-desk.ts'
+import { Entries } from '../../../../src/model/entries.ts'
+import type { HttpReply } from '../../../../src/model/http.ts'
+import { OneBehind } from '../../../../src/source/answer/one-behind.ts'
+import type { Group } from '../../../../src/source/cutting/entries-builder.ts'
+import { MINUTE, START, openDesk } from '../desk.ts'
+import { openHistoryDesk } from '../history-desk.ts'
 
 const MIB = 1024 * 1024
 

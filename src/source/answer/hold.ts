@@ -1,5 +1,5 @@
 // A body that is held until it is whole, up to a bound.
-import type { Answer } from './client/client.ts'
+import type { Answer } from '../client/client.ts'
 import type { BodySample } from './body-sample.ts'
 
 /**

@@ -1,12 +1,12 @@
 // The body of a list as groups of entries: held whole while it is small, streamed when it is not (law 4). The audit log and the history both come through here.
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { isAbort } from '../model/errors.ts'
+import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import { isAbort } from '../../model/errors.ts'
+import type { Answer } from '../client/client.ts'
+import type { Group } from '../cutting/entries-builder.ts'
+import type { Splitter, SplitterOptions } from '../cutting/splitter.ts'
+import { joined } from '../cutting/slab.ts'
+import { openSplitter } from '../cutting/splitter.ts'
 import type { BodySample } from './body-sample.ts'
-import type { Answer } from './client/client.ts'
-import type { Group } from './cutting/entries-builder.ts'
-import type { Splitter, SplitterOptions } from './cutting/splitter.ts'
-import { joined } from './cutting/slab.ts'
-import { openSplitter } from './cutting/splitter.ts'
 
 /**
  * A body up to 4 MB is held and checked to its end before a group of it comes out; of a larger one the groups come as they

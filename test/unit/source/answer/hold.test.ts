@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BodySample } from '../../../src/source/body-sample.ts'
-import { hold } from '../../../src/source/hold.ts'
+import { BodySample } from '../../../../src/source/answer/body-sample.ts'
+import { hold } from '../../../../src/source/answer/hold.ts'
 
 /** Counts the chunks that were asked for. */
 function bodyOf(sizes: readonly number[]) {

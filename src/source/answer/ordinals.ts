@@ -1,5 +1,5 @@
 // How often each row came in one answer, by its hash, in bounded memory.
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError } from '../../model/errors.ts'
 
 const FIRST_SLOTS = 4096
 /** Some 3.3 million different rows a window, in 50 MB. */
