@@ -302,14 +302,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: entries that become visible behind the cursor are found',
     edits: [
       {
-        file: 'src/source/audit-sweep.ts',
+        file: 'src/source/audit/sweep.ts',
         find: 'if (options.sweepMs === 0 || ',
         replace: 'if (options.sweepMs >= 0 || ',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit-sweep.test.ts',
+        file: 'test/unit/source/audit/sweep.test.ts',
         title: 'an entry late by hours is found by the sweep, and told as late',
       },
     ],
@@ -320,14 +320,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: a short overlap at every poll',
     edits: [
       {
-        file: 'src/source/audit-cursor.ts',
+        file: 'src/source/audit/cursor.ts',
         find: '  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs(cursor)) ?? head\n',
         replace: '  return overlapUs(cursor) < 0 ? (cursor.trail[0] ?? head) : head\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit-head.test.ts',
+        file: 'test/unit/source/audit/head.test.ts',
         title: 'an entry that became visible a minute late is found by the next poll, without a request more',
       },
     ],
