@@ -5,7 +5,7 @@ import type { HttpReply } from '../../../../src/model/http.ts'
 import { OneBehind } from '../../../../src/source/answer/one-behind.ts'
 import type { Group } from '../../../../src/source/cutting/entries-builder.ts'
 import { MINUTE, START, openDesk } from '../desk.ts'
-import { openHistoryDesk } from '../history-desk.ts'
+import { openHistoryDesk } from '../history/desk.ts'
 
 const MIB = 1024 * 1024
 

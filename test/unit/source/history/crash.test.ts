@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../src/collect.ts'
-import type { Part } from '../../../src/model/source.ts'
-import type { Appended } from '../../../src/model/journal.ts'
-import { historyEvent } from '../../fakes/history-server.ts'
-import type { HistoryFault } from '../../fakes/history-server.ts'
-import { DAY, driven, SECOND, START } from './desk.ts'
-import { eachEntry, openHistoryDesk } from './history-desk.ts'
+import { collectOnce } from '../../../../src/collect.ts'
+import type { Part } from '../../../../src/model/source.ts'
+import type { Appended } from '../../../../src/model/journal.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryFault } from '../../../fakes/history-server.ts'
+import { DAY, driven, SECOND, START } from '../desk.ts'
+import { eachEntry, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const source = { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 } as const

@@ -1,22 +1,22 @@
 // Which window comes next, by the cursor alone, and what its answer may say of the cursor before all of it is kept.
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Part } from '../../../src/model/source.ts'
-import type { BodyLimits } from '../../../src/source/client/body.ts'
-import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
-import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
-import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import type { Part } from '../../../../src/model/source.ts'
+import type { BodyLimits } from '../../../../src/source/client/body.ts'
+import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
+import type { HistoryCursor } from '../../../../src/source/history/cursor.ts'
+import type { HistoryOptions, Task } from '../../../../src/source/history/step.ts'
 import {
   headUsOf,
   isAboutWindow,
   nextWindow,
   readWindow,
   windowOver,
-} from '../../../src/source/history-window.ts'
-import { historyEvent } from '../../fakes/history-server.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from './desk.ts'
-import { eventsFrom, openHistoryDesk } from './history-desk.ts'
+} from '../../../../src/source/history/window.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const passed = (from: number, to: number) => ({ from, to, sinceAt: START, tries: 0, dueAt: START })

@@ -1,10 +1,10 @@
 // The unit in which the history counts its times: what proves one, and what says nothing of either.
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { historyEvent } from '../../fakes/history-server.ts'
-import { DAY, HOUR, MINUTE, START } from './desk.ts'
-import { eventsFrom, openHistoryDesk } from './history-desk.ts'
-import type { HistoryDesk } from './history-desk.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
+import type { HistoryDesk } from './desk.ts'
 
 const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
 

@@ -1,12 +1,12 @@
 // Which version a day is read as, when that changes, and what the server's clock has passed: to the day, and to the second.
 import { describe, expect, test } from 'vitest'
-import { noteClocks, noteServer, passedAt } from '../../../src/source/history-clock.ts'
-import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
-import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
-import type { HistoryOptions } from '../../../src/source/history-step.ts'
-import { adoptBoundary, boundaryOf, noteVersion, versionAt } from '../../../src/source/history-version.ts'
-import { LogLines } from '../../fakes/sink-deps.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from './desk.ts'
+import { noteClocks, noteServer, passedAt } from '../../../../src/source/history/clock.ts'
+import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
+import type { HistoryCursor } from '../../../../src/source/history/cursor.ts'
+import type { HistoryOptions } from '../../../../src/source/history/step.ts'
+import { adoptBoundary, boundaryOf, noteVersion, versionAt } from '../../../../src/source/history/version.ts'
+import { LogLines } from '../../../fakes/sink-deps.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const day = (ago: number) => TODAY - ago * DAY

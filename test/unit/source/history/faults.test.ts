@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { historyEvent } from '../../fakes/history-server.ts'
-import type { HistoryFault, HistoryRequest } from '../../fakes/history-server.ts'
-import { DAY, driven, HOUR, MINUTE, SECOND, START } from './desk.ts'
-import { eventsFrom, openHistoryDesk } from './history-desk.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 /** A window's own width, without the second more at both ends. */

@@ -1,11 +1,11 @@
 // How far a walk over a span of the history's past is: a history cursor of its own, kept with what it speaks of. Pure.
-import type { PastSpan, Unread } from '../model/past.ts'
-import type { Cursor, Origin } from '../model/source.ts'
-import { DAY_MS, dayStart } from '../model/time.ts'
-import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './history-cursor.ts'
-import type { Task } from './history-step.ts'
-import { areNumbers, isListOf } from './stored-cursor.ts'
+import type { PastSpan, Unread } from '../../model/past.ts'
+import type { Cursor, Origin } from '../../model/source.ts'
+import { DAY_MS, dayStart } from '../../model/time.ts'
+import { areNumbers, isListOf } from '../stored-cursor.ts'
+import type { HistoryCursor, Walk } from './cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './cursor.ts'
+import type { Task } from './step.ts'
 
 /** Instants are epoch ms. */
 interface Stretch {

@@ -1,10 +1,10 @@
 // Where the history begins when the clock was wrong at the first start.
 import { expect, test } from 'vitest'
-import { Entries } from '../../../src/model/entries.ts'
-import type { HistoryOptions } from '../../../src/source/history.ts'
-import { historyEvent } from '../../fakes/history-server.ts'
-import { DAY, HOUR, START } from './desk.ts'
-import { eventsFrom, openHistoryDesk } from './history-desk.ts'
+import { Entries } from '../../../../src/model/entries.ts'
+import type { HistoryOptions } from '../../../../src/source/history/history.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const events = eventsFrom(historyEvent, START - 10 * DAY, 12 * 24, HOUR)
 

@@ -1,16 +1,16 @@
 // What becomes of a window that cannot be read: asked again, asked in halves, at last passed as a possible gap and tried again later. It never stalls the feed in silence.
-import type { ConnectorError } from '../model/errors.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../model/time.ts'
-import { toldAs } from './answer/errors.ts'
-import type { HistoryCursor, Trouble, Walk } from './history-cursor.ts'
-import { stepTo } from './history-cursor.ts'
-import { endWalk, troubleDelayMs } from './history-due.ts'
-import type { Step, Parts, Task } from './history-step.ts'
-import { lastPart } from './history-step.ts'
-import { readInUnits } from './history-unit.ts'
-import { narrow } from './history-width.ts'
-import type { Reading, Window } from './history-window.ts'
-import { headUsOf, windowOver } from './history-window.ts'
+import type { ConnectorError } from '../../model/errors.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../model/time.ts'
+import { toldAs } from '../answer/errors.ts'
+import type { HistoryCursor, Trouble, Walk } from './cursor.ts'
+import { stepTo } from './cursor.ts'
+import { endWalk, troubleDelayMs } from './due.ts'
+import type { Step, Parts, Task } from './step.ts'
+import { lastPart } from './step.ts'
+import { readInUnits } from './unit.ts'
+import { narrow } from './width.ts'
+import type { Reading, Window } from './window.ts'
+import { headUsOf, windowOver } from './window.ts'
 
 /** What may be chance is asked for once more before the window is halved. */
 const CHANCE_TRIES = 2

@@ -1,7 +1,7 @@
 // Rows of the history's version 1 carry no id: here they get one, from their bytes, their day where they say no time, and how many of the same came before in their window (law 8).
 import { hash } from 'node:crypto'
-import type { Moment, Naming } from './cutting/entries-builder.ts'
-import { Ordinals } from './answer/ordinals.ts'
+import type { Moment, Naming } from '../cutting/entries-builder.ts'
+import { Ordinals } from '../answer/ordinals.ts'
 
 /** The part of a row's SHA-256 that names it. */
 const HASH_BYTES = 16

@@ -1,6 +1,6 @@
 // How wide the next window is: halved where an answer is too slow, too large or fails, grown again where answers are good. Pure.
-import { DAY_MS, MINUTE_MS } from '../model/time.ts'
-import type { Width } from './history-cursor.ts'
+import { DAY_MS, MINUTE_MS } from '../../model/time.ts'
+import type { Width } from './cursor.ts'
 
 export const NARROWEST_MS = MINUTE_MS
 /** A request may span 30 days (spec §4.2), and each edge of a window is asked for with a second more. */

@@ -1,9 +1,9 @@
 // A history API that refuses an end still to come, which the specification leaves open.
 import { expect, test } from 'vitest'
-import { dayStart } from '../../../src/model/time.ts'
-import { historyEvent } from '../../fakes/history-server.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from './desk.ts'
-import { eventsFrom, openHistoryDesk } from './history-desk.ts'
+import { dayStart } from '../../../../src/model/time.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const source = { start: { kind: 'span', ms: DAY }, rereadMs: 0, intervalMs: 7 * MINUTE } as const
 

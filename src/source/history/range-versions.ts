@@ -1,11 +1,11 @@
 // Which days backfills read as which version of the history API: held against what is to be read now, so that no day is kept as both.
-import type { Entries } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
-import type { Origin } from '../model/source.ts'
-import { DAY_MS, dayStart, dayText } from '../model/time.ts'
-import type { HistoryCursor } from './history-cursor.ts'
-import type { HistoryVersion } from './history-step.ts'
-import { isListOf, storedFields } from './stored-cursor.ts'
+import type { Entries } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Origin } from '../../model/source.ts'
+import { DAY_MS, dayStart, dayText } from '../../model/time.ts'
+import { isListOf, storedFields } from '../stored-cursor.ts'
+import type { HistoryCursor } from './cursor.ts'
+import type { HistoryVersion } from './step.ts'
 
 /** UTC days, epoch ms: included, excluded. */
 type Days = readonly [from: number, to: number]

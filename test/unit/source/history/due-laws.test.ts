@@ -1,7 +1,7 @@
 // What of the history comes next: which of what is due goes first, which days are read again and until when, and what the end of a walk leaves behind. By the cursor alone.
 import { describe, expect, test } from 'vitest'
-import { freshHistoryCursor, walkOver } from '../../../src/source/history-cursor.ts'
-import type { HistoryCursor, Trouble } from '../../../src/source/history-cursor.ts'
+import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
+import type { HistoryCursor, Trouble } from '../../../../src/source/history/cursor.ts'
 import {
   beginLive,
   endWalk,
@@ -11,10 +11,10 @@ import {
   taskOf,
   troubleDelayMs,
   troubleDueAt,
-} from '../../../src/source/history-due.ts'
-import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from './desk.ts'
+} from '../../../../src/source/history/due.ts'
+import type { HistoryOptions, Task } from '../../../../src/source/history/step.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const YESTERDAY = TODAY - DAY

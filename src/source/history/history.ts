@@ -1,15 +1,15 @@
 // The usage or query history as a source: from when on it is read, and for which task next.
-import type { Cursor, Origin, Plan, Source } from '../model/source.ts'
-import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../model/time.ts'
-import type { HistoryCursor } from './history-cursor.ts'
-import { freshHistoryCursor, openHistoryCursor, startAnew } from './history-cursor.ts'
-import { beginLive, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './history-due.ts'
-import type { HistoryOptions, Step, Parts, Task } from './history-step.ts'
-import { lastPart } from './history-step.ts'
-import { readTask } from './history-task.ts'
-import { adoptBoundary, boundaryOf } from './history-version.ts'
+import type { Cursor, Origin, Plan, Source } from '../../model/source.ts'
+import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../../model/time.ts'
+import type { HistoryCursor } from './cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, startAnew } from './cursor.ts'
+import { beginLive, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './due.ts'
+import type { HistoryOptions, Step, Parts, Task } from './step.ts'
+import { lastPart } from './step.ts'
+import { readTask } from './task.ts'
+import { adoptBoundary, boundaryOf } from './version.ts'
 
-export type { HistoryKind, HistoryOptions } from './history-step.ts'
+export type { HistoryKind, HistoryOptions } from './step.ts'
 
 const YEAR_MS = 365 * DAY_MS
 /** Two clocks' difference, not one that is wrong. */

@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { RowNaming } from '../../../src/source/history-rows.ts'
-import { Ordinals } from '../../../src/source/answer/ordinals.ts'
-import { openSplitter } from '../../../src/source/cutting/splitter.ts'
-import { historyEvent } from '../../fakes/history-server.ts'
-import type { HistoryEvent } from '../../fakes/history-server.ts'
-import { DAY, driven, HOUR, MINUTE, SECOND, START } from './desk.ts'
-import { eachEntry, eventsFrom, openHistoryDesk } from './history-desk.ts'
+import { RowNaming } from '../../../../src/source/history/rows.ts'
+import { Ordinals } from '../../../../src/source/answer/ordinals.ts'
+import { openSplitter } from '../../../../src/source/cutting/splitter.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryEvent } from '../../../fakes/history-server.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../desk.ts'
+import { eachEntry, eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 

@@ -1,10 +1,10 @@
 // What of the history is read next, and when: the open day at every interval, the last days again and again for what came late, the past from spare budget.
-import { believed } from '../model/clock.ts'
-import type { Lane, Plan } from '../model/source.ts'
-import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
-import type { HistoryCursor, Walk } from './history-cursor.ts'
-import { walkOver, walkOverTrouble } from './history-cursor.ts'
-import type { HistoryOptions, Task } from './history-step.ts'
+import { believed } from '../../model/clock.ts'
+import type { Lane, Plan } from '../../model/source.ts'
+import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../../model/time.ts'
+import type { HistoryCursor, Walk } from './cursor.ts'
+import { walkOver, walkOverTrouble } from './cursor.ts'
+import type { HistoryOptions, Task } from './step.ts'
 
 /** A day is read again when half of its age has passed since the last time, within these bounds. */
 const REREAD_MIN_MS = 30 * MINUTE_MS

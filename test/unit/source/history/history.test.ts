@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { envelope } from '../../../src/formats/envelope.ts'
-import { ByteWriter } from '../../../src/model/writer.ts'
-import { historyEvent } from '../../fakes/history-server.ts'
-import type { HistoryFault, HistoryRequest } from '../../fakes/history-server.ts'
-import { DAY, driven, HOUR, MINUTE, SECOND, START } from './desk.ts'
-import { eachEntry, eventsFrom, openHistoryDesk } from './history-desk.ts'
+import { envelope } from '../../../../src/formats/envelope.ts'
+import { ByteWriter } from '../../../../src/model/writer.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../desk.ts'
+import { eachEntry, eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { openMock } from '../../../src/mock/mock.ts'
-import type { MockOptions } from '../../../src/mock/mock.ts'
-import { DAY, HOUR, MINUTE, START } from './desk.ts'
-import { openHistoryDesk } from './history-desk.ts'
+import { openMock } from '../../../../src/mock/mock.ts'
+import type { MockOptions } from '../../../../src/mock/mock.ts'
+import { DAY, HOUR, MINUTE, START } from '../desk.ts'
+import { openHistoryDesk } from './desk.ts'
 
 const cases: [string, MockOptions['switches'], 'v1' | 'v2'][] = [
   [

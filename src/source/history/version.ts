@@ -1,9 +1,9 @@
 // Which version of the history API a day is read as, so that no day is read as both: across a change of the configuration too.
-import { ConnectorError } from '../model/errors.ts'
-import { DAY_MS, dayStart, dayText } from '../model/time.ts'
-import type { HistoryCursor } from './history-cursor.ts'
-import { walkOver } from './history-cursor.ts'
-import type { HistoryOptions, HistoryVersion } from './history-step.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import { DAY_MS, dayStart, dayText } from '../../model/time.ts'
+import type { HistoryCursor } from './cursor.ts'
+import { walkOver } from './cursor.ts'
+import type { HistoryOptions, HistoryVersion } from './step.ts'
 
 /** The boundary where all is read as v1: every day lies before it. */
 const NEVER = Number.MAX_SAFE_INTEGER

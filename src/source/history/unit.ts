@@ -1,14 +1,14 @@
 // The unit of start_time and end_time is left open (spec §4.2): seconds until what the server answers proves otherwise, and only then milliseconds.
-import { ConnectorError } from '../model/errors.ts'
-import type { Lane } from '../model/source.ts'
-import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../model/time.ts'
-import { passedAt } from './history-clock.ts'
-import type { HistoryCursor } from './history-cursor.ts'
-import { beginAgain } from './history-cursor.ts'
-import { RowNaming } from './history-rows.ts'
-import type { Step, Parts } from './history-step.ts'
-import type { Reading, Window } from './history-window.ts'
-import { ask, isAboutWindow, readWindow } from './history-window.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Lane } from '../../model/source.ts'
+import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../../model/time.ts'
+import { passedAt } from './clock.ts'
+import type { HistoryCursor } from './cursor.ts'
+import { beginAgain } from './cursor.ts'
+import { RowNaming } from './rows.ts'
+import type { Step, Parts } from './step.ts'
+import type { Reading, Window } from './window.ts'
+import { ask, isAboutWindow, readWindow } from './window.ts'
 
 /** As long as no answer held anything, an empty one is held against the other unit so often; in a single run, to which there is no later, each is. */
 const DOUBT_EVERY_MS = HOUR_MS

@@ -1,8 +1,8 @@
 // What of the history may never be left behind: the past of a server whose unit is learned late, and the open day that it refuses.
 import { expect, test } from 'vitest'
-import { historyEvent } from '../../fakes/history-server.ts'
-import { DAY, HOUR, MINUTE, START } from './desk.ts'
-import { eventsFrom, openHistoryDesk } from './history-desk.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 

@@ -1,7 +1,7 @@
 // The server's clock, as the history's answers tell it: how far it is behind ours.
-import type { Log } from '../model/log.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../model/time.ts'
-import type { HistoryCursor } from './history-cursor.ts'
+import type { Log } from '../../model/log.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../model/time.ts'
+import type { HistoryCursor } from './cursor.ts'
 
 /** Further off than this it is the server's clock that is wrong, or a cache that answers. */
 const MOST_BEHIND_MS = 30 * DAY_MS

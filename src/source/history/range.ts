@@ -1,33 +1,25 @@
 // A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
-import { Entries } from '../model/entries.ts'
-import type { Appended } from '../model/journal.ts'
-import type { PastSpan, PastUse } from '../model/past.ts'
-import type { Cursor, Origin, Part, Plan, Source } from '../model/source.ts'
-import { DAY_MS, secondText } from '../model/time.ts'
-import type { HistoryCursor } from './history-cursor.ts'
-import { openHistoryCursor, stepTo } from './history-cursor.ts'
-import { endWalk } from './history-due.ts'
-import type { HistoryPlace } from './history-range-place.ts'
-import {
-  touchedDays,
-  freshPlace,
-  isDone,
-  noteRefused,
-  openPlace,
-  taskOf,
-  wholeWalk,
-} from './history-range-place.ts'
-import type { VersionStore } from './history-range-versions.ts'
-import { checkVersions, openVersions, withRead } from './history-range-versions.ts'
-import type { HistoryOptions, Step, Parts, Task } from './history-step.ts'
-import { lastPart } from './history-step.ts'
-import { nextOf, readInDays } from './history-task.ts'
-import { failed, isInDoubt, prove, refused } from './history-trouble.ts'
-import { isRefused, readInUnits } from './history-unit.ts'
-import { boundaryOf } from './history-version.ts'
-import { narrow } from './history-width.ts'
-import type { Reading, Window } from './history-window.ts'
-import { windowOf } from './history-window.ts'
+import { Entries } from '../../model/entries.ts'
+import type { Appended } from '../../model/journal.ts'
+import type { PastSpan, PastUse } from '../../model/past.ts'
+import type { Cursor, Origin, Part, Plan, Source } from '../../model/source.ts'
+import { DAY_MS, secondText } from '../../model/time.ts'
+import type { HistoryCursor } from './cursor.ts'
+import { openHistoryCursor, stepTo } from './cursor.ts'
+import { endWalk } from './due.ts'
+import type { HistoryPlace } from './range-place.ts'
+import { touchedDays, freshPlace, isDone, noteRefused, openPlace, taskOf, wholeWalk } from './range-place.ts'
+import type { VersionStore } from './range-versions.ts'
+import { checkVersions, openVersions, withRead } from './range-versions.ts'
+import type { HistoryOptions, Step, Parts, Task } from './step.ts'
+import { lastPart } from './step.ts'
+import { nextOf, readInDays } from './task.ts'
+import { failed, isInDoubt, prove, refused } from './trouble.ts'
+import { isRefused, readInUnits } from './unit.ts'
+import { boundaryOf } from './version.ts'
+import { narrow } from './width.ts'
+import type { Reading, Window } from './window.ts'
+import { windowOf } from './window.ts'
 
 interface HistoryRangeOptions extends Omit<
   HistoryOptions,

@@ -1,14 +1,14 @@
 // What of the history comes next, by the cursor alone: clocks that were set back, days that take long, two versions, windows that failed.
 import { expect, test } from 'vitest'
-import { freshHistoryCursor, stepTo, walkOver } from '../../../src/source/history-cursor.ts'
-import type { HistoryCursor } from '../../../src/source/history-cursor.ts'
-import { beginLive, endWalk, nextDue, taskOf, troubleDueAt } from '../../../src/source/history-due.ts'
-import type { HistoryOptions, Task } from '../../../src/source/history-step.ts'
-import { adoptBoundary } from '../../../src/source/history-version.ts'
-import { narrow, widen } from '../../../src/source/history-width.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
-import { DAY, HOUR, MINUTE, START } from './desk.ts'
-import { openHistoryDesk } from './history-desk.ts'
+import { freshHistoryCursor, stepTo, walkOver } from '../../../../src/source/history/cursor.ts'
+import type { HistoryCursor } from '../../../../src/source/history/cursor.ts'
+import { beginLive, endWalk, nextDue, taskOf, troubleDueAt } from '../../../../src/source/history/due.ts'
+import type { HistoryOptions, Task } from '../../../../src/source/history/step.ts'
+import { adoptBoundary } from '../../../../src/source/history/version.ts'
+import { narrow, widen } from '../../../../src/source/history/width.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { DAY, HOUR, MINUTE, START } from '../desk.ts'
+import { openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 
