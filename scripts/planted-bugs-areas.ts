@@ -128,14 +128,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'vault: two complete passes agree before a deletion is told',
     edits: [
       {
-        file: 'src/source/vault-pass.ts',
+        file: 'src/source/vault/pass.ts',
         find: 'const longer = missing.filter(({ seen }) => seen < last.n)',
         replace: 'const longer = missing',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/vault.test.ts',
+        file: 'test/unit/source/vault/vault.test.ts',
         title: 'a project that is gone is told when two passes agree, the second a minute later',
       },
     ],
@@ -146,14 +146,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'vault: a list that shifts while it is paged yields no false deletion',
     edits: [
       {
-        file: 'src/source/vault-pass.ts',
+        file: 'src/source/vault/pass.ts',
         find: "const gone = doubt === 'none' ? longer : []",
         replace: 'const gone = longer',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/vault.test.ts',
+        file: 'test/unit/source/vault/vault.test.ts',
         title:
           'a project that deletions hide from two passes in a row, with the totals as they should be, is not told as deleted',
       },

@@ -17,7 +17,7 @@ import { HistorySource } from './source/history/history.ts'
 import type { HistoryKind } from './source/history/history.ts'
 import type { SentTimes } from './source/audit/own-fetches.ts'
 import { paceOf } from './source/audit/tiers.ts'
-import { VaultSource } from './source/vault.ts'
+import { VaultSource } from './source/vault/vault.ts'
 
 /** What is read of one workspace under one key. */
 export interface Reading {

@@ -9,7 +9,7 @@ import type { HistoryVersion } from './history/step.ts'
 import { eventOptions } from './history/window.ts'
 import { hold } from './answer/hold.ts'
 import type { SplitterLimits } from './cutting/splitter.ts'
-import { cutPage } from './vault-page.ts'
+import { cutPage } from './vault/page.ts'
 
 /** Reads an answer to its end; whether there was anything in it. Throws ConnectorError `bad_reply` where it is of another shape. */
 export type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>

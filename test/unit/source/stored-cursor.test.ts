@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import * as audit from '../../../src/source/audit/cursor.ts'
 import * as history from '../../../src/source/history/cursor.ts'
-import * as vault from '../../../src/source/vault-cursor.ts'
+import * as vault from '../../../src/source/vault/cursor.ts'
 import { DAY, START } from './desk.ts'
 
 function auditCursor(): string {

@@ -1,7 +1,7 @@
 // When the vault is read next, and whether all of it had been: by the cursor alone, whoever wrote it.
 import { expect, it } from 'vitest'
-import { HOUR, MINUTE } from './desk.ts'
-import { idOf, openVaultDesk } from './vault-desk.ts'
+import { HOUR, MINUTE } from '../desk.ts'
+import { idOf, openVaultDesk } from './desk.ts'
 
 const paged = async () => {
   const desk = await openVaultDesk()

@@ -1,12 +1,12 @@
 // Random histories of a workspace, changed between any two requests of a pass, with crashes and errors in between: what was told is what is there.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Journal } from '../../../src/model/journal.ts'
-import { HOUR } from './desk.ts'
-import { foldedTruth, foldRecords, openVaultDesk, sorted } from './vault-desk.ts'
-import type { FakeProject, Manner, VaultDesk } from './vault-desk.ts'
-import { withMethods } from '../../fakes/with-methods.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import type { Journal } from '../../../../src/model/journal.ts'
+import { withMethods } from '../../../fakes/with-methods.ts'
+import { HOUR } from '../desk.ts'
+import { foldedTruth, foldRecords, openVaultDesk, sorted } from './desk.ts'
+import type { FakeProject, Manner, VaultDesk } from './desk.ts'
 
 type Act =
   | { readonly do: 'read' | 'wait' | 'crash' | 'append_lost' | 'append_fails' | 'api_fails' | 'add' }

@@ -1,7 +1,7 @@
 // What the inventory keeps at most, whatever the list says: ids, texts, levels, and its cursor as a whole.
 import { hash } from 'node:crypto'
-import { ConnectorError } from '../model/errors.ts'
-import type { VaultCursor } from './vault-cursor.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { VaultCursor } from './cursor.ts'
 
 /**
  * Some 27,000 projects. In a pass the cursor is in memory opened, as text, and on its way to disk: about 32 times its bytes at

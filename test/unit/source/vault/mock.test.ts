@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { openApp } from '../../../src/app.ts'
-import { configSchema } from '../../../src/config/schema.ts'
-import { openMock } from '../../../src/mock/mock.ts'
-import type { MockOptions } from '../../../src/mock/mock.ts'
-import { openHouse } from '../app/house.ts'
-import { HOUR } from './desk.ts'
-import { foldRecords, openVaultDesk } from './vault-desk.ts'
-import type { VaultRecord } from './vault-desk.ts'
+import { openApp } from '../../../../src/app.ts'
+import { configSchema } from '../../../../src/config/schema.ts'
+import { openMock } from '../../../../src/mock/mock.ts'
+import type { MockOptions } from '../../../../src/mock/mock.ts'
+import { openHouse } from '../../app/house.ts'
+import { HOUR } from '../desk.ts'
+import { foldRecords, openVaultDesk } from './desk.ts'
+import type { VaultRecord } from './desk.ts'
 
 async function withMock(options: Partial<MockOptions> = {}) {
   const desk = await openVaultDesk()

@@ -1,7 +1,7 @@
 // Contents of the vault are told apart by their digests, in bounded memory however many there are.
 import { expect, test } from 'vitest'
-import { Digests } from '../../../src/source/vault-digest.ts'
-import { sharingDigest } from '../../../src/source/vault-shares.ts'
+import { Digests } from '../../../../src/source/vault/digest.ts'
+import { sharingDigest } from '../../../../src/source/vault/shares.ts'
 
 const together = (values: readonly string[]) => {
   const digests = new Digests()

@@ -1,12 +1,12 @@
 // One page of the workspace's project listing: checked, and cut into projects as bytes (spec §4.3, §2.5).
-import { CR, LF, OPEN_OBJECT, QUOTE } from '../model/ascii.ts'
-import { ConnectorError } from '../model/errors.ts'
-import type { Quarantined } from '../model/source.ts'
-import type { BodySample } from './answer/body-sample.ts'
-import { memberValue, valueText } from './cutting/json-elements.ts'
-import { openSplitter, Splitter } from './cutting/splitter.ts'
-import type { EntryLimits, SplitterLimits } from './cutting/splitter.ts'
-import { checkPage, keptId } from './vault-bounds.ts'
+import { CR, LF, OPEN_OBJECT, QUOTE } from '../../model/ascii.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Quarantined } from '../../model/source.ts'
+import type { BodySample } from '../answer/body-sample.ts'
+import { memberValue, valueText } from '../cutting/json-elements.ts'
+import { openSplitter, Splitter } from '../cutting/splitter.ts'
+import type { EntryLimits, SplitterLimits } from '../cutting/splitter.ts'
+import { checkPage, keptId } from './bounds.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4

@@ -1,12 +1,12 @@
 // One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
-import { eachMember } from '../model/json-members.ts'
-import { keyText, memberValue, valueText } from './cutting/json-elements.ts'
-import { headOf } from './vault-bounds.ts'
-import { MARK, NO_MARK } from './vault-cursor.ts'
-import type { Known, Principal, VaultCursor } from './vault-cursor.ts'
-import { Digests } from './vault-digest.ts'
-import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './vault-shares.ts'
-import type { Share, ShareChange } from './vault-shares.ts'
+import { eachMember } from '../../model/json-members.ts'
+import { keyText, memberValue, valueText } from '../cutting/json-elements.ts'
+import { headOf } from './bounds.ts'
+import { MARK, NO_MARK } from './cursor.ts'
+import type { Known, Principal, VaultCursor } from './cursor.ts'
+import { Digests } from './digest.ts'
+import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './shares.ts'
+import type { Share, ShareChange } from './shares.ts'
 
 /** Members that are told apart by name; what else a project has is only known to have changed. */
 const MOST_FIELDS = 64

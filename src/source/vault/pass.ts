@@ -1,7 +1,7 @@
 // A pass over the project list: its counts, its end, and what two of them prove about projects that are not there any more. Pure.
-import { LARGEST_PAGE } from './vault-ask.ts'
-import type { VaultPage } from './vault-page.ts'
-import type { Ended, Known, Pass, VaultCursor } from './vault-cursor.ts'
+import { LARGEST_PAGE } from './ask.ts'
+import type { VaultPage } from './page.ts'
+import type { Ended, Known, Pass, VaultCursor } from './cursor.ts'
 
 /** A pass that nobody went on with for so long begins anew: what its first pages said is old. */
 const STALE_MS = 3_600_000

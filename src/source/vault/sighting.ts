@@ -1,8 +1,8 @@
 // When projects were seen, by the server's clock, and what is new since the last whole look.
-import type { Clock } from '../model/clock.ts'
-import { parseInstantText } from '../model/time.ts'
-import type { Answer } from './client/client.ts'
-import type { Pass, VaultCursor } from './vault-cursor.ts'
+import type { Clock } from '../../model/clock.ts'
+import { parseInstantText } from '../../model/time.ts'
+import type { Answer } from '../client/client.ts'
+import type { Pass, VaultCursor } from './cursor.ts'
 
 /** A server without a `Date` header may be behind our clock by this. */
 const CLOCK_DOUBT_US = 600_000_000

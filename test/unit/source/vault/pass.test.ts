@@ -1,11 +1,11 @@
 // A pass by itself: when it is over, when it is too old to go on, and what its counts prove.
 import { expect, test } from 'vitest'
-import { pathOf } from '../../../src/source/vault-ask.ts'
-import type { Pass, VaultCursor } from '../../../src/source/vault-cursor.ts'
-import { openVaultCursor } from '../../../src/source/vault-cursor.ts'
-import type { VaultPage } from '../../../src/source/vault-page.ts'
-import { beginPass, endPass, judge, notePage, passUnderWay } from '../../../src/source/vault-pass.ts'
-import { HOUR, START } from './desk.ts'
+import { pathOf } from '../../../../src/source/vault/ask.ts'
+import type { Pass, VaultCursor } from '../../../../src/source/vault/cursor.ts'
+import { openVaultCursor } from '../../../../src/source/vault/cursor.ts'
+import type { VaultPage } from '../../../../src/source/vault/page.ts'
+import { beginPass, endPass, judge, notePage, passUnderWay } from '../../../../src/source/vault/pass.ts'
+import { HOUR, START } from '../desk.ts'
 
 const fresh = (): VaultCursor => openVaultCursor(undefined, START, 'acme')
 

@@ -1,19 +1,19 @@
-// The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in vault-pass.ts.
-import { believed } from '../model/clock.ts'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../model/source.ts'
-import { turns } from '../model/turns.ts'
-import { BodySample } from './answer/body-sample.ts'
-import type { Answer } from './client/client.ts'
-import { hold } from './answer/hold.ts'
-import { partOf } from './part.ts'
-import type { SourceOptions } from './source-options.ts'
-import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './vault-ask.ts'
-import { checkWeight } from './vault-bounds.ts'
-import { Comparison, noteUnreadable } from './vault-compare.ts'
-import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './vault-cursor.ts'
-import type { Pass, Planned, VaultCursor } from './vault-cursor.ts'
-import { cutPage, oversized, type VaultPage } from './vault-page.ts'
+// The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in pass.ts.
+import { believed } from '../../model/clock.ts'
+import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../../model/source.ts'
+import { turns } from '../../model/turns.ts'
+import { BodySample } from '../answer/body-sample.ts'
+import type { Answer } from '../client/client.ts'
+import { hold } from '../answer/hold.ts'
+import { partOf } from '../part.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './ask.ts'
+import { checkWeight } from './bounds.ts'
+import { Comparison, noteUnreadable } from './compare.ts'
+import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './cursor.ts'
+import type { Pass, Planned, VaultCursor } from './cursor.ts'
+import { cutPage, oversized, type VaultPage } from './page.ts'
 import {
   beginPass,
   endPass,
@@ -25,9 +25,9 @@ import {
   mostPagesAhead,
   passUnderWay,
   type Verdict,
-} from './vault-pass.ts'
-import { Records } from './vault-records.ts'
-import { isNew, type Sighting, sightingOf } from './vault-sighting.ts'
+} from './pass.ts'
+import { Records } from './records.ts'
+import { isNew, type Sighting, sightingOf } from './sighting.ts'
 
 /** Records that wait for the cursor to be written. */
 const WAITING_BYTES = 1024 * 1024

@@ -1,7 +1,7 @@
 // What is lost easily at the edge of a page or a pass: what is quarantined beside other parts, the end of the list, what nobody needs any more.
 import { expect, it } from 'vitest'
-import { HOUR } from './desk.ts'
-import { idOf, openedCursor, openVaultDesk, type VaultDesk } from './vault-desk.ts'
+import { HOUR } from '../desk.ts'
+import { idOf, openedCursor, openVaultDesk, type VaultDesk } from './desk.ts'
 
 async function quarantined({ journal }: VaultDesk): Promise<string[]> {
   const kept = await journal.quarantined({})

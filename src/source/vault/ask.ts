@@ -1,8 +1,8 @@
 // How a page of the project list is asked for, in which size, and what an error in its place means.
-import { ConnectorError } from '../model/errors.ts'
-import { vaultPaths } from '../model/vault-paths.ts'
-import { isTooMuch } from './answer/errors.ts'
-import type { Pass } from './vault-cursor.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import { vaultPaths } from '../../model/vault-paths.ts'
+import { isTooMuch } from '../answer/errors.ts'
+import type { Pass } from './cursor.ts'
 
 /** The most that a page may hold (spec §4.3), and in which steps it is narrowed where an answer is too large. */
 const PAGE_SIZES = [100, 25, 5, 1] as const

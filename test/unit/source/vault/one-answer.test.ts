@@ -1,7 +1,7 @@
 // No single answer of a list makes a project deleted, shortens the inventory, or dates a record into the future.
 import { expect, test } from 'vitest'
-import { driven, HOUR, MINUTE } from './desk.ts'
-import { idOf, openedCursor, withProjects } from './vault-desk.ts'
+import { driven, HOUR, MINUTE } from '../desk.ts'
+import { idOf, openedCursor, withProjects } from './desk.ts'
 
 test('a 404 on page 1 is held, and tells no deletion however often it comes', async () => {
   const desk = await withProjects(3)

@@ -1,24 +1,16 @@
 // The inventory of the vault: what is told, what is not, and what two passes must agree on before a project is gone.
 import { expect, it } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import type { ErrorCode } from '../../../src/model/errors.ts'
-import type { Clock } from '../../../src/model/clock.ts'
-import type { Journal } from '../../../src/model/journal.ts'
-import { Comparison } from '../../../src/source/vault-compare.ts'
-import { keptId } from '../../../src/source/vault-bounds.ts'
-import { closeVaultCursor, openVaultCursor } from '../../../src/source/vault-cursor.ts'
-import { driven, HOUR, MINUTE, START } from './desk.ts'
-import {
-  foldedTruth,
-  foldRecords,
-  idOf,
-  openedCursor,
-  openVaultDesk,
-  sorted,
-  withProjects,
-} from './vault-desk.ts'
-import type { FakeProject, VaultDesk } from './vault-desk.ts'
-import { withMethods } from '../../fakes/with-methods.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import type { ErrorCode } from '../../../../src/model/errors.ts'
+import type { Clock } from '../../../../src/model/clock.ts'
+import type { Journal } from '../../../../src/model/journal.ts'
+import { Comparison } from '../../../../src/source/vault/compare.ts'
+import { keptId } from '../../../../src/source/vault/bounds.ts'
+import { closeVaultCursor, openVaultCursor } from '../../../../src/source/vault/cursor.ts'
+import { withMethods } from '../../../fakes/with-methods.ts'
+import { driven, HOUR, MINUTE, START } from '../desk.ts'
+import { foldedTruth, foldRecords, idOf, openedCursor, openVaultDesk, sorted, withProjects } from './desk.ts'
+import type { FakeProject, VaultDesk } from './desk.ts'
 
 it('the first pass ships one record a project, whatever it is shared with, and its bytes inside untouched', async () => {
   const desk = await withProjects(2)

@@ -1,10 +1,10 @@
 // With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
-import { OPEN_ARRAY } from '../model/ascii.ts'
-import { eachMember } from '../model/json-members.ts'
-import { eachElement, keyText, memberValue, valueText } from './cutting/json-elements.ts'
-import { checkTable, headOf, keptId, MOST_LEVELS, MOST_PRINCIPALS } from './vault-bounds.ts'
-import type { Principal, VaultCursor } from './vault-cursor.ts'
-import { digestOf, Digests } from './vault-digest.ts'
+import { OPEN_ARRAY } from '../../model/ascii.ts'
+import { eachMember } from '../../model/json-members.ts'
+import { eachElement, keyText, memberValue, valueText } from '../cutting/json-elements.ts'
+import { checkTable, headOf, keptId, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
+import type { Principal, VaultCursor } from './cursor.ts'
+import { digestOf, Digests } from './digest.ts'
 
 /** What is known of each share is kept in the cursor. For a project with more of them than this only that they changed is told. */
 const MOST_SHARES = 20_000

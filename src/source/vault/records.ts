@@ -1,13 +1,13 @@
 // The records of the inventory, which are ours: docs/records.md says what stands in them. The project's own bytes stand inside untouched.
 import { hash } from 'node:crypto'
-import { CLOSE_OBJECT } from '../model/ascii.ts'
-import { columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../model/entries.ts'
-import { isoMicros, parseInstantText } from '../model/time.ts'
-import { ByteWriter } from '../model/writer.ts'
-import { memberValue } from './cutting/json-elements.ts'
-import type { Principal } from './vault-cursor.ts'
-import type { Change } from './vault-compare.ts'
-import type { Sighting } from './vault-sighting.ts'
+import { CLOSE_OBJECT } from '../../model/ascii.ts'
+import { columnsOf, Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../model/entries.ts'
+import { isoMicros, parseInstantText } from '../../model/time.ts'
+import { ByteWriter } from '../../model/writer.ts'
+import { memberValue } from '../cutting/json-elements.ts'
+import type { Principal } from './cursor.ts'
+import type { Change } from './compare.ts'
+import type { Sighting } from './sighting.ts'
 
 /** Copies of a project in its records of one reading take no more than this: beyond it only the first record has the project inside. */
 const COPIES_BYTES = 1024 * 1024
