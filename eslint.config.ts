@@ -63,7 +63,7 @@ const floorPlan = below.flatMap((target) =>
 
 const readOnly = {
   target: './src',
-  from: './src/source/vault-client.ts',
+  from: './src/source/vault-client/vault-client.ts',
   message: 'some of its operations change the vault, and the daemon only reads it',
 }
 

@@ -1,12 +1,12 @@
-// The vault's operations beside the project list (spec §4.3), typed. Some of them change the vault: nothing in the daemon may import this file.
+// The vault's operations beside the project list (spec §4.3), typed. Some of them change the vault: nothing in the daemon may import this folder.
 import type { z } from 'zod'
-import type { Random } from '../model/clock.ts'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
-import { vaultFields, vaultPaths } from '../model/vault-paths.ts'
-import type { VaultPaths } from '../model/vault-paths.ts'
-import type { Answer, Ask, Client } from './client/client.ts'
-import { hold } from './answer/hold.ts'
+import type { Random } from '../../model/clock.ts'
+import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import { vaultFields, vaultPaths } from '../../model/vault-paths.ts'
+import type { VaultPaths } from '../../model/vault-paths.ts'
+import type { Answer, Ask, Client } from '../client/client.ts'
+import { hold } from '../answer/hold.ts'
 import type {
   FilePage,
   FileStatus,
@@ -15,7 +15,7 @@ import type {
   ReviewTable,
   Uploaded,
   VaultFile,
-} from './vault-answers.ts'
+} from './answers.ts'
 import {
   confirmed,
   filePage,
@@ -24,9 +24,9 @@ import {
   reviewRow,
   reviewTable,
   uploaded,
-} from './vault-answers.ts'
-import type { UploadFile } from './vault-upload.ts'
-import { uploadOf } from './vault-upload.ts'
+} from './answers.ts'
+import type { UploadFile } from './upload.ts'
+import { uploadOf } from './upload.ts'
 
 /** A list that gives out the same cursor again would be read for ever. */
 const MOST_PAGES = 100_000

@@ -1,9 +1,9 @@
 // An upload as a stream of multipart/form-data (RFC 7578): its files pass through piece by piece, and none is held.
-import type { Random } from '../model/clock.ts'
-import { ConnectorError } from '../model/errors.ts'
-import { randomDigits } from '../model/random.ts'
-import { vaultFields } from '../model/vault-paths.ts'
-import type { Ask } from './client/client.ts'
+import type { Random } from '../../model/clock.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import { randomDigits } from '../../model/random.ts'
+import { vaultFields } from '../../model/vault-paths.ts'
+import type { Ask } from '../client/client.ts'
 
 export interface UploadFile {
   /** with an extension that the vault takes (spec §2.6) */
