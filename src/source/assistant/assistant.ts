@@ -1,11 +1,15 @@
 // The assistant's client (spec §2.7, §4.4): one prompt, one answer. Checks the documented limits before it asks; retries nothing, keeps nothing.
-import { assistantModels, PROMPT_CHARACTERS, PROMPT_CHARACTERS_WITH_FILE } from '../model/assistant-limits.ts'
-import type { AssistantModel } from '../model/assistant-limits.ts'
-import { WHOLE_BODY_BYTES } from '../model/entries.ts'
-import { ConnectorError } from '../model/errors.ts'
-import { assistantText } from './assistant-text.ts'
-import type { BodyLimits } from './client/body.ts'
-import type { Answer, Ask, Client } from './client/client.ts'
+import {
+  assistantModels,
+  PROMPT_CHARACTERS,
+  PROMPT_CHARACTERS_WITH_FILE,
+} from '../../model/assistant-limits.ts'
+import type { AssistantModel } from '../../model/assistant-limits.ts'
+import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { BodyLimits } from '../client/body.ts'
+import type { Answer, Ask, Client } from '../client/client.ts'
+import { assistantText } from './text.ts'
 import { formData, type FormPart } from './form-data.ts'
 
 /** An answer is written while it is sent: minutes are no fault. One that is larger than a page is none. */
