@@ -2,7 +2,7 @@
 import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
 import { isAbort } from '../../model/errors.ts'
 import type { Answer } from '../client/client.ts'
-import type { Group } from '../cutting/entries-builder.ts'
+import type { Group } from '../cutting/group.ts'
 import type { Splitter, SplitterOptions } from '../cutting/splitter.ts'
 import { joined } from '../cutting/slab.ts'
 import { openSplitter } from '../cutting/splitter.ts'

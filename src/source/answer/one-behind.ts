@@ -1,6 +1,6 @@
 // The groups of an answer, one behind, since its last one goes out with the cursor. What is large waits for none, and never stands in memory beside the next.
 import { TRANSACTION_BYTES } from '../../model/entries.ts'
-import type { Group } from '../cutting/entries-builder.ts'
+import type { Group } from '../cutting/group.ts'
 
 export class OneBehind {
   #last: Group | undefined

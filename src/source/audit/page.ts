@@ -1,7 +1,7 @@
 // One page of the audit log: what the reader needs to know of its groups of entries to decide where to go next.
 import type { Entries } from '../../model/entries.ts'
 import type { Finding } from '../../model/source.ts'
-import type { Group } from '../cutting/entries-builder.ts'
+import type { Group } from '../cutting/group.ts'
 import type { AuditCursor, Mark, Position } from './cursor.ts'
 import type { Kind } from './own-fetches.ts'
 

@@ -2,7 +2,7 @@
 import { ConnectorError } from '../../model/errors.ts'
 import type { Part } from '../../model/source.ts'
 import { SECOND_US } from '../../model/time.ts'
-import type { Group } from '../cutting/entries-builder.ts'
+import type { Group } from '../cutting/group.ts'
 import { anchorAt, brokenEntry, isBroken, reachUs } from './by-time.ts'
 import type { Found } from './by-time.ts'
 import type { Drain, Position } from './cursor.ts'

@@ -11,24 +11,13 @@ import {
   TIME_START,
   TYPE,
 } from '../../model/entries.ts'
-import type { Quarantined } from '../../model/source.ts'
 import { parseInstant } from '../../model/time.ts'
+import type { ClosedGroup } from './group.ts'
 import { cutBefore, decodeString } from './json-string.ts'
 import { type LargeElement, MalformedPlaces, type Reason } from './malformed.ts'
 import { TextsBehind } from './texts-behind.ts'
 import { ID, ID_ESCAPED, NONE, TIME, TIME_ESCAPED, TYPE as TYPE_MARK, TYPE_ESCAPED } from './element-marks.ts'
 import { TypeNames } from './type-names.ts'
-
-export interface Group {
-  readonly entries: Entries
-  readonly quarantined: readonly Quarantined[]
-}
-
-/** A group whose malformed elements are not made yet. */
-export interface ClosedGroup {
-  readonly entries: Entries
-  readonly quarantined: () => readonly Quarantined[]
-}
 
 /** For entries that carry no id, and not always a time: what each is called and when it was. */
 export interface Naming {

@@ -2,7 +2,7 @@
 import { CR, LF, SPACE, TAB } from '../../model/ascii.ts'
 import { Entries } from '../../model/entries.ts'
 import { ConnectorError } from '../../model/errors.ts'
-import type { Group } from './entries-builder.ts'
+import type { Group } from './group.ts'
 import { Splitter } from './splitter.ts'
 import type { EntryLimits } from './splitter.ts'
 

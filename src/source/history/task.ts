@@ -1,7 +1,7 @@
 // One window read for a task, and what its answer means for what is read next.
 import type { Part } from '../../model/source.ts'
 import { DAY_MS } from '../../model/time.ts'
-import type { Group } from '../cutting/entries-builder.ts'
+import type { Group } from '../cutting/group.ts'
 import { passedAt } from './clock.ts'
 import { isToProveEmpty, stepTo } from './cursor.ts'
 import { endWalk } from './due.ts'

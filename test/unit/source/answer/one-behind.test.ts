@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { Entries } from '../../../../src/model/entries.ts'
 import type { HttpReply } from '../../../../src/model/http.ts'
 import { OneBehind } from '../../../../src/source/answer/one-behind.ts'
-import type { Group } from '../../../../src/source/cutting/entries-builder.ts'
+import type { Group } from '../../../../src/source/cutting/group.ts'
 import { MINUTE, START, openDesk } from '../desk.ts'
 import { openHistoryDesk } from '../history/desk.ts'
 

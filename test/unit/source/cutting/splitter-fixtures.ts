@@ -3,7 +3,7 @@ import type { Entries } from '../../../../src/model/entries.ts'
 import type { Quarantined } from '../../../../src/model/source.ts'
 import { joined } from '../../../../src/source/cutting/slab.ts'
 import { openSplitter } from '../../../../src/source/cutting/splitter.ts'
-import type { Group } from '../../../../src/source/cutting/entries-builder.ts'
+import type { Group } from '../../../../src/source/cutting/group.ts'
 import type { Splitter, SplitterOptions } from '../../../../src/source/cutting/splitter.ts'
 
 export const options: SplitterOptions = {
