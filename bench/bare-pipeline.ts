@@ -8,7 +8,7 @@ import { gzip } from '../src/gzip/gzip.ts'
 import { ID_START, RAW_END, RAW_START } from '../src/model/entries.ts'
 import type { Entries } from '../src/model/entries.ts'
 import { tuneHeap } from '../src/ops/heap.ts'
-import { openSplitter } from '../src/source/splitter.ts'
+import { openSplitter } from '../src/source/cutting/splitter.ts'
 
 export const stages = ['read', 'split', 'keep', 'send', 'gzip'] as const
 export type Stage = (typeof stages)[number]

@@ -10,7 +10,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: a window is done in its last chunk only',
     edits: [
       {
-        file: 'src/source/history-window.ts',
+        file: 'src/source/history/window.ts',
         find: 'yield partOf({ ...ready, headUs })',
         replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
           if (walk?.at === window.from) walk.at = window.to
@@ -19,7 +19,7 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/source/history-crash.test.ts',
+        file: 'test/unit/source/history/crash.test.ts',
         title: 'a process that dies between any two parts of an answer goes on as if it had not',
       },
     ],
@@ -30,12 +30,12 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: history has no cursor, the last days are re-read',
     edits: [
       {
-        file: 'src/source/history-due.ts',
+        file: 'src/source/history/due.ts',
         find: "when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
         replace: "when('sweep', sweep && nextReread(options, cursor, now) ? now : Infinity)",
       },
     ],
-    tests: [{ file: 'test/unit/source/history.test.ts', title: late }],
+    tests: [{ file: 'test/unit/source/history/history.test.ts', title: late }],
     says: /AssertionError/,
   },
   {
@@ -43,14 +43,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: v1 rows: hash of the bytes and ordinal among equals',
     edits: [
       {
-        file: 'src/source/history-rows.ts',
+        file: 'src/source/history/rows.ts',
         find: '-${ordinal}`',
         replace: '-${Math.min(ordinal, 1)}`',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/history-versions.test.ts',
+        file: 'test/unit/source/history/versions.test.ts',
         title: 'rows of v1 are shipped byte for byte, called by their hash and their ordinal',
       },
     ],
@@ -61,14 +61,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: rows without a timestamp are read in windows of exactly one UTC day',
     edits: [
       {
-        file: 'src/source/history-window.ts',
+        file: 'src/source/history/window.ts',
         find: 'const margin = window.isDay ? 0 : 1',
         replace: 'const margin = 1',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/history-versions.test.ts',
+        file: 'test/unit/source/history/versions.test.ts',
         title:
           'rows without a readable time are dated with their day, and never shipped from a window that is none',
       },
@@ -85,7 +85,7 @@ export const areaBugs: readonly PlantedBug[] = [
         replace: 'if (before.length > 0 && contentHash.length > 0) return 0',
       },
     ],
-    tests: [{ file: 'test/unit/source/history.test.ts', title: version }],
+    tests: [{ file: 'test/unit/source/history/history.test.ts', title: version }],
     says: /AssertionError/,
   },
   {
@@ -93,13 +93,13 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'the unit of start_time is found, whatever the rows say of themselves',
     edits: [
       {
-        file: 'src/source/history-unit.ts',
+        file: 'src/source/history/unit.ts',
         find: "naming && naming.leftOut > 0 ? 'rows' : 'nothing'",
         replace: "naming && naming.leftOut > 1e9 ? 'rows' : 'nothing'",
       },
     ],
     tests: [
-      { file: 'test/unit/source/history-faults.test.ts', title: 'rows without a time prove the unit too' },
+      { file: 'test/unit/source/history/faults.test.ts', title: 'rows without a time prove the unit too' },
       { seeds: 2, from: 64 },
     ],
     says: /AssertionError|were served and 0 are there/,
@@ -128,14 +128,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'vault: two complete passes agree before a deletion is told',
     edits: [
       {
-        file: 'src/source/vault-pass.ts',
+        file: 'src/source/vault/pass.ts',
         find: 'const longer = missing.filter(({ seen }) => seen < last.n)',
         replace: 'const longer = missing',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/vault.test.ts',
+        file: 'test/unit/source/vault/vault.test.ts',
         title: 'a project that is gone is told when two passes agree, the second a minute later',
       },
     ],
@@ -146,14 +146,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'vault: a list that shifts while it is paged yields no false deletion',
     edits: [
       {
-        file: 'src/source/vault-pass.ts',
+        file: 'src/source/vault/pass.ts',
         find: "const gone = doubt === 'none' ? longer : []",
         replace: 'const gone = longer',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/vault.test.ts',
+        file: 'test/unit/source/vault/vault.test.ts',
         title:
           'a project that deletions hide from two passes in a row, with the totals as they should be, is not told as deleted',
       },
@@ -183,7 +183,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: no day of the history is shipped as both versions',
     edits: [
       {
-        file: 'src/source/history-range.ts',
+        file: 'src/source/history/range.ts',
         find: "if (use === 'keep' && read !== known)",
         replace: "if (use !== 'keep' && read !== known)",
       },

@@ -284,14 +284,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [
       {
-        file: 'src/source/budget.ts',
+        file: 'src/source/budget/budget.ts',
         find: '    let open = true\n    return () => {',
         replace: '    let open = false\n    this.#answer()\n    return () => {',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/budget.test.ts',
+        file: 'test/unit/source/budget/budget.test.ts',
         title: 'a place comes back a minute after its answer came, not after it was sent',
       },
     ],
@@ -302,14 +302,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: entries that become visible behind the cursor are found',
     edits: [
       {
-        file: 'src/source/audit-sweep.ts',
+        file: 'src/source/audit/sweep.ts',
         find: 'if (options.sweepMs === 0 || ',
         replace: 'if (options.sweepMs >= 0 || ',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit-sweep.test.ts',
+        file: 'test/unit/source/audit/sweep.test.ts',
         title: 'an entry late by hours is found by the sweep, and told as late',
       },
     ],
@@ -320,14 +320,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: a short overlap at every poll',
     edits: [
       {
-        file: 'src/source/audit-cursor.ts',
+        file: 'src/source/audit/cursor.ts',
         find: '  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs(cursor)) ?? head\n',
         replace: '  return overlapUs(cursor) < 0 ? (cursor.trail[0] ?? head) : head\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit-head.test.ts',
+        file: 'test/unit/source/audit/head.test.ts',
         title: 'an entry that became visible a minute late is found by the next poll, without a request more',
       },
     ],
@@ -451,7 +451,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: secrets never reach an error message',
     edits: [
       {
-        file: 'src/source/client.ts',
+        file: 'src/source/client/client.ts',
         find: '    const where = `${named(ask)} answered ${status}`\n',
         replace:
           '    const where = `${named(ask)} with ${this.#options.apiKey.reveal()} answered ${status}`\n',

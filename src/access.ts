@@ -10,9 +10,9 @@ import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
 import { spanText } from './ops/words.ts'
 import type { Network, SharedToRead } from './outside.ts'
-import { Client } from './source/client.ts'
-import { tellingClocks } from './source/clocks-apart.ts'
-import type { Budgeting } from './source/joint-budget.ts'
+import { Client } from './source/client/client.ts'
+import { tellingClocks } from './source/client/clocks-apart.ts'
+import type { Budgeting } from './source/budget/joint.ts'
 import type { SourceOptions } from './source/source-options.ts'
 
 export interface Reader extends Collector {

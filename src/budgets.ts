@@ -5,10 +5,10 @@ import type { Clock, Random } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
 import { ConnectorError } from './model/errors.ts'
 import { MINUTE_MS } from './model/time.ts'
-import { isStale, lastSaved } from './source/budget-stored.ts'
-import { Budget } from './source/budget.ts'
-import type { Budgeting } from './source/joint-budget.ts'
-import { JointBudget } from './source/joint-budget.ts'
+import { isStale, lastSaved } from './source/budget/stored.ts'
+import { Budget } from './source/budget/budget.ts'
+import type { Budgeting } from './source/budget/joint.ts'
+import { JointBudget } from './source/budget/joint.ts'
 
 /** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
 export type Area = keyof WorkspaceConfig['rate_limits']

@@ -13,8 +13,8 @@ import type { Source, SourceName } from './model/source.ts'
 import { MINUTE_MS } from './model/time.ts'
 import type { SourceState, SourceWatch } from './model/watch.ts'
 import type { Shared } from './outside.ts'
-import { Assistant } from './source/assistant.ts'
-import type { Client } from './source/client.ts'
+import { Assistant } from './source/assistant/assistant.ts'
+import type { Client } from './source/client/client.ts'
 
 /** Beside three times the slowest source's interval and the longest wait of a sink: a busy minute, a restart, a receiver's own pace. */
 const SLACK_MS = 3_600_000

@@ -10,8 +10,8 @@ import type { Part, Source } from './model/source.ts'
 import { epochDay } from './model/time.ts'
 import { rangeOf, waitsFor, watching } from './ranges.ts'
 import type { RangeReader, Walking } from './ranges.ts'
-import { userOf } from './source/audit-range-place.ts'
-import { EntriesOnce } from './source/entries-once.ts'
+import { userOf } from './source/audit/range-place.ts'
+import { EntriesOnce } from './source/answer/entries-once.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]

@@ -1,7 +1,7 @@
 // What the polls of a workspace leave of its requests: late entries are found by reading again, and the past is read, from what is to spare (law 6).
 import type { Lane } from '../model/source.ts'
 import { MINUTE_MS } from '../model/time.ts'
-import { untouchedShare } from '../source/budget.ts'
+import { untouchedShare } from '../source/budget/budget.ts'
 import { askingAsOne } from './key-id.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 

@@ -1,15 +1,15 @@
 // Whether an answer is what the reader of its area takes, by the reader's own eyes: a server of another kind answers 200 and JSON too.
 import { WHOLE_BODY_BYTES } from '../model/entries.ts'
 import { ConnectorError } from '../model/errors.ts'
-import { readGroups } from './answer-groups.ts'
-import { readFoundEntry } from './audit-found.ts'
-import { entryOptions } from './audit-step.ts'
-import type { Answer } from './client.ts'
-import type { HistoryVersion } from './history-step.ts'
-import { eventOptions } from './history-window.ts'
-import { hold } from './hold.ts'
-import type { SplitterLimits } from './splitter.ts'
-import { cutPage } from './vault-page.ts'
+import { readGroups } from './answer/groups.ts'
+import { readFoundEntry } from './audit/found.ts'
+import { entryOptions } from './audit/step.ts'
+import type { Answer } from './client/client.ts'
+import type { HistoryVersion } from './history/step.ts'
+import { eventOptions } from './history/window.ts'
+import { hold } from './answer/hold.ts'
+import type { SplitterLimits } from './cutting/splitter.ts'
+import { cutPage } from './vault/page.ts'
 
 /** Reads an answer to its end; whether there was anything in it. Throws ConnectorError `bad_reply` where it is of another shape. */
 export type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>

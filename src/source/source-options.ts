@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.ts'
 import type { Log } from '../model/log.ts'
 import type { Origin } from '../model/source.ts'
 import type { SourceWatch } from '../model/watch.ts'
-import type { Client } from './client.ts'
+import type { Client } from './client/client.ts'
 
 export interface SourceOptions {
   readonly origin: Origin

@@ -4,7 +4,7 @@ import { Backfills } from '../../../src/backfilling.ts'
 import { ApiReplays } from '../../../src/replaying.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, SECOND } from '../source/desk.ts'
-import { eventsFrom, openHistoryDesk } from '../source/history-desk.ts'
+import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
 import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const

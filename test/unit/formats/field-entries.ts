@@ -4,7 +4,7 @@ import type { Format } from '../../../src/model/sink.ts'
 import type { Run } from '../../../src/model/journal.ts'
 import type { SourceName } from '../../../src/model/source.ts'
 import { ByteWriter } from '../../../src/model/writer.ts'
-import { openSplitter } from '../../../src/source/splitter.ts'
+import { openSplitter } from '../../../src/source/cutting/splitter.ts'
 import { readJson } from '../../fakes/json-reader.ts'
 import type { Json } from '../../fakes/json-reader.ts'
 

@@ -1,0 +1,95 @@
+// The audit log as a source: which of its readers reads next, and when. The head drains, the sweep re-reads, anchors find a place by time.
+import { believed } from '../../model/clock.ts'
+import type { Cursor, Origin, Plan, Source } from '../../model/source.ts'
+import { anchor } from './anchor.ts'
+import { noteLateness, openAuditCursor } from './cursor.ts'
+import type { AuditCursor } from './cursor.ts'
+import { drainStep } from './head.ts'
+import type { AuditOptions, OptionsAndCursor, Step, Parts } from './step.ts'
+import { currentPace } from './step.ts'
+import { sweepDueAt, sweepStep } from './sweep.ts'
+
+export class AuditSource implements Source {
+  readonly origin: Origin
+  readonly #options: AuditOptions
+  /** of `once`: a drain of this process came to its end */
+  #drained = false
+  /** A read of this process has landed. */
+  #landed = false
+  /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
+  #placeTold = false
+  /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
+  #behindUs = 0
+  /** what the last plan opened: the read behind it takes that, and may change it */
+  #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
+
+  constructor(options: AuditOptions) {
+    this.#options = options
+    this.origin = options.origin
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const { clock, once } = this.#options
+    const now = clock.now()
+    if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
+    const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
+      .cursor
+    const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
+    const sweep = sweepDueAt(this.#options, cursor)
+    if (!this.#placeTold) this.#tellPlace(cursor)
+    if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
+    return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
+    const { clock, once } = this.#options
+    const now = clock.now()
+    const cursor = this.#take(text, now)
+    noteLateness(cursor, this.#behindUs, now)
+    this.#behindUs = 0
+    // Left over from an earlier process: it ends at what is there now, however long nobody ran.
+    if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
+    const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
+    const parts = this.#choose(step, now)
+    try {
+      for (let next = await parts.next(); !next.done;) {
+        const appended = yield next.value
+        this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+        this.#landed ||= next.value.cursor !== undefined
+        next = await parts.next(appended)
+      }
+    } finally {
+      // Given up in mid-page, its request is left too: its place in the budget and its room come back.
+      await parts.return(undefined)
+    }
+    if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
+    this.#tellPlace(cursor)
+  }
+
+  #tellPlace({ head, headUs, latestUs }: AuditCursor): void {
+    const { watch } = this.#options
+    this.#placeTold = true
+    if (!head) return
+    watch.cursor(headUs)
+    watch.head(Math.max(headUs, latestUs))
+  }
+
+  /** Parsed once for a plan and the read behind it, not twice; nobody else has it, so that a step may change it. */
+  #take(text: Cursor | undefined, now: number): AuditCursor {
+    const planned = this.#planned
+    this.#planned = undefined
+    if (planned && text !== undefined && planned.text === text) return planned.cursor
+    return openAuditCursor(text, now, this.origin.workspace)
+  }
+
+  #choose(step: Step, now: number): Parts {
+    const { cursor } = step
+    if (cursor.head === null) return anchor(step)
+    if (cursor.drain !== null || this.#options.once || pollDueAt(step, now) <= now) return drainStep(step)
+    return sweepStep(step)
+  }
+}
+
+function pollDueAt(step: OptionsAndCursor, now: number): number {
+  return believed(step.cursor.dueAt, currentPace(step).intervalMs, now)
+}

@@ -1,0 +1,178 @@
+// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
+import { ConnectorError } from '../../model/errors.ts'
+import type { Part } from '../../model/source.ts'
+import { SECOND_US } from '../../model/time.ts'
+import type { Group } from '../cutting/group.ts'
+import { anchorAt, brokenEntry, isBroken, reachUs } from './by-time.ts'
+import type { Found } from './by-time.ts'
+import type { Drain, Position } from './cursor.ts'
+import type { PageView } from './page.ts'
+import { BAD_TRIES, askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import type { Probe } from './probe.ts'
+import { endByTime, newGap } from './end.ts'
+import { askLatestAlone, readLatest } from './latest.ts'
+import { endDrain, giveUpDrain } from './drain-end.ts'
+import { horizonUs, isFuture } from './clock.ts'
+import type { Step, Parts } from './step.ts'
+import { lastPart } from './step.ts'
+
+/** A long drain asks once where the head is, so that its lag can be told while it lasts. */
+export async function* askHead(step: Step, drain: Drain): Parts {
+  await readLatest(step)
+  drain.pages++
+  yield lastPart(step)
+}
+
+/** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
+export async function* reanchor(step: Step, drain: Drain): Parts {
+  const { cursor } = step
+  const head = cursor.head as Position
+  if (drain.reanchored) {
+    giveUpDrain(step, drain)
+    const message =
+      'No page leads on from the last entry although there are newer ones; trying again at the next poll'
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  const atUs = Math.min(head.at, cursor.headUs)
+  let found = await anchorAt(step, atUs, 'live')
+  // The same dead entry again leads nowhere: on to the next second.
+  if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
+  cursor.lost ??= head
+  if (!isBroken(found)) drain.badTries = 0
+  else if (++drain.badTries < BAD_TRIES) {
+    yield lastPart(step, { fault: brokenEntry() })
+    return
+  }
+  if (!found.position && !found.unreadable) {
+    yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
+    return
+  }
+  if (isFuture(step, found)) {
+    yield endBeforeFuture(step, drain, found)
+    return
+  }
+  drain.reanchored = true
+  if (found.position) stepOver(step, drain, found.position)
+  else passByTime(step, drain)
+  yield lastPart(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
+}
+
+/** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
+function endBeforeFuture(step: Step, drain: Drain, { group }: Found): Part {
+  endDrain(step, drain)
+  return lastPart(step, group)
+}
+
+/** Goes on at an entry found by time; the head stays where it is until something newer is read. */
+function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
+  drain.doubt = 'none'
+  drain.probe = null
+  // It may be an earlier one of the same second: what follows it is met again.
+  drain.ends = []
+  drain.from = position
+  drain.passedHead = true
+  cursor.head = position
+  cursor.headUs = Math.max(cursor.headUs, position.at)
+}
+
+/** The lost entry is no gap when it is met again before anything newer. */
+function gapAfter(step: Step, position: Position): number {
+  const { cursor, options } = step
+  if (!cursor.lost || position.at <= cursor.lost.at) return 0
+  const gaps = newGap(cursor, cursor.lost)
+  cursor.lost = null
+  if (gaps > 0)
+    options.log.error(
+      'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
+    )
+  return gaps
+}
+
+export function settleLost(step: Step, view: PageView): number {
+  const { cursor } = step
+  if (!cursor.lost) return 0
+  if (view.metLost) cursor.lost = null
+  else if (view.pastLost) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
+  return 0
+}
+
+/**
+ * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
+ * the server is out of order: only an entry that it can tell is a witness for the first.
+ */
+export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
+  const found = await anchorAt(step, probe.atUs, 'live')
+  const isNothing = !found.position && !found.unreadable
+  if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
+    // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
+    const back = readableAt(probe)
+    if (back) {
+      drain.probe = back
+      yield lastPart(step, found.group)
+    } else if (found.position) yield endBeforeFuture(step, drain, found)
+    else yield* endRightBehind(step, drain, probe)
+  } else if (!found.position) {
+    yield* passFurther(step, drain, probe, found)
+  } else if (found.position.id === drain.from.id) {
+    // What the unreadable stands behind: on until it is passed.
+    drain.probe = unreadableAt(probe, undefined)
+    yield lastPart(step)
+  } else {
+    drain.probe = readableAt(probe) ?? null
+    yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)
+  }
+}
+
+function passed(step: Step, drain: Drain, to: Position, group: Group | undefined): Part {
+  stepOver(step, drain, to)
+  step.options.log.error(
+    'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
+  )
+  return lastPart(step, { ...group, gaps: 1 })
+}
+
+/** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
+async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
+  const newest = await readLatest(step)
+  const { position, group } = newest
+  if (position && position.at > step.cursor.headUs && position.at < probe.atUs)
+    yield passed(step, drain, position, group)
+  else yield* endByTime(step, drain, probe.atUs, newest)
+}
+
+async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
+  const again = isBroken(found) ? askedAgain(probe) : undefined
+  if (again) {
+    drain.probe = again
+    yield lastPart(step, { fault: brokenEntry() })
+    return
+  }
+  if (!isBroken(found) || (await canTell(step, drain))) {
+    drain.probe = unreadableAt(probe, found.unreadableUs)
+    yield lastPart(step, found.group)
+    return
+  }
+  drain.probe = null
+  giveUpDrain(step, drain)
+  const message =
+    'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
+  yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+}
+
+/** Whether the server can tell any entry at all: the one read last, or the newest. */
+async function canTell(step: Step, drain: Drain): Promise<boolean> {
+  const known = await anchorAt(step, Math.min(drain.from.at, step.cursor.headUs), 'live')
+  if (known.position) return true
+  const latest = await askLatestAlone(step, 'live')
+  return latest.position !== undefined
+}
+
+/** A gap may follow. */
+export function passByTime(step: Step, drain: Drain): void {
+  const { cursor } = step
+  // The first of all may tell no time: then from where `search` reaches.
+  drain.probe = probeAfter(drain.from.at || reachUs(step))
+  drain.badTries = 0
+  cursor.trail = []
+}

@@ -1,0 +1,76 @@
+// What a request has to pass where several budgets count it: it has a place in each of them, or in none.
+import type { Clock } from '../../model/clock.ts'
+import type { Lane } from '../../model/source.ts'
+import { SECOND_MS } from '../../model/time.ts'
+import type { Budget } from './budget.ts'
+
+/** Who waits for several looks again this often: one of them may count no more by then. */
+const LOOK_AGAIN_MS = SECOND_MS
+
+/** What is asked of a budget by those who send requests under it, and by those who tell of it. */
+export type Budgeting = Pick<Budget, 'freeAt' | 'enter' | 'limited' | 'limitedUntil' | 'used' | 'close'>
+
+export class JointBudget implements Budgeting {
+  readonly #counting: () => readonly Budget[]
+  readonly #clock: Clock
+
+  /** `counting` has those that count a request that is sent now: one, or more for as long as a rotated key still counts. */
+  constructor(counting: () => readonly Budget[], clock: Clock) {
+    this.#counting = counting
+    this.#clock = clock
+  }
+
+  freeAt(lane: Lane): number {
+    return Math.max(...this.#counting().map((budget) => budget.freeAt(lane)))
+  }
+
+  /** Of the one that waits longest. */
+  get limitedUntil(): number | undefined {
+    const until = this.#counting().flatMap((budget) => budget.limitedUntil ?? [])
+    return until.length > 0 ? Math.max(...until) : undefined
+  }
+
+  /** As used as the fullest of them. */
+  get used(): Budget['used'] {
+    const free = ({ places, allowed }: Budget['used']) => allowed - places
+    const [least] = this.#counting()
+      .map(({ used }) => used)
+      .toSorted((a, b) => free(a) - free(b))
+    return least ?? { places: 0, allowed: 0 }
+  }
+
+  /** As to `Budget.enter`. While one of several has no place none of another is held: it may be somebody else's too. */
+  async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
+    for (let tell = waiting; ; tell = undefined) {
+      const counting = this.#counting()
+      const [only, ...others] = counting
+      if (only && others.length === 0) return only.enter(lane, signal, tell)
+      await Promise.all(counting.map((budget) => budget.load()))
+      const waitMs = Math.max(...counting.map((budget) => budget.waitMs(lane)))
+      if (waitMs <= 0) return enterAll(counting, lane, signal)
+      tell?.()
+      await this.#clock.sleep(Math.min(waitMs, LOOK_AGAIN_MS), signal)
+      signal.throwIfAborted()
+    }
+  }
+
+  async limited(retryAfterMs: number | undefined): Promise<void> {
+    await Promise.all(this.#counting().map((budget) => budget.limited(retryAfterMs)))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#counting().map((budget) => budget.close()))
+  }
+}
+
+/** Where each has a place free: all are taken before anybody else runs. */
+async function enterAll(budgets: readonly Budget[], lane: Lane, signal: AbortSignal): Promise<() => void> {
+  const places = await Promise.allSettled(budgets.map((budget) => budget.enter(lane, signal)))
+  const leave = () => {
+    for (const place of places) if (place.status === 'fulfilled') place.value()
+  }
+  const refused = places.find((place) => place.status === 'rejected')
+  if (!refused) return leave
+  leave()
+  throw refused.reason
+}

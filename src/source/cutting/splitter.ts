@@ -1,0 +1,224 @@
+// Cuts a JSON body into entries as it comes in, byte slices and never objects, under limits of depth and size (law 4): through slab, scanner and builder, out of which come whole groups.
+import { isUtf8 } from 'node:buffer'
+import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../model/entries.ts'
+import type { ConnectorError } from '../../model/errors.ts'
+import { EntriesBuilder } from './entries-builder.ts'
+import type { Naming } from './entries-builder.ts'
+import type { ClosedGroup, Group } from './group.ts'
+import { LargeElement, type Reason } from './malformed.ts'
+import { stripLineBreaks } from './line-breaks.ts'
+import { ELEMENT, ElementMarks, NONE, TOKEN } from './element-marks.ts'
+import type { Target } from './element-marks.ts'
+import { Scanner } from './scanner.ts'
+import { Slab } from './slab.ts'
+
+export interface EntryLimits {
+  /** the names of an entry's keys; without one for the id, `naming` says what entries are called */
+  readonly idKey: string | undefined
+  readonly timeKey: string
+  readonly typeKey: string
+  /** an entry that nests deeper is quarantined; its own braces are the first level */
+  readonly maxDepth: number
+  /** a larger entry is quarantined as its first MiB, length and hash */
+  readonly maxEntryBytes: number
+  readonly naming?: Naming
+}
+
+export interface SplitterOptions extends EntryLimits {
+  /** entries are the elements of the array under this key of the body's object; absent: of the body's own array */
+  readonly arrayKey?: string
+  readonly maxEntriesPerGroup?: number
+  readonly maxGroupBytes?: number
+}
+
+/** What an entry may be like at most, whatever its keys are called. */
+export type SplitterLimits = Pick<EntryLimits, 'maxDepth' | 'maxEntryBytes'>
+
+/** For the entries of an array. */
+export function openSplitter(options: SplitterOptions): Splitter {
+  return new Splitter({ kind: 'array', key: options.arrayKey }, options)
+}
+
+/**
+ * `push` each chunk of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.
+ * A group holds at most 1,000 elements or 4 MiB; one larger entry is a group of its own. Elements keep their order, the
+ * malformed ones stand apart with their bytes.
+ *
+ * Where the body is no JSON or of another shape, `push` throws at that byte, else `end` at the latest: ConnectorError
+ * `bad_reply`, which names the byte and never shows it. `take` still gives the whole elements before it, so the caller
+ * decides: a held page throws them away, a streamed answer keeps them. To keep them when the body breaks off, call `end`
+ * all the same and leave its error.
+ *
+ * Entries and quarantined bytes are views into the pushed chunks where that spares a copy: leave a chunk as it is once pushed.
+ */
+export class Splitter {
+  readonly #elements: ElementMarks
+  readonly #scanner: Scanner
+  readonly #slab = new Slab()
+  readonly #builder: EntriesBuilder
+  readonly #maxEntryBytes: number
+  readonly #maxGroupEntries: number
+  readonly #maxGroupBytes: number
+  /** the open group is `[#start, #end)` of the slab */
+  #start = NONE
+  #end = NONE
+  #large: LargeElement | undefined
+  readonly #groups: ClosedGroup[] = []
+  #failure: unknown
+
+  constructor(target: Target, options: Omit<SplitterOptions, 'arrayKey'>) {
+    this.#maxEntryBytes = options.maxEntryBytes
+    this.#maxGroupEntries = options.maxEntriesPerGroup ?? TRANSACTION_ENTRIES
+    this.#maxGroupBytes = options.maxGroupBytes ?? TRANSACTION_BYTES
+    this.#builder = new EntriesBuilder(this.#maxGroupEntries, options.naming)
+    this.#elements = new ElementMarks({
+      target,
+      keys: [options.idKey, options.timeKey, options.typeKey],
+      maxDepth: options.maxDepth,
+    })
+    this.#scanner = new Scanner(this.#elements, (end) => this.#element(end))
+  }
+
+  /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
+  get heldBytes(): number {
+    return this.#slab.length - this.#live()
+  }
+
+  /** `ours`: as to `Slab.append`. */
+  push(chunk: Uint8Array, ours = false): void {
+    this.#rethrow()
+    if (chunk.length === 0) return
+    const slab = this.#slab
+    const movedBytes = slab.append(chunk, this.#live(), ours)
+    this.#elements.rebase(movedBytes)
+    this.#scanner.bodyOffset += movedBytes
+    if (this.#start !== NONE) {
+      this.#start -= movedBytes
+      this.#end -= movedBytes
+    }
+    this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, slab.length - chunk.length, slab.length))
+    this.#trim()
+  }
+
+  /** The next whole group; undefined when there is none yet. */
+  take(): Group | undefined {
+    const group = this.#groups.shift()
+    return group && { entries: group.entries, quarantined: group.quarantined() }
+  }
+
+  end(): void {
+    this.#rethrow()
+    this.#orFail(() => this.#scanner.end(this.#slab.length))
+    this.#closeGroup()
+  }
+
+  #rethrow(): void {
+    if (this.#failure !== undefined) throw this.#failure as ConnectorError
+  }
+
+  #orFail(read: () => void): void {
+    try {
+      read()
+    } catch (error) {
+      this.#failure = error
+      this.#closeGroup()
+      throw error
+    }
+  }
+
+  /** Where the bytes begin that are still wanted. */
+  #live(): number {
+    if (this.#start !== NONE) return this.#start
+    const { marks } = this.#elements
+    if (this.#elements.isOpen) return marks[ELEMENT] as number
+    return marks[TOKEN] === NONE ? this.#slab.length : (marks[TOKEN] as number)
+  }
+
+  #element(end: number): void {
+    const start = this.#elements.marks[ELEMENT] as number
+    if (this.#large || end - start > this.#maxEntryBytes) {
+      this.#absorb(start, end)
+      if (this.#large) this.#builder.quarantineLarge(this.#large)
+      this.#large = undefined
+    } else {
+      // The span counts, white space and all, since the slab holds the span.
+      if (this.#start !== NONE && end - this.#start > this.#maxGroupBytes) this.#closeGroup()
+      if (this.#start === NONE) this.#start = start
+      this.#keep(start, end)
+      this.#end = end
+    }
+    if (this.#builder.size >= this.#maxGroupEntries) this.#closeGroup()
+  }
+
+  #keep(start: number, end: number): void {
+    const { isObject, tooDeep, hasLineBreaks, marks, escapes } = this.#elements
+    if (!isObject || tooDeep) {
+      const reason = isObject ? 'too_deep' : 'not_an_object'
+      this.#quarantine(reason, start, end)
+    } else if (hasLineBreaks) {
+      this.#keepOneLine(start, end)
+    } else {
+      const fault = this.#builder.add(this.#slab.bytes, this.#start, start, end, marks, escapes)
+      if (fault) this.#quarantine(fault, start, end)
+    }
+  }
+
+  /** What is malformed keeps its line breaks, so validity is looked at first and not only when the group closes. */
+  #keepOneLine(start: number, end: number): void {
+    const { marks, escapes } = this.#elements
+    const written = this.#slab.bytes.slice(start, end)
+    if (!isUtf8(written)) {
+      this.#quarantine('invalid_utf8', start, end)
+      return
+    }
+    const bytes = this.#slab.own()
+    const lineEnd = stripLineBreaks(bytes, start, end, marks)
+    const fault = this.#builder.add(bytes, this.#start, start, lineEnd, marks, escapes)
+    if (!fault) return
+    bytes.set(written, start)
+    this.#quarantine(fault, start, end)
+  }
+
+  #quarantine(reason: Reason, start: number, end: number): void {
+    this.#builder.quarantine(reason, start - this.#start, end - this.#start)
+  }
+
+  /** After each chunk: what nobody needs any more leaves the slab, however long the body. */
+  #trim(): void {
+    const length = this.#slab.length
+    if (this.#elements.isOpen) {
+      const start = this.#elements.marks[ELEMENT] as number
+      if (this.#large || length - start > this.#maxEntryBytes) {
+        this.#closeGroup()
+        this.#absorb(start, length)
+        this.#elements.forget(length)
+      } else if (this.#start !== NONE && length - this.#start > this.#maxGroupBytes) this.#closeGroup()
+      return
+    }
+    this.#elements.forgetLongKey(length)
+    if (this.#start === NONE || this.#elements.marks[TOKEN] !== NONE) return
+    this.#slab.truncate(this.#end)
+    this.#scanner.bodyOffset += length - this.#end
+  }
+
+  #absorb(start: number, end: number): void {
+    this.#large ??= new LargeElement()
+    this.#large.absorb(this.#slab.bytes.subarray(start, end))
+  }
+
+  #closeGroup(): void {
+    if (this.#builder.size === 0) {
+      // All of it was left out: its bytes are wanted no more.
+      this.#start = NONE
+      this.#end = NONE
+      return
+    }
+    // A group that is one element over the limit has no bytes.
+    const [start, end] = this.#start === NONE ? [0, 0] : [this.#start, this.#end]
+    const bytes = this.#slab.bytes.subarray(start, end)
+    this.#slab.usualBytes = bytes.length
+    this.#groups.push(this.#builder.close(bytes, this.#slab.withRoom(start, end, this.#builder.roomBytes)))
+    this.#start = NONE
+    this.#end = NONE
+  }
+}

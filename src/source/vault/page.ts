@@ -1,0 +1,105 @@
+// One page of the workspace's project listing: checked, and cut into projects as bytes (spec §4.3, §2.5).
+import { CR, LF, OPEN_OBJECT, QUOTE } from '../../model/ascii.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Quarantined } from '../../model/source.ts'
+import type { BodySample } from '../answer/body-sample.ts'
+import { memberValue, valueText } from '../cutting/json-elements.ts'
+import { openSplitter, Splitter } from '../cutting/splitter.ts'
+import type { EntryLimits, SplitterLimits } from '../cutting/splitter.ts'
+import { checkPage, keptId } from './bounds.ts'
+
+/** The envelope: the body, `response`, `content`, `projects`. */
+const ENVELOPE_DEPTH = 4
+const LONGEST_PAGINATION_BYTES = 4096
+const MAX_ID_BYTES = 1024
+
+/** An element that is no project as it should be. */
+interface Malformed {
+  /** undefined: it has none that can be read, so nobody knows which project it is */
+  readonly id: string | undefined
+  readonly quarantined: Quarantined
+}
+
+export interface VaultPage {
+  /** objects with an `id`, as it is kept; CR and LF between their tokens are gone */
+  readonly projects: readonly { readonly id: string; readonly raw: Uint8Array }[]
+  readonly malformed: readonly Malformed[]
+  /** what the pagination block says, where it is there and makes sense */
+  readonly total: number | undefined
+  readonly totalPages: number | undefined
+}
+
+/** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape, `misconfigured` where it lists more than may be held. */
+export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
+  checkJson(body, limits)
+  const content = inside(inside(body, 'response'), 'content')
+  const listed = inside(content, 'projects')
+  if (!content || !listed)
+    throw new ConnectorError(
+      'bad_reply',
+      'the project listing is JSON of another shape: response.content.projects was expected',
+    )
+  const splitter = openSplitter(entryLimits(limits))
+  splitter.push(listed)
+  splitter.end()
+  const projects: { id: string; raw: Uint8Array }[] = []
+  const malformed: Malformed[] = []
+  for (let group = splitter.take(); group; group = splitter.take()) {
+    const { entries, quarantined } = group
+    checkPage(projects.length + malformed.length + entries.count + quarantined.length)
+    for (let i = 0; i < entries.count; i++) projects.push({ id: keptId(entries.id(i)), raw: entries.raw(i) })
+    for (const element of quarantined) {
+      const id = idOf(element.bytes)
+      if (id !== undefined && element.reason === 'no_time') projects.push({ id, raw: oneLine(element.bytes) })
+      else malformed.push({ id, quarantined: element })
+    }
+  }
+  return { projects, malformed, ...paginationOf(content) }
+}
+
+/** A page of one project that is too large to be held: all that can be said of it. */
+export function oversized(sample: BodySample): Malformed {
+  const quarantined = sample.quarantined('too_large')
+  const list = inside(inside(inside(quarantined.bytes, 'response'), 'content'), 'projects')
+  const open = list?.indexOf(OPEN_OBJECT) ?? -1
+  return { id: list && open >= 0 ? idOf(list.subarray(open)) : undefined, quarantined }
+}
+
+function entryLimits({ maxDepth, maxEntryBytes }: SplitterLimits): EntryLimits {
+  // A project without a good created_at is one all the same: see above.
+  return { idKey: 'id', timeKey: 'created_at', typeKey: 'type', maxDepth, maxEntryBytes }
+}
+
+/** The whole body is one value: only its grammar counts here. */
+function checkJson(body: Uint8Array, { maxDepth }: SplitterLimits): void {
+  const limits = { maxDepth: maxDepth + ENVELOPE_DEPTH, maxEntryBytes: Infinity }
+  const splitter = new Splitter({ kind: 'value', key: undefined }, entryLimits(limits))
+  splitter.push(body)
+  splitter.end()
+}
+
+const inside = (raw: Uint8Array | undefined, key: string) => (raw ? memberValue(raw, key) : undefined)
+
+function idOf(raw: Uint8Array): string | undefined {
+  const value = memberValue(raw, 'id')
+  if (value?.[0] !== QUOTE || value.length > MAX_ID_BYTES) return undefined
+  const id = valueText(value)
+  return id === undefined || id === '' ? undefined : keptId(id)
+}
+
+/** In valid JSON these two stand between tokens only. */
+function oneLine(raw: Uint8Array): Uint8Array {
+  return raw.includes(LF) || raw.includes(CR) ? raw.filter((byte) => byte !== LF && byte !== CR) : raw
+}
+
+function paginationOf(content: Uint8Array): Pick<VaultPage, 'total' | 'totalPages'> {
+  const block = memberValue(content, 'pagination')
+  if (!block || block.length > LONGEST_PAGINATION_BYTES) return { total: undefined, totalPages: undefined }
+  return { total: countAt(block, 'total'), totalPages: countAt(block, 'total_pages') }
+}
+
+/** A count is far below what a float would round. */
+function countAt(block: Uint8Array, key: string): number | undefined {
+  const text = valueText(memberValue(block, key))
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
+}

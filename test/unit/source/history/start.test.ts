@@ -1,0 +1,73 @@
+// Where the history begins when the clock was wrong at the first start.
+import { expect, test } from 'vitest'
+import { Entries } from '../../../../src/model/entries.ts'
+import type { HistoryOptions } from '../../../../src/source/history/history.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, START } from '../desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
+
+const events = eventsFrom(historyEvent, START - 10 * DAY, 12 * 24, HOUR)
+
+/** A desk at START with the cursor of one that began `aheadMs` later. */
+async function openAfter(aheadMs: number, source: Partial<HistoryOptions> = {}) {
+  const ahead = await openHistoryDesk({ startAt: START + aheadMs, dateAt: () => START, source })
+  ahead.server.events = events
+  for (let i = 0; i < 5; i++) await ahead.try()
+  const desk = await openHistoryDesk({ source })
+  desk.server.events = events
+  const { origin } = desk.source
+  const nothing = { quarantined: [], findings: [], headUs: undefined, gaps: 0 }
+  await desk.journal.append({ origin, entries: Entries.none, ...nothing, cursor: ahead.cursor })
+  desk.cursor = ahead.cursor
+  return { ahead, desk }
+}
+
+test('a start that was settled by a clock far ahead is settled anew once the clock is right, and both are told', async () => {
+  const { ahead, desk } = await openAfter(3_000 * DAY)
+  expect(await ahead.ids()).toEqual([])
+  expect(ahead.log.lines.filter((line) => line.includes('3000'))).toHaveLength(1)
+  await desk.live(START + DAY)
+  expect(await desk.ids()).toHaveLength(8 * 24 + 1)
+  expect(desk.log.lines.filter((line) => line.includes('settled anew'))).toHaveLength(1)
+})
+
+test('a start that lies ahead by the server’s clock is settled anew by it, while ours is still wrong', async () => {
+  const desk = await openHistoryDesk({ startAt: START + 10 * DAY, dateAt: () => START })
+  desk.server.events = events.filter(({ at }) => at <= START)
+  await desk.live(START + 10 * DAY + HOUR)
+  // The server's Date has whole seconds: the one event at the very edge is not counted on.
+  expect((await desk.ids()).length).toBeGreaterThanOrEqual(7 * 24)
+})
+
+test('a start to come that was written as a time stays', async () => {
+  const { desk } = await openAfter(0, { start: { kind: 'time', atUs: (START + DAY / 2) * 1000 } })
+  await desk.live(START + DAY)
+  expect(await desk.ids()).toHaveLength(12 + 1)
+  expect(desk.log.lines).toEqual([])
+})
+
+test('a clock that is set back behind the start changes nothing where events were read', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
+  desk.server.events = events.filter(({ at }) => at <= START)
+  await desk.once()
+  const { startAt, startUs } = desk.state()
+  const back = await openHistoryDesk({
+    startAt: START - 300 * DAY,
+    source: { start: { kind: 'span', ms: DAY } },
+  })
+  back.server.events = events
+  back.cursor = desk.cursor
+  await back.try()
+  expect(back.state()).toMatchObject({ startAt, startUs })
+})
+
+test('after a restart it tells how far it was read before it asks anything', async () => {
+  const before = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
+  before.server.events = events.filter(({ at }) => at <= START)
+  await before.once()
+  const after = await openHistoryDesk()
+  after.source.plan(before.cursor)
+  expect(after.watch.cursorUs).toBeGreaterThan(0)
+  expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
+  expect(after.watch.codes).toEqual([])
+})
