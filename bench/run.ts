@@ -1,6 +1,7 @@
 // Every benchmark in turn, or those named: the parts, then the whole path. Prints, asserts nothing. `npm run bench [-- workspaces …]`
 import { run as bare } from './bare.ts'
 import { run as endToEnd } from './end-to-end.ts'
+import { run as gzip } from './gzip.ts'
 import { run as history } from './history.ts'
 import { run as journal } from './journal.ts'
 import { run as relp } from './relp.ts'
@@ -12,6 +13,7 @@ import { run as workspaces } from './workspaces.ts'
 const benches = {
   splitter,
   journal,
+  gzip,
   sinks,
   s3: () => s3(),
   relp,

@@ -1,5 +1,5 @@
 // The world outside, as a sink under test may know it: every part can be told apart and replaced.
-import { gzipSync } from 'node:zlib'
+import { gzip } from '../../src/gzip/gzip.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import type { Log, LogFields } from '../../src/model/log.ts'
 import type { SinkDeps } from '../../src/model/sink-kind.ts'
@@ -86,7 +86,7 @@ export function sinkDeps(parts: Partial<SinkDeps> = {}): TestDeps {
     connect: () => Promise.reject(new Error('no connect was given')),
     datagrams: () => Promise.reject(new Error('no datagrams were given')),
     print: () => Promise.reject(new Error('no print was given')),
-    compress: async (bytes) => gzipSync(bytes, { level: 1 }),
+    compress: gzip,
     hostOf: (workspace) => `${workspace}.example.com`,
     spoolFolder: '/spool',
     ...parts,

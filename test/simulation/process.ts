@@ -1,8 +1,8 @@
 // One life of the daemon in the simulation: production code whose every step into the outside may be its last.
-import { gzipSync } from 'node:zlib'
 import { openApp } from '../../src/app.ts'
 import type { App, Outside } from '../../src/app.ts'
 import type { Config } from '../../src/config/schema.ts'
+import { gzip } from '../../src/gzip/gzip.ts'
 import { openJournal } from '../../src/journal/open.ts'
 import type { Clock, Random } from '../../src/model/clock.ts'
 import type { Disk, DiskFile } from '../../src/model/disk.ts'
@@ -188,7 +188,7 @@ export async function startProcess(
     // No sink of the simulation speaks over a stream or in datagrams.
     ...{ connect: never, datagrams: never },
     print: life.guard(print),
-    compress: life.guard(async (bytes) => gzipSync(bytes, { level: 1 })),
+    compress: life.guard(gzip),
   }
   const opened = openApp(config, outside, { once }, async (options) => {
     journal = await openJournal(options)
