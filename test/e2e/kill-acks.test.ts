@@ -1,3 +1,4 @@
+// The built program before a Splunk that acknowledges later, killed while it waits for that.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'

@@ -1,3 +1,4 @@
+// The built program with history and vault on, killed at any moment: each entry of each source arrives.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { historyTruth, judgeHistory } from '../simulation/judge-history.ts'
 import { judgeInventory, judgeRecords } from '../simulation/judge-vault.ts'

@@ -1,3 +1,4 @@
+// The built program with the audit log alone, killed at any moment: nothing lost, order kept, no line twice in a file.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dice } from '../simulation/random.ts'
 import type { Dice } from '../simulation/random.ts'

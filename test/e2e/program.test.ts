@@ -1,3 +1,4 @@
+// The program as it is built: what it loads, what it takes, how it starts, stops and ends.
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -1,3 +1,4 @@
+// A whole app whose clock and the API’s disagree: what is told of it.
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import type { Transport } from '../../../src/model/http.ts'

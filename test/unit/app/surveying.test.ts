@@ -1,3 +1,4 @@
+// The step of a walk over the past: one at a time, kept for who asks again, given back when it fails.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/model/entries.ts'
 import type { SurveyQuery } from '../../../src/model/past.ts'

@@ -1,3 +1,4 @@
+// The conductor of reading dies between any two appends.
 import { expect, test } from 'vitest'
 import { collectOnce } from '../../../src/collect.ts'
 import type { Journal } from '../../../src/model/journal.ts'

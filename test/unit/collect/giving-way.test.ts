@@ -1,3 +1,4 @@
+// When reading waits for deliveries that are close behind, and when it does not.
 import { expect, test } from 'vitest'
 import { giveWay } from '../../../src/giving-way.ts'
 import type { JournalStats } from '../../../src/model/journal.ts'

@@ -1,3 +1,4 @@
+// A key that is refused is held and tried on; what the other side asks to wait is kept within bounds.
 import { expect, test } from 'vitest'
 import { collect } from '../../../src/collect.ts'
 import type { HttpReply } from '../../../src/model/http.ts'

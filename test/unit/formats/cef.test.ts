@@ -1,3 +1,4 @@
+// CEF, read back by a parser of the tests’ own.
 import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'

@@ -1,3 +1,4 @@
+// What the formats have in common, and the two that keep the entry’s bytes.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { formatNamed, formatNames, type FormatName } from '../../../src/formats/named.ts'

@@ -1,3 +1,4 @@
+// LEEF, read back by a parser of the tests’ own.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { documentedTypes, eventType } from '../../../src/formats/event-types.ts'

@@ -1,3 +1,4 @@
+// Members of an object found in its bytes, and an entry made compact by leaving some out.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compactEntry, eachMember, stringAt } from '../../../src/model/json-members.ts'

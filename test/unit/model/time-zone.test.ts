@@ -1,3 +1,4 @@
+// Times mean the same wherever the machine stands.
 import { afterAll, expect, test } from 'vitest'
 import { parseInstantText } from '../../../src/model/time.ts'
 

@@ -1,3 +1,4 @@
+// The real disk, on real files.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,

@@ -1,3 +1,4 @@
+// Streams over real sockets, plain and under TLS.
 import { createSocket } from 'node:dgram'
 import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'

@@ -1,3 +1,4 @@
+// Requests over real sockets: what arrives, what comes back, what each failure is called.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTls, type ServerOptions } from 'node:https'

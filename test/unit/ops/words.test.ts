@@ -1,3 +1,4 @@
+// Whole numbers and plurals as people read them.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { countText, numberText } from '../../../src/ops/words.ts'

@@ -21,15 +21,17 @@ test('the program begins as one, and is built from the file that does', () => {
   expect(read('src/main.ts').startsWith('#!/usr/bin/env node\n')).toBe(true)
 })
 
-test('each file of src says in its first line what it is for', () => {
-  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) =>
-    path.endsWith('.ts'),
-  )
-  const [first, ...others] = files.filter((path) => !read(join('src', path)).startsWith('// '))
-  expect(others).toEqual([])
-  // The program itself begins with the line by which a shell runs it.
-  expect(first).toBe('main.ts')
-})
+test.each(['src', 'test', 'bench', 'scripts'])(
+  'each file of %s says in its first line what it is for',
+  (folder) => {
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) =>
+      path.endsWith('.ts'),
+    )
+    const others = files.filter((path) => !read(join(folder, path)).startsWith('// '))
+    // The program itself begins with the line by which a shell runs it.
+    expect(others).toEqual(folder === 'src' ? ['main.ts'] : [])
+  },
+)
 
 test('npm ci builds it', () => {
   expect(manifest.scripts['prepare']).toBe('npm run build')

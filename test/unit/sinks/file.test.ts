@@ -1,3 +1,4 @@
+// The file sink on a disk that forgets what was not synced.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Random } from '../../../src/model/clock.ts'

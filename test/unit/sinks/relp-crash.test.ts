@@ -1,3 +1,4 @@
+// RELP, cut off at any message: what is sent again, and no more.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'

@@ -1,3 +1,4 @@
+// What a RELP server answers, cut anywhere, and the frames that it gets.
 import { assert, constantFrom, integer, nat, oneof, property, record, string, uint8Array } from 'fast-check'
 import { array, tuple } from 'fast-check'
 import { describe, expect, test } from 'vitest'

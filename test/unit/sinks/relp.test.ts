@@ -1,3 +1,4 @@
+// The RELP link: its window, its session, what it makes of each answer.
 import { assert, asyncProperty, boolean, constantFrom, nat, option, record } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'

@@ -1,3 +1,4 @@
+// An entry as Splunk’s collector takes it.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Format } from '../../../src/model/sink.ts'

@@ -1,3 +1,4 @@
+// The Splunk sink over a transport that answers as told.
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type { SinkDeps } from '../../../src/model/sink-kind.ts'

@@ -1,3 +1,4 @@
+// Standard output as a sink.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'

@@ -1,3 +1,4 @@
+// An entry as a syslog message, and what sets messages apart on a stream.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Run } from '../../../src/model/journal.ts'

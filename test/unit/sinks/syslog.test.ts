@@ -1,3 +1,4 @@
+// The syslog sink over sockets that do as told.
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'

@@ -1,3 +1,4 @@
+// A place in the budget for a key that is rotated while it is waited for.
 import { expect, test } from 'vitest'
 import { Secret, SecretLook } from '../../../../src/model/secret.ts'
 import { Budget } from '../../../../src/source/budget/budget.ts'

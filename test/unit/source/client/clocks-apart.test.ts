@@ -1,3 +1,4 @@
+// How far our clock and the server’s are apart, by what its answers tell.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/model/http.ts'
 import type { Log } from '../../../../src/model/log.ts'

@@ -1,3 +1,4 @@
+// The history’s reader dies between any two parts of an answer.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { collectOnce } from '../../../../src/collect.ts'

@@ -1,3 +1,4 @@
+// The history’s reader before an API that fails, in each of the ways the mock knows.
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'

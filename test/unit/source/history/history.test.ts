@@ -1,3 +1,4 @@
+// The history’s reader: which windows it reads, when, and when one is done.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { envelope } from '../../../../src/formats/envelope.ts'

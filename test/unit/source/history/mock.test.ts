@@ -1,3 +1,4 @@
+// The history’s reader before the mock, in each of its ways.
 import { expect, test } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
 import type { MockOptions } from '../../../../src/mock/mock.ts'

@@ -1,3 +1,4 @@
+// The history’s two versions: rows without ids, and which of them to ask for.
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
