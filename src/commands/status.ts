@@ -4,7 +4,7 @@ import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
-import { countText, limitedText, sizeText, spanText, utcText } from '../ops/words.ts'
+import { countText, limitedText, nextTryText, sizeText, spanText, utcText } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
@@ -110,11 +110,15 @@ const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
 
 const sourceLag = (source: SourceStatus) => (isLagUnknown(source) ? 'unknown' : lag(source.lag_seconds))
 
-function faultLines(faults: readonly { name: string; error: FaultStatus | null }[], ago: Ago): string {
-  return faults
-    .map(({ name, error }) =>
-      error ? `  ${name}: ${plain(error.message)} (${error.code}, since ${ago(error.since)})\n` : '',
-    )
+type Part = Readonly<{ name: string; error: FaultStatus | null }>
+
+function faultLines(parts: readonly Part[], { reported_at }: StatusReport, ago: Ago): string {
+  return parts
+    .map(({ name, error }) => {
+      if (!error) return ''
+      const next = nextTryText(error.next_try_at, Date.parse(reported_at))
+      return `  ${name}: ${plain(error.message)} (${error.code}, since ${ago(error.since)}${next})\n`
+    })
     .join('')
 }
 
@@ -134,7 +138,7 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
-  return columns([head, ...rows], paint) + faultLines(sources, ago) + limitLines(report)
+  return columns([head, ...rows], paint) + faultLines(sources, report, ago) + limitLines(report)
 }
 
 /** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
@@ -156,7 +160,7 @@ function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
   ])
   const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
-  return columns([head, ...rows], paint) + faultLines(sinks, ago)
+  return columns([head, ...rows], paint) + faultLines(sinks, report, ago)
 }
 
 function journalLine({ journal }: StatusReport): string {

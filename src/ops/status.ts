@@ -14,6 +14,8 @@ export interface FaultStatus {
   readonly code: ErrorCode
   readonly message: string
   readonly since: string
+  /** absent: not known, or it is being tried */
+  readonly next_try_at?: string
 }
 
 export interface SourceStatus {
@@ -136,7 +138,7 @@ export interface BackfillStatus {
   /** beside an error: what the next try waits for */
   readonly waits_for: WaitsFor | null
   /** why it does not come on just now; it is tried again */
-  readonly error: Omit<FaultStatus, 'since'> | null
+  readonly error: Omit<FaultStatus, 'since' | 'next_try_at'> | null
   readonly read_entries: number
   readonly new_entries: number
   /** places at which entries may have been left out */

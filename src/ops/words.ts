@@ -23,6 +23,12 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
 /** `2026-11-25 18:12:50 UTC`, of an ISO instant. */
 export const utcText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
 
+/** `, next try in 42 s`, of what failed; nothing where nobody knows, or it is due. */
+export function nextTryText(at: string | undefined, nowMs: number): string {
+  const leftMs = at === undefined ? 0 : Date.parse(at) - nowMs
+  return leftMs > 0 ? `, next try in ${spanText(Math.ceil(leftMs / 1000))}` : ''
+}
+
 /** Of a 429 that is waited out. */
 export function limitedText(until: string, nowMs: number): string {
   const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))

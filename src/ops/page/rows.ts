@@ -10,7 +10,7 @@ import type {
   WorkspaceStatus,
 } from '../status.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { limitedText, numberText, waitsForText } from '../words.ts'
+import { limitedText, nextTryText, numberText, waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -35,7 +35,7 @@ const NOTABLE_BACKLOG_SECONDS = 60
 
 function fault(error: FaultStatus | null, now: number) {
   if (!error) return undefined
-  const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, since ${agoHtml(error.since, now)})`)}`
+  const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, since ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
   return { kind: 'fault', html } as const
 }
 

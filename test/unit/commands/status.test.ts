@@ -122,10 +122,11 @@ test.each(['failing', 'held'] as const)('a sink that is %s is told with its erro
   expect(stdout).not.toContain('\u001b')
 })
 
-test('a source that is held: exit 1', async () => {
+test('a source that is held: when it is tried next, exit 1', async () => {
   const { source } = await startDaemon()
-  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'))
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
   expect(await ask()).toBe(1)
+  expect(stand.heard().stdout).toMatch(/\(unauthorized, since 0 s ago, next try in 4[12] s\)\n/)
 })
 
 test('a sink that took nothing since the start is not told as one that never did', async () => {

@@ -182,6 +182,28 @@ describe('/status', () => {
     expect(house.board.status().ok).toBe(true)
   })
 
+  it('what fails or is held tells when it is tried next, until that try is under way', () => {
+    const house = openHouse()
+    settle(house)
+    const errors = () => {
+      const { workspaces, sinks } = house.board.status()
+      return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
+    }
+    const since = '2026-11-21T10:00:00.000Z'
+    house.source.state('held', badKey, 42_000)
+    house.sink.state('failing', refused, 7_000)
+    expect(errors()).toMatchObject([
+      { since, next_try_at: '2026-11-21T10:00:42.000Z' },
+      { since, next_try_at: '2026-11-21T10:00:07.000Z' },
+    ])
+    house.clock.pass(42_000)
+    house.source.state('reading')
+    house.sink.state('sending')
+    for (const error of errors()) expect(error).toEqual({ ...error, since, next_try_at: undefined })
+    house.source.state('held', badKey, 60_000)
+    expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
+  })
+
   it('after a restart a source waits for its next read, and says so', () => {
     const house = openHouse()
     house.source.state('idle')

@@ -88,6 +88,13 @@ describe('the status page', () => {
     expect(text).toMatch(/receiver refused the connection \(unreachable, since 10 min ago ?\)/)
   })
 
+  it('tells of what fails when it is tried next, where that is known and still to come', () => {
+    const shown = (next_try_at: string) =>
+      textOf(renderPage(withSink({ state: 'failing', error: { ...refused, next_try_at } })))
+    expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/since 10 min ago ?, next try in 42 s\)/)
+    expect(shown('2026-11-21T10:00:00.000Z')).not.toContain('next try')
+  })
+
   it('serves sources that it has never heard of, each with the budget of its area', () => {
     const names = ['audit', 'history.usage', 'history.query', 'vault.projects', 'canary']
     const page = renderPage({
