@@ -67,6 +67,13 @@ function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reporte
   return `, waiting${until === undefined ? ' for its request budget' : `: ${limitedText(until, Date.parse(reported_at))}`}`
 }
 
+/** A restart keeps the cursor, and with it the time of the next read: what stands there may be of a process before. */
+function nextReadText({ last_success_at: at }: SourceStatus, report: Told): string {
+  if (at === null) return 'first read'
+  if (Date.parse(at) >= Date.parse(report.configured_at)) return 'next read'
+  return `first read ${sinceText(report)}, the last was ${spanText(secondsSince(at, report))} ago`
+}
+
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
@@ -81,8 +88,8 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
         const { name, lag_seconds, state, last_success_at } = source
         const workspace = one.name
         const waits = waitsClause(source, one, report)
-        // A restart keeps the cursor, and with it the time of the next read.
-        if (state === 'idle' && lag_seconds < 1) return `${workspace} ${name} waits for its next read`
+        if (state === 'idle' && lag_seconds < 1)
+          return `${workspace} ${name} waits for its ${nextReadText(source, report)}`
         if (last_success_at === null || state === 'starting')
           return `${workspace} ${name} is starting${waits}`
         if (lag_seconds < 1) return `${workspace} ${name} is reading${waits}`
