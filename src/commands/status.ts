@@ -4,7 +4,15 @@ import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
-import { countText, limitedText, nextTryText, sizeText, spanText, utcText } from '../ops/words.ts'
+import {
+  countText,
+  limitedText,
+  loweredText,
+  nextTryText,
+  sizeText,
+  spanText,
+  utcText,
+} from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
@@ -145,11 +153,13 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
 function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
     .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
-    .flatMap(({ name, area, limited_until: until }) =>
-      until === undefined
-        ? []
-        : [`  ${plain(name)}, requests of ${area}: ${limitedText(until, Date.parse(reported_at))}\n`],
-    )
+    .flatMap(({ name, area, limit, limited_until: until, lowered_from: from }) => {
+      const told = [
+        ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
+        ...(from === undefined ? [] : [loweredText(limit, from)]),
+      ]
+      return told.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
+    })
     .join('')
 }
 

@@ -48,6 +48,8 @@ export interface BudgetStatus {
   readonly area: string
   readonly used: number
   readonly limit: number
+  /** the limit as it is set, of which less is asked since a 429; absent: all of it may be */
+  readonly lowered_from?: number
   /** the API answered 429: nothing is asked before; absent: it did not, or that is over */
   readonly limited_until?: string
   /** the other workspaces that have this budget too, by one key on one host: `used` is of all together; absent: nobody */

@@ -23,6 +23,10 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
 /** `2026-11-25 18:12:50 UTC`, of an ISO instant. */
 export const utcText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
 
+/** Of a budget of which less is asked since a 429. */
+export const loweredText = (limit: number, from: number): string =>
+  `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, and more again while it does not`
+
 /** `, next try in 42 s`, of what failed; nothing where nobody knows, or it is due. */
 export function nextTryText(at: string | undefined, nowMs: number): string {
   const leftMs = at === undefined ? 0 : Date.parse(at) - nowMs

@@ -55,9 +55,10 @@ function limit(budget: BudgetStatus | undefined, now: number) {
 
 function budgetHtml(budget: BudgetStatus | undefined): string {
   if (!budget) return soft('none')
-  const { used, limit, shared_with: others = [] } = budget
+  const { used, limit, lowered_from: from, shared_with: others = [] } = budget
+  const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
   const shared = others.length === 0 ? '' : ` ${soft(`together with ${others.map(escapeHtml).join(', ')}`)}`
-  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}${shared}`
+  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}${lowered}${shared}`
 }
 
 const sourceColumns = [

@@ -100,6 +100,17 @@ test('a budget that a 429 holds tells until when, also where no source has met i
   )
 })
 
+test('a budget that is smaller since a 429 than what may be asked tells why', () => {
+  const report = openHouse().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toContain(
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not\n',
+  )
+})
+
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)

@@ -122,6 +122,13 @@ describe('the status page', () => {
     expect(renderPage(calm)).not.toContain('together with')
   })
 
+  it('says of a budget that is smaller since a 429 than what may be asked, why it is', () => {
+    const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
+    expect(page).toMatch(/44 of 45 <[^>]+>since a 429 \(60 before\)</)
+    expect(renderPage(calm)).not.toContain('since a 429')
+  })
+
   it('says of a budget that a 429 holds until when', () => {
     const budget = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
     const page = renderPage({
