@@ -3,6 +3,7 @@ import type { Config } from '../config/schema.ts'
 import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
+import { faultText } from '../ops/sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
 import {
   countText,
@@ -120,12 +121,12 @@ const sourceLag = (source: SourceStatus) => (isLagUnknown(source) ? 'unknown' : 
 
 type Part = Readonly<{ name: string; error: FaultStatus | null }>
 
-function faultLines(parts: readonly Part[], { reported_at }: StatusReport, ago: Ago): string {
+function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): string {
   return parts
     .map(({ name, error }) => {
       if (!error) return ''
-      const next = nextTryText(error.next_try_at, Date.parse(reported_at))
-      return `  ${name}: ${plain(error.message)} (${error.code}, since ${ago(error.since)}${next})\n`
+      const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
+      return `  ${name}: ${plain(faultText(error, report))} (${error.code}, since ${ago(error.since)}${next})\n`
     })
     .join('')
 }

@@ -23,6 +23,10 @@ type Told = Omit<StatusReport, 'sentence' | 'backfills' | 'replays' | 'errors' |
 /** Without the stop at its end: another one may follow. */
 const asClause = (message: string) => message.replace(/[.\s]+$/, '')
 
+/** Why something fails, where it stands beside the sentence: not twice in the same words. */
+export const faultText = ({ message }: FaultStatus, { sentence }: Pick<StatusReport, 'sentence'>): string =>
+  sentence.includes(asClause(message)) ? 'as told above' : message
+
 function why(error: FaultStatus | null): string {
   return error ? `: ${asClause(error.message)}` : ''
 }

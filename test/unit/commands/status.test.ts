@@ -129,8 +129,19 @@ test.each(['failing', 'held'] as const)('a sink that is %s is told with its erro
   sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
   expect(await ask()).toBe(1)
   const { stdout } = stand.heard()
-  expect(stdout).toContain('  archive: receiver ?[2J refused the connection (unreachable, since 0 s ago)')
+  expect(stdout).toMatch(/^archive .*: receiver \?\[2J refused the connection$/m)
+  expect(stdout).toContain('  archive: as told above (unreachable, since 0 s ago)')
   expect(stdout).not.toContain('\u001b')
+})
+
+test('of several that fail each tells why in its own row, since the sentence does not', async () => {
+  const { source, sink } = await startDaemon()
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused.'))
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  await ask()
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('  acme audit: the API key was refused. (unauthorized, since 0 s ago)')
+  expect(stdout).toContain('  archive: receiver refused the connection (unreachable, since 0 s ago)')
 })
 
 test('a source that is held: when it is tried next, exit 1', async () => {

@@ -88,6 +88,14 @@ describe('the status page', () => {
     expect(text).toMatch(/receiver refused the connection \(unreachable, since 10 min ago ?\)/)
   })
 
+  it('says why something fails in one place: in its row, or in the sentence where that has it all', () => {
+    const told = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
+    const sentence = `archive is 14 s behind: ${refused.message}`
+    const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
+    expect([rows(told), rows({ ...told, sentence })]).toEqual([1, 1])
+    expect(textOf(renderPage({ ...told, sentence }))).toMatch(/as told above \(unreachable, since 10 min ago/)
+  })
+
   it('tells of what fails when it is tried next, where that is known and still to come', () => {
     const shown = (next_try_at: string) =>
       textOf(renderPage(withSink({ state: 'failing', error: { ...refused, next_try_at } })))
