@@ -126,6 +126,7 @@ export class Access {
       area,
       used: used.places,
       limit: used.allowed,
+      ...(used.allowed < used.limit && { lowered_from: used.limit }),
       ...(limitedUntil !== undefined && { limited_until: new Date(limitedUntil).toISOString() }),
       ...(others.length > 0 && { shared_with: others }),
     }))

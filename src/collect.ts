@@ -222,22 +222,19 @@ class Pauses {
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
 function delayAfter({ watch, log, random }: Collector, error: unknown, streak: Streak): number {
   const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
-  switch (failure.action) {
-    case 'pause':
-      watch.state('paused', failure)
-      return backoffMs(count, FULL_DISK, random)
-    case 'hold':
-      watch.state('held', failure)
-      return heldMs(failure.retryAfterMs) ?? backoffMs(count, HELD, random)
-    default:
-      watch.state('failing', failure)
-      // The budget itself waits out a rate limit.
-      if (failure.code === 'rate_limited') return 0
-      return Math.max(
-        failure.retryAfterMs ?? 0,
-        backoffMs(count, failure.code === 'bad_reply' ? BAD_REPLY : RETRY, random),
-      )
-  }
+  const { action, code } = failure
+  const delayMs = delayOf(failure, count, random)
+  const state = action === 'pause' ? 'paused' : action === 'hold' ? 'held' : 'failing'
+  watch.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
+  return delayMs
+}
+
+function delayOf({ action, code, retryAfterMs }: ConnectorError, count: number, random: Random): number {
+  if (action === 'pause') return backoffMs(count, FULL_DISK, random)
+  if (action === 'hold') return heldMs(retryAfterMs) ?? backoffMs(count, HELD, random)
+  // The budget itself waits out a rate limit.
+  if (code === 'rate_limited') return 0
+  return Math.max(retryAfterMs ?? 0, backoffMs(count, code === 'bad_reply' ? BAD_REPLY : RETRY, random))
 }
 
 /** No hint of a server's keeps a repaired key waiting, or has a refused one asked for again and again. At once is our own word: the key has changed. */

@@ -37,7 +37,8 @@ export function delayAfter(
   const { count, tell } = streak.next(error)
   const { code, message, action } = error
   if (tell) log.warn('The canary could not ask and will try again', { code, error: message, attempt: count })
-  watch.state(action === 'hold' ? 'held' : 'failing', error)
   const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
-  return Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
+  const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
+  watch.state(action === 'hold' ? 'held' : 'failing', error, delayMs)
+  return delayMs
 }

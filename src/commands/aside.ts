@@ -25,9 +25,6 @@ export interface ShowOptions {
   readonly content: boolean
 }
 
-/** `list` shows so many unless told. */
-export const LIST_LIMIT = 100
-
 export interface OpenAside {
   readonly aside: Aside
   readonly retry: Retry

@@ -7,6 +7,7 @@ import {
   cancelOption,
   chosen,
   chosenLetters,
+  listed,
   mockOptions,
   replayOptions,
   shown,
@@ -42,7 +43,12 @@ export interface CommandSpec {
 }
 
 const letterCommands: readonly CommandSpec[] = [
-  { name: 'list', summary: 'which there are, without content', options: chosenLetters, run: listLetters },
+  {
+    name: 'list',
+    summary: 'which there are, without content',
+    options: (command) => listed(chosenLetters(command)),
+    run: listLetters,
+  },
   { name: 'show', summary: 'all about one but its content', options: shown, run: showLetter },
   {
     name: 'retry',
@@ -65,7 +71,12 @@ const letterCommands: readonly CommandSpec[] = [
 ]
 
 const quarantineCommands: readonly CommandSpec[] = [
-  { name: 'list', summary: 'what there is, without content', options: chosen, run: listQuarantine },
+  {
+    name: 'list',
+    summary: 'what there is, without content',
+    options: (command) => listed(chosen(command)),
+    run: listQuarantine,
+  },
   { name: 'show', summary: 'all about one but its content', options: shown, run: showQuarantine },
   {
     name: 'drop',

@@ -57,6 +57,9 @@ export const chosen = (command: Command) =>
 export const chosenLetters = (command: Command) =>
   chosen(command).option('--sink <name>', 'only those of one sink')
 
+export const listed = (command: Command) =>
+  command.option('--json', 'one JSON object a line, as export has them, without content', false)
+
 export const shown = (command: Command) =>
   withConfig(command)
     .argument('<id>', 'as list tells it', wholeNumber)

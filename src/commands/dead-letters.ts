@@ -3,7 +3,8 @@ import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../model/set-asid
 import { parseInstantText } from '../model/time.ts'
 import { countText, cutText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
-import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
+import { inChunks, pages, withAside } from './aside.ts'
+import { LIST_LIMIT, showList } from './aside-list.ts'
 import { columns } from './columns.ts'
 import { exportAside, showContent } from './export-file.ts'
 import { instantText } from './instants.ts'
@@ -17,6 +18,8 @@ interface LetterOptions {
   readonly limit?: number
   /** of drop */
   readonly yes?: boolean
+  /** of list */
+  readonly json?: boolean
 }
 
 /** The API's own are short, and a body may have any. */
@@ -66,23 +69,17 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
   return withLetters(world, options, async (opened) => {
     const limit = options.limit ?? LIST_LIMIT
     const found = await all(opened, options, limit + 1)
-    const shown = found.slice(0, limit)
-    if (shown.length === 0) {
-      world.stdout('no dead letters\n')
-      return judged(world, options, found)
-    }
-    const rows = shown.map((letter) => [
-      ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
-      ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
-      ...[letter.code, letter.reason],
-    ])
-    const head = ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON']
-    world.stdout(columns([head, ...rows]))
-    if (found.length <= limit) return judged(world, options, found)
-    world.stdout(
-      `there are more than these ${limit}: a larger --limit shows them, dead-letters export takes all of them away\n`,
-    )
-    return exitCodes.done
+    showList(world, found, {
+      ...{ limit, json: options.json === true, none: 'no dead letters', all: 'dead-letters export' },
+      head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
+      row: (letter) => [
+        ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
+        ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
+        ...[letter.code, letter.reason],
+      ],
+      facts: factsOf,
+    })
+    return found.length > limit ? exitCodes.done : judged(world, options, found)
   })
 }
 
@@ -178,10 +175,8 @@ export async function dropLetters(world: World, options: LetterOptions): Promise
   })
 }
 
-/** The entry is one line of JSON as it is: it goes in byte for byte. */
-function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
-  const { origin, entryId, parkedAt, ...rest } = letter
-  const facts = JSON.stringify({
+function factsOf({ origin, entryId, parkedAt, ...rest }: DeadLetter): object {
+  return {
     id: rest.id,
     sink: rest.sink,
     workspace: origin.workspace,
@@ -193,7 +188,12 @@ function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
     reason: rest.reason,
     parked_at: new Date(parkedAt).toISOString(),
     bytes: rest.bytes,
-  })
+  }
+}
+
+/** The entry is one line of JSON as it is: it goes in byte for byte. */
+function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
+  const facts = JSON.stringify(factsOf(letter))
   return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
 }
 

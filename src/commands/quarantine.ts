@@ -2,7 +2,8 @@
 import type { QuarantineRecord } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
-import { inChunks, LIST_LIMIT, pages, withAside } from './aside.ts'
+import { inChunks, pages, withAside } from './aside.ts'
+import { LIST_LIMIT, showList } from './aside-list.ts'
 import { columns } from './columns.ts'
 import { exportAside, showContent } from './export-file.ts'
 import { instantText } from './instants.ts'
@@ -14,6 +15,8 @@ interface QuarantineOptions {
   readonly limit?: number
   /** of drop */
   readonly yes?: boolean
+  /** of list */
+  readonly json?: boolean
 }
 
 const noun = (count: number) => countText(count, 'quarantined elements')
@@ -28,22 +31,16 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
     const found: QuarantineRecord[] = []
     for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
     const seen = new Set(found.map(({ id }) => id))
-    if (found.length === 0) {
-      world.stdout('nothing is quarantined\n')
-      return judged(world, options, seen)
-    }
-    const rows = found
-      .slice(0, limit)
-      .map(({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
+    showList(world, found, {
+      ...{ limit, json: options.json === true, none: 'nothing is quarantined', all: 'quarantine export' },
+      head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
+      row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
         ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
         ...[sizeText(keptBytes), instantText(keptAt)],
-      ])
-    world.stdout(columns([['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'], ...rows]))
-    if (found.length <= limit) return judged(world, options, seen)
-    world.stdout(
-      `there are more than these ${limit}: a larger --limit shows them, quarantine export takes all of them away\n`,
-    )
-    return exitCodes.done
+      ],
+      facts: factsOf,
+    })
+    return found.length > limit ? exitCodes.done : judged(world, options, seen)
   })
 }
 
@@ -106,9 +103,8 @@ export async function dropQuarantine(world: World, options: QuarantineOptions): 
   })
 }
 
-/** Malformed bytes may be anything: they go out in base64. */
-function exported({ id, origin, ...rest }: QuarantineRecord, raw: Uint8Array): Uint8Array {
-  const line = {
+function factsOf({ id, origin, ...rest }: QuarantineRecord): object {
+  return {
     id,
     workspace: origin.workspace,
     source: origin.source,
@@ -117,8 +113,12 @@ function exported({ id, origin, ...rest }: QuarantineRecord, raw: Uint8Array): U
     sha256: rest.sha256,
     kept_at: new Date(rest.keptAt).toISOString(),
     kept_bytes: rest.keptBytes,
-    base64: Buffer.from(raw).toString('base64'),
   }
+}
+
+/** Malformed bytes may be anything: they go out in base64. */
+function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
+  const line = { ...factsOf(record), base64: Buffer.from(raw).toString('base64') }
   return Buffer.from(`${JSON.stringify(line)}\n`)
 }
 

@@ -3,8 +3,17 @@ import type { Config } from '../config/schema.ts'
 import { controlPath } from '../model/journal-files.ts'
 import { systemClock } from '../ops/clock.ts'
 import { connectControl } from '../ops/control-client.ts'
+import { faultText } from '../ops/sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../ops/status.ts'
-import { countText, limitedText, sizeText, spanText, utcText } from '../ops/words.ts'
+import {
+  countText,
+  limitedText,
+  loweredText,
+  nextTryText,
+  sizeText,
+  spanText,
+  utcText,
+} from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
 import { columns, type Paint, plain } from './columns.ts'
 import { configFile } from './config-file.ts'
@@ -110,11 +119,15 @@ const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
 
 const sourceLag = (source: SourceStatus) => (isLagUnknown(source) ? 'unknown' : lag(source.lag_seconds))
 
-function faultLines(faults: readonly { name: string; error: FaultStatus | null }[], ago: Ago): string {
-  return faults
-    .map(({ name, error }) =>
-      error ? `  ${name}: ${plain(error.message)} (${error.code}, since ${ago(error.since)})\n` : '',
-    )
+type Part = Readonly<{ name: string; error: FaultStatus | null }>
+
+function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): string {
+  return parts
+    .map(({ name, error }) => {
+      if (!error) return ''
+      const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
+      return `  ${name}: ${plain(faultText(error, report))} (${error.code}, since ${ago(error.since)}${next})\n`
+    })
     .join('')
 }
 
@@ -134,18 +147,20 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
-  return columns([head, ...rows], paint) + faultLines(sources, ago) + limitLines(report)
+  return columns([head, ...rows], paint) + faultLines(sources, report, ago) + limitLines(report)
 }
 
 /** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
 function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
     .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
-    .flatMap(({ name, area, limited_until: until }) =>
-      until === undefined
-        ? []
-        : [`  ${plain(name)}, requests of ${area}: ${limitedText(until, Date.parse(reported_at))}\n`],
-    )
+    .flatMap(({ name, area, limit, limited_until: until, lowered_from: from }) => {
+      const told = [
+        ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
+        ...(from === undefined ? [] : [loweredText(limit, from)]),
+      ]
+      return told.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
+    })
     .join('')
 }
 
@@ -156,7 +171,7 @@ function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
   ])
   const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
-  return columns([head, ...rows], paint) + faultLines(sinks, ago)
+  return columns([head, ...rows], paint) + faultLines(sinks, report, ago)
 }
 
 function journalLine({ journal }: StatusReport): string {

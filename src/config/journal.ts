@@ -1,4 +1,5 @@
 // What the configuration says of the journal, as the room of the journal wants it.
+import { besideBytes, wantedBytes } from '../model/volume.ts'
 import { isoFromUs } from '../model/time.ts'
 import type { Start } from '../source/start.ts'
 import type { Config } from './schema.ts'
@@ -18,33 +19,31 @@ const startsOf = ({ audit, history }: Config['workspaces'][number]) => ({
 export const journalWorkspaces = ({ workspaces }: Config) =>
   workspaces.map((one) => ({ name: one.name, starts: startsOf(one) }))
 
+const boundsOf = (journal: Config['journal']) => ({
+  maxBytes: journal.max_bytes,
+  keepSettledBytes: journal.keep_settled,
+  maxEntryBytes: journal.limits.max_entry_bytes,
+})
+
 /** Where it lies, its bounds, and the sinks that it owes to. */
 export function journalSettings({ journal, sinks }: Config) {
   return {
     path: journal.path,
-    maxBytes: journal.max_bytes,
     keepKeysMs: journal.keep_keys,
-    keepSettledBytes: journal.keep_settled,
-    maxEntryBytes: journal.limits.max_entry_bytes,
+    ...boundsOf(journal),
     sinks: sinks.map(({ name }) => name),
   }
 }
 
 const MIB = 2 ** 20
-/** Up to here the log and the ballast take the same. */
-const USUAL_ENTRY_BYTES = 16 * MIB
-
-/** What the log and the ballast may take beside the file, and to spare. */
-const besideBytes = ({ limits }: Config['journal']) =>
-  64 * MIB + 4 * Math.max(USUAL_ENTRY_BYTES, limits.max_entry_bytes)
 
 /** What to say where a volume of that size cannot hold all that the bounds let the journal take; undefined where it can, or nobody knows. */
 export function crampedOn(volumeBytes: number | undefined, journal: Config['journal']): string | undefined {
-  const beside = besideBytes(journal)
-  const mayTake = journal.max_bytes + journal.keep_settled + beside
+  const bounds = boundsOf(journal)
+  const [beside, mayTake] = [besideBytes(bounds), wantedBytes(bounds)]
   if (volumeBytes === undefined || volumeBytes >= mayTake) return undefined
   return (
-    `with keep_settled, and ${Math.ceil(beside / MIB)}MiB for log and ballast, the journal may take ${Math.ceil(mayTake / MIB)}MiB, ` +
+    `with keep_settled, and ${Math.ceil(beside / MIB)}MiB for log and ballast, the journal may take ${Math.ceil(mayTake / MIB)}MiB and room for its keys, ` +
     `and its volume has ${Math.floor(volumeBytes / MIB)}MiB in all: reading would pause when that is full; ` +
     'give it a larger volume, or set max_bytes and keep_settled so that they fit'
   )

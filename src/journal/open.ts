@@ -150,7 +150,7 @@ function openFile(options: Options, ballast: Ballast): Database {
 function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, limitReached } = options
   const { largestFileBytes, volumeBytes } = options
-  const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes })
+  const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes, bounds: options })
   const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
   if (!transactions.hasSpaceFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })

@@ -2,6 +2,7 @@
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
+import { type Bounds, besideBytes, wantedBytes } from '../model/volume.ts'
 import type { Ballast } from './ballast.ts'
 import { inMib, type Lack, RAISE_LIMIT } from './no-room.ts'
 
@@ -22,6 +23,7 @@ interface SpaceOptions {
   readonly ballast: Ballast
   readonly largestFileBytes: number
   readonly volumeBytes?: VolumeBytes | undefined
+  readonly bounds: Bounds
 }
 
 export class Space {
@@ -30,8 +32,10 @@ export class Space {
   readonly #largestFileBytes: number
   readonly #volumeBytes: VolumeBytes
   readonly #path: string
+  readonly #bounds: Bounds
 
-  constructor({ path, db, ballast, largestFileBytes, volumeBytes = volumeBytesOf }: SpaceOptions) {
+  constructor({ path, db, ballast, largestFileBytes, volumeBytes = volumeBytesOf, bounds }: SpaceOptions) {
+    this.#bounds = bounds
     this.#path = path
     this.#db = db
     this.#ballast = ballast
@@ -78,12 +82,18 @@ export class Space {
     const why = `the disk is too full to take in more${shortage === '' ? '' : ` (${shortage})`}`
     const bytes = this.#number('page_count') * this.#number('page_size')
     const volume = this.#volumeBytes(dirname(this.#path))
-    if (bytes < volume * FILLING_SHARE) return { why }
+    const wanted = `they take ${inMib(wantedBytes(this.#bounds))} plus keys`
+    if (bytes >= volume * FILLING_SHARE) {
+      const what = `make room, or set journal.max_bytes and journal.keep_settled to fit the volume (${wanted}; docs/operations.md)`
+      const own = `its own file takes ${inMib(bytes)} of ${inMib(volume)}`
+      return { remedy: { what }, why: `${why}; ${own} and does not shrink` }
+    }
+    const least = besideBytes(this.#bounds)
+    if (volume >= least) return { why }
+    const what = `make room for journal.max_bytes and journal.keep_settled on a larger volume (${wanted})`
     return {
-      remedy: {
-        what: 'make room, or set journal.max_bytes and journal.keep_settled to fit the volume (docs/operations.md)',
-      },
-      why: `${why}; its own file takes ${inMib(bytes)} of ${inMib(volume)} and does not shrink, deliveries make room inside it only`,
+      remedy: { what },
+      why: `${why}; this one has ${inMib(volume)}, and log and ballast alone may take ${inMib(least)}`,
     }
   }
 

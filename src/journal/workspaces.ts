@@ -9,29 +9,38 @@ export interface Configured {
   readonly starts: Readonly<Record<string, string>>
 }
 
+/** Of one with pages that left the configuration. */
 const LEFT = 'workspace_left:'
+/** Of one that is there: it may be long until a first page of it lands. */
+const MET = 'workspace_met:'
 
-/** Inside a transaction. Of an empty journal all is new, and nothing is told. */
+/** Inside a transaction. Of an empty journal all is new, and nothing is told. Each is told once, whatever becomes of it. */
 export function tellWorkspaces(db: Database, configured: readonly Configured[], log: Log): void {
   const known = db
     .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')
     .pluck()
     .all()
-  if (known.length === 0) return
+  const isThere = new Set(configured.map(({ name }) => name))
+  const forget = db.prepare('DELETE FROM notes WHERE name = ?')
+  const note = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
+  const isNew = (name: string) => note.run(name).changes > 0
   for (const { name: workspace, starts } of configured)
-    if (!known.includes(workspace))
+    if (isNew(MET + workspace) && known.length > 0 && !known.includes(workspace))
       log.info(
         'A workspace that the journal has not met is read from its start on, and all of that is sent: a renamed one too',
         { workspace, ...starts },
       )
-  const isThere = new Set(configured.map(({ name }) => name))
-  const forget = db.prepare('DELETE FROM notes WHERE name = ?')
-  const note = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
+  for (const workspace of met(db)) if (!isThere.has(workspace)) forget.run(MET + workspace)
   for (const workspace of known)
     if (isThere.has(workspace)) forget.run(LEFT + workspace)
-    else if (note.run(LEFT + workspace).changes > 0)
+    else if (isNew(LEFT + workspace))
       log.warn(
         'A workspace left the configuration: nothing more of it is read. Under its old name it goes on where it was; under another it is a new one',
         { workspace },
       )
+}
+
+function met(db: Database): readonly string[] {
+  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM notes WHERE name GLOB ?')
+  return list.pluck().all(MET.length + 1, `${MET}*`)
 }

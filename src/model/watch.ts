@@ -20,7 +20,8 @@ export interface Recalled {
 
 /** Instants are epoch ms unless their name ends in Us. */
 export interface SourceWatch {
-  state(state: SourceState, error?: ConnectorError): void
+  /** `tryInMs`: how long until it is tried again, where that is known */
+  state(state: SourceState, error?: ConnectorError, tryInMs?: number): void
   /** `code`: the HTTP status, or our error code when there was none. */
   request(code: string, durationMs: number): void
   /** for a place in the budget */
@@ -87,7 +88,8 @@ export interface Asked {
 }
 
 export interface SinkWatch {
-  state(state: SinkState, error?: ConnectorError): void
+  /** `tryInMs`: as of a source */
+  state(state: SinkState, error?: ConnectorError, tryInMs?: number): void
   /** A delivery is with the sink from now on; to be called when it is over, whatever became of it. */
   delivering(): () => void
   asked(): Asked

@@ -25,12 +25,12 @@ function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError |
 function remembering<State>(
   part: string,
   { clock, errors, mask }: BoardMemory,
-  watch: { state(state: State, error?: ConnectorError): void },
-): (state: State, error?: ConnectorError) => void {
-  return (state, error) => {
+  watch: { state(state: State, error?: ConnectorError, tryInMs?: number): void },
+): (state: State, error?: ConnectorError, tryInMs?: number) => void {
+  return (state, error, tryInMs) => {
     const safe = masked(error, mask)
     if (safe) errors.tell(part, safe, clock.now())
-    watch.state(state, safe)
+    watch.state(state, safe, tryInMs)
   }
 }
 

@@ -7,7 +7,7 @@ import type { Assurance } from '../model/sink.ts'
 import { sinkStates } from '../model/watch.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import { isoOrNull } from './board-source.ts'
-import { Condition } from './condition.ts'
+import { Condition, tryAt } from './condition.ts'
 import { reasonLabel, sinkOutcomes } from './metric-labels.ts'
 import type { SinkMetrics } from './metrics.ts'
 import { Silence } from './silence.ts'
@@ -114,7 +114,10 @@ function watchOver(
     delivering: () => silence.delivering(),
     asked: () => silence.asked(),
     heard: () => silence.heard(),
-    state: (state, error) => condition.become(state, error, clock.now() - (silence.msBeforeFault ?? 0)),
+    state(state, error, tryInMs) {
+      const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
+      condition.become(state, error, sinceAt, tryAt(clock, tryInMs))
+    },
     request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {

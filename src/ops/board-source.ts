@@ -4,7 +4,7 @@ import type { Origin } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
 import { sourceStates } from '../model/watch.ts'
 import type { SourceWatch } from '../model/watch.ts'
-import { Condition } from './condition.ts'
+import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metric-labels.ts'
 import type { SourceMetrics } from './metrics.ts'
 import type { SourceStatus } from './status.ts'
@@ -183,7 +183,7 @@ function watchOver(
     ...counts,
     aside: counting(memory, metrics, own, () => clock.now()),
     ...places,
-    state: (state, error) => condition.become(state, error, alive()),
+    state: (state, error, tryInMs) => condition.become(state, error, alive(), tryAt(clock, tryInMs)),
     appended(what) {
       counts.appended(what)
       // What was kept found room.

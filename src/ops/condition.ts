@@ -1,4 +1,5 @@
 // The state of one part with its fault: a part that fails stays failing while it tries again, until it has succeeded.
+import type { Clock } from '../model/clock.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import type { FaultStatus } from './status.ts'
 
@@ -15,6 +16,8 @@ interface Fault {
   readonly code: ConnectorError['code']
   readonly message: string
   readonly sinceAt: number
+  /** undefined: nobody knows, or the try is under way */
+  readonly tryAt: number | undefined
 }
 
 /**
@@ -41,15 +44,18 @@ export class Condition<State extends string> {
 
   get error(): FaultStatus | null {
     if (!this.#fault) return null
-    const { code, message, sinceAt } = this.#fault
-    return { code, message, since: new Date(sinceAt).toISOString() }
+    const { code, message, sinceAt, tryAt } = this.#fault
+    const next = tryAt === undefined ? {} : { next_try_at: new Date(tryAt).toISOString() }
+    return { code, message, since: new Date(sinceAt).toISOString(), ...next }
   }
 
-  become(state: State, error: ConnectorError | undefined, at: number): void {
+  /** `at`: since when, `tryAt`: when it is tried again; epoch ms. */
+  become(state: State, error: ConnectorError | undefined, at: number, tryAt?: number): void {
     const troubled = this.#troubled
-    if (error) this.#fault = this.#next(error, troubled, at)
+    if (error) this.#fault = this.#next(error, troubled, at, tryAt)
     else if (troubled && !isBroken(state) && !this.#mends.includes(state)) {
       this.#wanted = state
+      if (this.#fault) this.#fault = { ...this.#fault, tryAt: undefined }
       if (state === 'waiting' && this.#fault?.code === 'rate_limited') this.#shown = state
       return
     } else if (!isBroken(state)) this.#fault = undefined
@@ -73,14 +79,19 @@ export class Condition<State extends string> {
     return this.#shown === 'paused' && this.#fault?.code !== 'journal_full'
   }
 
-  #next(error: ConnectorError, troubled: boolean, at: number): Fault {
+  #next(error: ConnectorError, troubled: boolean, at: number, tryAt: number | undefined): Fault {
     return {
       code: error.code,
       message: messageOf(error),
       sinceAt: (troubled ? this.#fault?.sinceAt : undefined) ?? at,
+      tryAt,
     }
   }
 }
+
+/** Epoch ms of a try that comes in `inMs`. */
+export const tryAt = (clock: Clock, inMs: number | undefined): number | undefined =>
+  inMs === undefined ? undefined : clock.now() + inMs
 
 function isBroken(state: string): boolean {
   return state === 'failing' || state === 'held'

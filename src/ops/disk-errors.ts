@@ -22,11 +22,19 @@ const wrong: Readonly<Record<string, string>> = {
   ENFILE: OUT_OF_FILES,
 }
 
+const BY_ITSELF = 'and it goes on by itself'
 /** What makes room. */
-const roomOf = (code: string): string =>
-  code === 'EFBIG'
-    ? 'a file may not become so large, by a limit of this process (ulimit -f, LimitFSIZE) or of the file system: raise it, or set rotate.max_bytes below it'
-    : 'no room left; free some space'
+const remedies: Readonly<Record<string, string>> = {
+  EDQUOT: `make room or raise the quota, ${BY_ITSELF}`,
+  EFBIG:
+    'set rotate.max_bytes below what a file may become here, or raise that limit (ulimit -f, LimitFSIZE) and start again',
+}
+
+/** Told as the journal tells it, which may be on the same disk: what to do stands first, and the path last, since it may be long. */
+function noRoom(code: string, what: string, path: string, cause: unknown): ConnectorError {
+  const remedy = remedies[code] ?? `make room, ${BY_ITSELF}`
+  return new ConnectorError('disk_full', `${remedy}: ${what} (${code}). The path is ${path}`, { cause })
+}
 
 const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
 
@@ -34,7 +42,7 @@ const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`
-  if (isNoRoom(code)) return new ConnectorError('disk_full', `${what}: ${roomOf(code)}`, { cause })
+  if (isNoRoom(code)) return noRoom(code, `cannot ${doing}`, path, cause)
   const next = wrong[code]
   if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
   const away = 'the disk, or what is mounted there, does not answer as it should; check it'
@@ -50,7 +58,7 @@ export function syncError(path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot sync ${path} (${code})`
   const next = 'what was written may be lost and is written anew'
-  if (isNoRoom(code)) return new ConnectorError('disk_full', `${what}: ${next}; ${roomOf(code)}`, { cause })
+  if (isNoRoom(code)) return noRoom(code, `cannot sync, ${next}`, path, cause)
   const check = 'check the disk, or what is mounted there'
   return new ConnectorError('unreachable', `${what}: ${next}; ${check}`, { cause })
 }

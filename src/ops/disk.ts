@@ -130,7 +130,7 @@ export const disk: Disk = {
       throw diskError('list the folder', folder, cause)
     }
   },
-  rename: (from, to) => told(`rename ${from} to`, to, () => rename(from, to)),
+  rename: (from, to) => told('rename', `${from} to ${to}`, () => rename(from, to)),
   remove: (path) => told('remove', path, () => rm(path, { force: true })),
   syncFolder,
 }

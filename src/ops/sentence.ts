@@ -23,6 +23,10 @@ type Told = Omit<StatusReport, 'sentence' | 'backfills' | 'replays' | 'errors' |
 /** Without the stop at its end: another one may follow. */
 const asClause = (message: string) => message.replace(/[.\s]+$/, '')
 
+/** Why something fails, where it stands beside the sentence: not twice in the same words. */
+export const faultText = ({ message }: FaultStatus, { sentence }: Pick<StatusReport, 'sentence'>): string =>
+  sentence.includes(asClause(message)) ? 'as told above' : message
+
 function why(error: FaultStatus | null): string {
   return error ? `: ${asClause(error.message)}` : ''
 }
@@ -67,6 +71,13 @@ function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reporte
   return `, waiting${until === undefined ? ' for its request budget' : `: ${limitedText(until, Date.parse(reported_at))}`}`
 }
 
+/** A restart keeps the cursor, and with it the time of the next read: what stands there may be of a process before. */
+function nextReadText({ last_success_at: at }: SourceStatus, report: Told): string {
+  if (at === null) return 'first read'
+  if (Date.parse(at) >= Date.parse(report.configured_at)) return 'next read'
+  return `first read ${sinceText(report)}, the last was ${spanText(secondsSince(at, report))} ago`
+}
+
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
@@ -81,8 +92,8 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
         const { name, lag_seconds, state, last_success_at } = source
         const workspace = one.name
         const waits = waitsClause(source, one, report)
-        // A restart keeps the cursor, and with it the time of the next read.
-        if (state === 'idle' && lag_seconds < 1) return `${workspace} ${name} waits for its next read`
+        if (state === 'idle' && lag_seconds < 1)
+          return `${workspace} ${name} waits for its ${nextReadText(source, report)}`
         if (last_success_at === null || state === 'starting')
           return `${workspace} ${name} is starting${waits}`
         if (lag_seconds < 1) return `${workspace} ${name} is reading${waits}`

@@ -14,6 +14,8 @@ export interface FaultStatus {
   readonly code: ErrorCode
   readonly message: string
   readonly since: string
+  /** absent: not known, or it is being tried */
+  readonly next_try_at?: string
 }
 
 export interface SourceStatus {
@@ -46,6 +48,8 @@ export interface BudgetStatus {
   readonly area: string
   readonly used: number
   readonly limit: number
+  /** the limit as it is set, of which less is asked since a 429; absent: all of it may be */
+  readonly lowered_from?: number
   /** the API answered 429: nothing is asked before; absent: it did not, or that is over */
   readonly limited_until?: string
   /** the other workspaces that have this budget too, by one key on one host: `used` is of all together; absent: nobody */
@@ -136,7 +140,7 @@ export interface BackfillStatus {
   /** beside an error: what the next try waits for */
   readonly waits_for: WaitsFor | null
   /** why it does not come on just now; it is tried again */
-  readonly error: Omit<FaultStatus, 'since'> | null
+  readonly error: Omit<FaultStatus, 'since' | 'next_try_at'> | null
   readonly read_entries: number
   readonly new_entries: number
   /** places at which entries may have been left out */

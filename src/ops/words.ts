@@ -23,6 +23,16 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
 /** `2026-11-25 18:12:50 UTC`, of an ISO instant. */
 export const utcText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
 
+/** Of a budget of which less is asked since a 429. */
+export const loweredText = (limit: number, from: number): string =>
+  `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, and more again while it does not`
+
+/** `, next try in 42 s`, of what failed; nothing where nobody knows, or it is due. */
+export function nextTryText(at: string | undefined, nowMs: number): string {
+  const leftMs = at === undefined ? 0 : Date.parse(at) - nowMs
+  return leftMs > 0 ? `, next try in ${spanText(Math.ceil(leftMs / 1000))}` : ''
+}
+
 /** Of a 429 that is waited out. */
 export function limitedText(until: string, nowMs: number): string {
   const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))

@@ -59,8 +59,9 @@ function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak:
   const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
   watch.retry(failure.code)
   const held = failure.action === 'hold'
-  watch.state(held ? 'held' : 'failing', failure)
   // Nobody knows how soon a person mends what is held: no hint about that is believed for long.
   const hintMs = Math.min(failure.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
-  return Math.max(hintMs, backoffMs(count, held ? HELD : RETRY, random))
+  const delayMs = Math.max(hintMs, backoffMs(count, held ? HELD : RETRY, random))
+  watch.state(held ? 'held' : 'failing', failure, delayMs)
+  return delayMs
 }

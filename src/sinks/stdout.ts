@@ -12,9 +12,11 @@ function printError(cause: unknown): ConnectorError {
   if (cause instanceof ConnectorError) return cause
   const code = errnoOf(cause)
   if (isNoRoom(code))
-    return new ConnectorError('disk_full', `standard output: no room left where it leads (${code})`, {
-      cause,
-    })
+    return new ConnectorError(
+      'disk_full',
+      `make room where standard output leads, and it goes on by itself: cannot write there (${code})`,
+      { cause },
+    )
   const next = `(${code}); entries are kept; start it again with a reader behind it`
   // A reader that left its pipe comes back by a person's hand alone: a single run must not wait for one.
   if (isReaderGone(code))

@@ -13,6 +13,7 @@ import type {
 export class SourceNotes implements SourceWatch {
   readonly states: SourceState[] = []
   readonly errors: ConnectorError[] = []
+  readonly triesInMs: number[] = []
   readonly codes: string[] = []
   readonly parts: Appended[] = []
   waitedMs = 0
@@ -24,9 +25,10 @@ export class SourceNotes implements SourceWatch {
   readonly latenesses: number[] = []
   readonly recalls: Recalled[] = []
 
-  state(state: SourceState, error?: ConnectorError): void {
+  state(state: SourceState, error?: ConnectorError, tryInMs?: number): void {
     this.states.push(state)
     if (error) this.errors.push(error)
+    if (tryInMs !== undefined) this.triesInMs.push(tryInMs)
   }
   request(code: string): void {
     this.codes.push(code)
@@ -67,6 +69,7 @@ export class SourceNotes implements SourceWatch {
 export class SinkNotes implements SinkWatch {
   readonly states: SinkState[] = []
   readonly errors: ConnectorError[] = []
+  readonly triesInMs: number[] = []
   readonly retries: string[] = []
   /** deliveries that are with the sink */
   underWay = 0
@@ -78,9 +81,10 @@ export class SinkNotes implements SinkWatch {
   successes = 0
   certificateEndsAt = 0
 
-  state(state: SinkState, error?: ConnectorError): void {
+  state(state: SinkState, error?: ConnectorError, tryInMs?: number): void {
     this.states.push(state)
     if (error) this.errors.push(error)
+    if (tryInMs !== undefined) this.triesInMs.push(tryInMs)
   }
   delivering(): () => void {
     this.underWay++

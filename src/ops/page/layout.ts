@@ -68,7 +68,7 @@ export function renderPage(report: StatusReport, config?: string): string {
 ${bannerHtml(report, now)}
 <main id="main" data-live tabindex="-1"><h1 class="${classes}">${escapeHtml(unbroken(report.sentence))}</h1>
 ${tilesHtml(report)}
-${readingHtml(report.workspaces, now)}
+${readingHtml(report, now)}
 ${deliveringHtml(report, now)}
 ${backfillsHtml(report.backfills)}
 ${replaysHtml(report.replays)}

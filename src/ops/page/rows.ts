@@ -9,8 +9,9 @@ import type {
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
+import { faultText } from '../sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { limitedText, numberText, waitsForText } from '../words.ts'
+import { limitedText, nextTryText, numberText, waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -33,9 +34,9 @@ const OPEN_WORKSPACES = 6
 /** A short backlog is worked off before its bar is read. */
 const NOTABLE_BACKLOG_SECONDS = 60
 
-function fault(error: FaultStatus | null, now: number) {
+function fault(error: FaultStatus | null, report: StatusReport, now: number) {
   if (!error) return undefined
-  const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, since ${agoHtml(error.since, now)})`)}`
+  const html = `${verbatim(faultText(error, report))} ${soft(`(${escapeHtml(error.code)}, since ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
   return { kind: 'fault', html } as const
 }
 
@@ -55,9 +56,10 @@ function limit(budget: BudgetStatus | undefined, now: number) {
 
 function budgetHtml(budget: BudgetStatus | undefined): string {
   if (!budget) return soft('none')
-  const { used, limit, shared_with: others = [] } = budget
+  const { used, limit, lowered_from: from, shared_with: others = [] } = budget
+  const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
   const shared = others.length === 0 ? '' : ` ${soft(`together with ${others.map(escapeHtml).join(', ')}`)}`
-  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}${shared}`
+  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}${lowered}${shared}`
 }
 
 const sourceColumns = [
@@ -72,7 +74,7 @@ const sourceColumns = [
   { label: 'Findings', number: true },
 ]
 
-function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number): Row {
+function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: StatusReport, now: number): Row {
   const { name } = workspace
   return {
     key: escapeHtml(`source ${name} ${source.name}`),
@@ -87,7 +89,7 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number
       zeroIsWell(source.gaps),
       zeroIsWell(source.findings),
     ],
-    notes: [backlog(source), limit(budgetOf(source, workspace), now), fault(source.error, now)],
+    notes: [backlog(source), limit(budgetOf(source, workspace), now), fault(source.error, report, now)],
   }
 }
 
@@ -98,20 +100,21 @@ function wellBeing(sources: readonly SourceStatus[]): string {
   return `<span class="state bad">${troubled} of ${sources.length} in trouble</span>`
 }
 
-function workspaceHtml(workspace: WorkspaceStatus, open: boolean, now: number): string {
+function workspaceHtml(workspace: WorkspaceStatus, open: boolean, report: StatusReport, now: number) {
   const { name, sources } = workspace
   const caption = `Sources of ${escapeHtml(name)}`
-  const rows = sources.map((source) => sourceRow(source, workspace, now))
+  const rows = sources.map((source) => sourceRow(source, workspace, report, now))
   return `<details data-key="${escapeHtml(`workspace ${name}`)}"${open ? ' open' : ''}>
 <summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}</summary>
 ${tableHtml({ caption, columns: sourceColumns, rows })}</details>`
 }
 
-export function readingHtml(workspaces: readonly WorkspaceStatus[], now: number): string {
+export function readingHtml(report: StatusReport, now: number): string {
+  const { workspaces } = report
   const few = workspaces.length <= OPEN_WORKSPACES
   const groups = workspaces.map((workspace) => {
     const troubled = workspace.sources.some(({ state }) => isTrouble(state))
-    return workspaceHtml(workspace, few || troubled, now)
+    return workspaceHtml(workspace, few || troubled, report, now)
   })
   const inner = groups.length > 0 ? groups.join('\n') : `<p>${soft('No workspace is read.')}</p>`
   return `<section aria-labelledby="reading"><h2 id="reading">Reading</h2>\n${inner}</section>`
@@ -128,25 +131,25 @@ const sinkColumns = [
   { label: 'Dead letters', number: true },
 ]
 
-function sinkRow(sink: SinkStatus, now: number, absent: string): Row {
+function sinkRow(sink: SinkStatus, report: StatusReport, now: number): Row {
   return {
     key: escapeHtml(`sink ${sink.name}`),
     name: `${verbatim(sink.name)} ${soft(escapeHtml(sink.type))}`,
     cells: [
       stateHtml(sink.state),
       escapeHtml(sink.assurance),
-      agoHtml(sink.last_success_at, now, absent),
+      agoHtml(sink.last_success_at, now, noDelivery(report)),
       lagHtml(sink.lag_seconds),
       numberText(sink.owed_entries),
       numberText(sink.accepted_entries),
       zeroIsWell(sink.dead_letters),
     ],
-    notes: [fault(sink.error, now)],
+    notes: [fault(sink.error, report, now)],
   }
 }
 
 export function deliveringHtml(report: StatusReport, now: number): string {
-  const rows = report.sinks.map((sink) => sinkRow(sink, now, noDelivery(report)))
+  const rows = report.sinks.map((sink) => sinkRow(sink, report, now))
   return `<section aria-labelledby="delivering"><h2 id="delivering">Delivering</h2>
 ${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
 }

@@ -67,10 +67,11 @@ export class Budget {
     return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }
 
-  /** Places used in the current minute, and the limit that we allow ourselves now. */
-  get used(): { places: number; allowed: number } {
+  /** Places used in the current minute, what we allow ourselves now, and the limit: less is allowed since a 429. */
+  get used(): { places: number; allowed: number; limit: number } {
     this.#expire()
-    return { places: this.#inFlight + this.#recent.count, allowed: this.#allowed }
+    const limit = this.#options.limit()
+    return { places: this.#inFlight + this.#recent.count, allowed: this.#allowed, limit }
   }
 
   /** A 429 is waited out until then, epoch ms: nobody has a place, whatever is free. Undefined: none is. */

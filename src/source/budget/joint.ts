@@ -36,7 +36,7 @@ export class JointBudget implements Budgeting {
     const [least] = this.#counting()
       .map(({ used }) => used)
       .toSorted((a, b) => free(a) - free(b))
-    return least ?? { places: 0, allowed: 0 }
+    return least ?? { places: 0, allowed: 0, limit: 0 }
   }
 
   /** As to `Budget.enter`. While one of several has no place none of another is held: it may be somebody else's too. */

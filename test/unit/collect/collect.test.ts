@@ -263,7 +263,8 @@ async function waitsOf(code: ErrorCode, retryAfterMs?: number) {
   stopping.abort()
   await loop
   const waits = source.times.slice(1).map((at, i) => at - (source.times[i] ?? 0))
-  return { waits, states: new Set(watch.states), logged: quay.log.lines.length }
+  const told = watch.triesInMs.slice(0, waits.length)
+  return { waits, told, states: new Set(watch.states), logged: quay.log.lines.length }
 }
 
 it.each<[ErrorCode, string, number, number]>([
@@ -278,11 +279,12 @@ it.each<[ErrorCode, string, number, number]>([
 ])(
   '%s: the source is %s, tried again no sooner than %i ms and no later than %i ms',
   async (code, state, least, most) => {
-    const { waits, states, logged } = await waitsOf(code)
+    const { waits, told, states, logged } = await waitsOf(code)
     expect(states).toEqual(new Set([state]))
     expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
     expect(Math.max(...waits)).toBeLessThanOrEqual(most)
     expect(waits.at(-1)).toBeGreaterThan(least)
+    expect(told).toEqual(waits)
     expect(logged).toBeLessThan(20)
   },
 )
@@ -309,7 +311,8 @@ it('a hint of the server is obeyed', async () => {
 })
 
 it('a disk without room is not asked every second: each try would be a request, and an entry of its own', async () => {
-  const { waits, states } = await waitsOf('disk_full')
+  const { waits, told, states } = await waitsOf('disk_full')
+  expect(told).toEqual(waits)
   expect(states).toEqual(new Set(['paused']))
   expect(waits.length).toBeLessThan(100)
   expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)

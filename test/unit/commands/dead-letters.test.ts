@@ -218,6 +218,31 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(existsSync(join(file, 'below'))).toBe(false)
   })
 
+  test('list --json tells each as one object a line, as export does and without content; what is no data goes elsewhere', async () => {
+    const facts = (text: string) =>
+      text
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+    expect(await exportLetters(stand.world, options(), '-')).toBe(0)
+    const letters = facts(stand.heard().stdout).map((each) => ({ ...each, entry: undefined }))
+    expect(await listLetters(stand.world, options({ json: true }))).toBe(0)
+    expect(facts(stand.heard().stdout)).toEqual(letters)
+    expect(letters.length).toBeGreaterThan(1)
+    expect(await listLetters(stand.world, options({ json: true, limit: 1 }))).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(facts(stdout)).toEqual(letters.slice(0, 1))
+    expect(stderr).toContain('there are more than these 1')
+    expect(await exportQuarantine(stand.world, options(), '-')).toBe(0)
+    const elements = facts(stand.heard().stdout).map((each) => ({ ...each, base64: undefined }))
+    expect(await listQuarantine(stand.world, options({ json: true }))).toBe(0)
+    const quarantined = stand.heard().stdout
+    expect(facts(quarantined)).toEqual(elements)
+    expect(stdout + quarantined).not.toContain('planted')
+    await listLetters(stand.world, options({ json: true, sink: 'archive' }))
+    expect(stand.heard().stdout).toBe('')
+  })
+
   test('the quarantine is listed and shown without its bytes, and exported with them', async () => {
     expect(await listQuarantine(stand.world, options())).toBe(0)
     expect(await showQuarantine(stand.world, { config: stand.config, content: false }, 1)).toBe(0)

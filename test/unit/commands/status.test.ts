@@ -100,6 +100,17 @@ test('a budget that a 429 holds tells until when, also where no source has met i
   )
 })
 
+test('a budget that is smaller since a 429 than what may be asked tells why', () => {
+  const report = openHouse().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toContain(
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not\n',
+  )
+})
+
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)
@@ -118,14 +129,26 @@ test.each(['failing', 'held'] as const)('a sink that is %s is told with its erro
   sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
   expect(await ask()).toBe(1)
   const { stdout } = stand.heard()
-  expect(stdout).toContain('  archive: receiver ?[2J refused the connection (unreachable, since 0 s ago)')
+  expect(stdout).toMatch(/^archive .*: receiver \?\[2J refused the connection$/m)
+  expect(stdout).toContain('  archive: as told above (unreachable, since 0 s ago)')
   expect(stdout).not.toContain('\u001b')
 })
 
-test('a source that is held: exit 1', async () => {
+test('of several that fail each tells why in its own row, since the sentence does not', async () => {
+  const { source, sink } = await startDaemon()
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused.'))
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  await ask()
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('  acme audit: the API key was refused. (unauthorized, since 0 s ago)')
+  expect(stdout).toContain('  archive: receiver refused the connection (unreachable, since 0 s ago)')
+})
+
+test('a source that is held: when it is tried next, exit 1', async () => {
   const { source } = await startDaemon()
-  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'))
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
   expect(await ask()).toBe(1)
+  expect(stand.heard().stdout).toMatch(/\(unauthorized, since 0 s ago, next try in 4[12] s\)\n/)
 })
 
 test('a sink that took nothing since the start is not told as one that never did', async () => {

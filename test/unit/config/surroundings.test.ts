@@ -126,7 +126,7 @@ describe('a volume that cannot hold what the journal may take', () => {
     expect(onVolume(2 * GIB)).toMatchObject({
       faults: [],
       warnings: [
-        '1 journal.max_bytes: with keep_settled, and 128MiB for log and ballast, the journal may take 2432MiB, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_settled so that they fit',
+        '1 journal.max_bytes: with keep_settled, and 128MiB for log and ballast, the journal may take 2432MiB and room for its keys, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_settled so that they fit',
       ],
     })
     expect(onVolume(2 * GIB, ', max_bytes: 1GiB').warnings).toEqual([])

@@ -11,13 +11,14 @@ import { messageOf } from '../../../src/ops/condition.ts'
 
 const path = `/var/lib/auditferry/${'volume-of-the-journal/'.repeat(4)}auditferry.db`
 const LARGE = 100 * 2 ** 30
+const bounds = { maxBytes: 2 ** 31, keepSettledBytes: 2 ** 28 }
 const thrown = (code: string) => Object.assign(new Error('as told'), { code })
 
-function spaceOf(largestFileBytes: number, volumeBytes: number): Space {
-  const pragma = (name: string) => ({ page_size: 8192, page_count: LARGE / 8192 })[name] ?? 0
+function spaceOf(largestFileBytes: number, volumeBytes: number, ownBytes = LARGE): Space {
+  const pragma = (name: string) => ({ page_size: 8192, page_count: ownBytes / 8192 })[name] ?? 0
   const ballast = new Ballast(path, LARGE, () => LARGE)
   return new Space({
-    ...{ path, ballast, largestFileBytes, volumeBytes: () => volumeBytes },
+    ...{ path, ballast, largestFileBytes, volumeBytes: () => volumeBytes, bounds },
     db: { pragma } as unknown as Database,
   })
 }
@@ -47,6 +48,7 @@ const running: Record<string, unknown> = {
   ...opening,
   'too little for more': diskFull(path, spaceOf(Infinity, 100 * LARGE).lack),
   'a file that fills its volume': diskFull(path, spaceOf(Infinity, LARGE).lack),
+  'a volume too small for a journal': diskFull(path, spaceOf(Infinity, 2 ** 26, 8192).lack),
   'a limit below the ballast': diskFull(path, spaceOf(LARGE, 100 * LARGE).lack),
   'quarantined elements': filledWith(LARGE, 0, true),
   'dead letters': filledWith(0, LARGE, true),
@@ -74,4 +76,12 @@ it.each(variants)('%s: either it goes on by itself or it is to be started again'
   expect([...message.matchAll(/goes on by itself|start again/g)]).toHaveLength(1)
   const needsStart = /start/.test(_) || /^raise the limit/.test(message)
   expect(message).toContain(needsStart ? 'start again' : 'goes on by itself')
+})
+
+it.each([
+  ['filled by the file', LARGE, LARGE],
+  ['smaller than log and ballast', 2 ** 26, 8192],
+])('a volume %s is told with what the bounds ask for', (_, volume, own) => {
+  const { message } = diskFull(path, spaceOf(Infinity, volume, own).lack)
+  expect(message).toContain('they take 2432 MiB plus keys')
 })

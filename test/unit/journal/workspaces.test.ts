@@ -1,43 +1,51 @@
-// What is told of workspaces that come and go: renaming one sends everything again, and must not do so without a word.
-import { expect, it } from 'vitest'
-import { logOf, part, spec } from '../../contract/journal-parts.ts'
-import { journalStand } from './stand.ts'
+// What a start tells of workspaces that the journal has not met, and of those that left.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { logOf, part, spec, TestClock } from '../../contract/journal-parts.ts'
+import { openTestJournal } from '../../fakes/journal.ts'
 
-const open = journalStand(() => undefined, 'a.db', { keepSettledBytes: 0, ballastBytes: 0 })
+let folder: string
 
-async function toldOf(...names: string[]) {
-  const told: unknown[] = []
-  const note = (level: string) => (sentence: string, fields?: object) => {
-    if (sentence.startsWith('A workspace ')) told.push([level, fields])
+beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), 'auditferry-workspaces-'))))
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+/** One start with these: what it tells, as `met NAME` and `left NAME`. `read`: a page of acme lands. */
+async function start(names: readonly string[], read = false): Promise<string[]> {
+  const told: string[] = []
+  const tell = (word: string) => (sentence: string, fields?: object) => {
+    if (sentence.startsWith('A workspace ')) told.push(`${word} ${Object.values(fields ?? {}).join()}`)
   }
-  const workspaces = names.map((name) => ({ name, starts: { auditStart: 'earliest' } }))
-  const journal = await open({ workspaces, log: { ...logOf(), info: note('info'), warn: note('warn') } })
-  return { journal, told }
+  const log = { ...logOf(), info: tell('met'), warn: tell('left') }
+  const workspaces = names.map((name) => ({ name, starts: {} }))
+  const { journal } = await openTestJournal({ clock: new TestClock(), log, workspaces }, folder)
+  if (read) await journal.append(part([spec(1)]))
+  await journal.close()
+  return told
 }
 
-it('of an empty journal no workspace is told as new', async () => {
-  const { told } = await toldOf('acme')
-  expect(told).toEqual([])
+test('an empty journal has met nobody, and tells of nobody', async () => {
+  expect(await start(['acme', 'beta'], true)).toEqual([])
+  expect(await start(['acme', 'beta'])).toEqual([])
 })
 
-it('a renamed workspace is told as a new one, with where it is read from, and as one left behind, once', async () => {
-  const first = await toldOf('acme')
-  await first.journal.append(part([spec(1)]))
-  await first.journal.close()
-  const renamed = await toldOf('other')
-  expect(renamed.told).toEqual([
-    ['info', { workspace: 'other', auditStart: 'earliest' }],
-    ['warn', { workspace: 'acme' }],
-  ])
-  await renamed.journal.append({ ...part([spec(1)]), origin: { workspace: 'other', source: 'audit' } })
-  await renamed.journal.close()
-  const again = await toldOf('other')
-  expect(again.told).toEqual([])
-  await again.journal.close()
-  const both = await toldOf('acme', 'other')
-  expect(both.told).toEqual([])
-  await both.journal.close()
-  // It came back: that it leaves once more is news.
-  const left = await toldOf('other')
-  expect(left.told).toEqual([['warn', { workspace: 'acme' }]])
+test('one that never got a page in is told as new once, and not at each start', async () => {
+  await start(['acme'], true)
+  expect(await start(['acme', 'beta'])).toEqual(['met beta'])
+  expect(await start(['acme', 'beta'])).toEqual([])
+})
+
+test('one that left without a page is nothing to tell of, and as new as before when it comes again', async () => {
+  await start(['acme'], true)
+  await start(['acme', 'beta'])
+  expect(await start(['acme'])).toEqual([])
+  expect(await start(['acme', 'beta'])).toEqual(['met beta'])
+})
+
+test('one that left with pages is told once, and goes on where it was', async () => {
+  await start(['acme'], true)
+  expect(await start(['beta'])).toEqual(['met beta', 'left acme'])
+  expect(await start(['beta'])).toEqual([])
+  expect(await start(['acme', 'beta'])).toEqual([])
 })

@@ -81,6 +81,15 @@ it('another cause under the same code is news; another size is none', () => {
   expect(tells('the quota is used up')).toBe(true)
 })
 
+it('another status is another cause, at any address; another port is none', () => {
+  const streak = new Streak(() => 0)
+  const tells = (message: string) => streak.next(new ConnectorError('server_error', message)).tell
+  expect(tells('Splunk at https://127.0.0.1:8088 answered 502: its proxy has nobody behind it')).toBe(true)
+  expect(tells('Splunk at https://127.0.0.1:8088 answered 503: its proxy has nobody behind it')).toBe(true)
+  expect(tells('Splunk at https://127.0.0.1:8089 answered 502: its proxy has nobody behind it')).toBe(true)
+  expect(tells('Splunk at https://127.0.0.1:8088 answered 502: its proxy has nobody behind it')).toBe(false)
+})
+
 it('causes that take turns tell a line a minute at most, and so do words that never come twice', () => {
   let now = 0
   const streak = new Streak(() => now)

@@ -182,10 +182,37 @@ describe('/status', () => {
     expect(house.board.status().ok).toBe(true)
   })
 
-  it('after a restart a source waits for its next read, and says so', () => {
+  it('what fails or is held tells when it is tried next, until that try is under way', () => {
     const house = openHouse()
+    settle(house)
+    const errors = () => {
+      const { workspaces, sinks } = house.board.status()
+      return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
+    }
+    const since = '2026-11-21T10:00:00.000Z'
+    house.source.state('held', badKey, 42_000)
+    house.sink.state('failing', refused, 7_000)
+    expect(errors()).toMatchObject([
+      { since, next_try_at: '2026-11-21T10:00:42.000Z' },
+      { since, next_try_at: '2026-11-21T10:00:07.000Z' },
+    ])
+    house.clock.pass(42_000)
+    house.source.state('reading')
+    house.sink.state('sending')
+    for (const error of errors()) expect(error).toEqual({ ...error, since, next_try_at: undefined })
+    house.source.state('held', badKey, 60_000)
+    expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
+  })
+
+  it('a source that waits says whether anything was read since the start', () => {
+    const house = openHouse()
+    const sentence = () => house.board.status().sentence
     house.source.state('idle')
-    expect(house.board.status().sentence).toBe('acme audit waits for its next read')
+    expect(sentence()).toBe('acme audit waits for its first read')
+    house.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
+    expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 12 s ago')
+    house.source.success()
+    expect(sentence()).toBe('acme audit waits for its next read')
   })
 
   it('what an earlier process read stands until this one has read', () => {
@@ -230,7 +257,7 @@ describe('/status', () => {
     expect(board.status()).toMatchObject({
       started_at: '2026-11-21T09:00:00.000Z',
       configured_at: '2026-11-21T10:00:00.000Z',
-      sentence: 'acme audit waits for its next read',
+      sentence: 'acme audit waits for its first read since the reload, the last was 0 s ago',
     })
     source.caughtUp()
     expect(board.status().sentence).toBe('All caught up, nothing to deliver since the reload')
@@ -242,7 +269,7 @@ describe('/status', () => {
     house.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
     expect(sentence()).toBe('acme audit is starting')
     house.source.state('idle')
-    expect(sentence()).toBe('acme audit waits for its next read')
+    expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 0 s ago')
     house.source.state('reading')
     expect(sentence()).toBe('acme audit is reading')
     house.source.caughtUp()

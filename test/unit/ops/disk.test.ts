@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { messageOf } from '../../../src/ops/condition.ts'
 import { diskError, syncError } from '../../../src/ops/disk-errors.ts'
 import { disk } from '../../../src/ops/disk.ts'
 
@@ -178,3 +179,22 @@ test.each([
   expect(error).toMatchObject({ code })
   expect(error.message).toContain('written anew')
 })
+
+const longPath = `/mnt/archive/${'a-folder-of-the-archive/'.repeat(10)}entries.ndjson`
+const failed = (errno: string) => Object.assign(new Error(errno), { code: errno })
+
+test.each([
+  ['ENOSPC', /^make room, and it goes on by itself: /],
+  ['EDQUOT', /^make room or raise the quota, and it goes on by itself: /],
+  ['EFBIG', /^set rotate\.max_bytes below what a file may become here, or raise that limit .* start again: /],
+])(
+  'where there is no room (%s) what to do comes first and the path last, as the journal tells it, and nothing is cut',
+  (errno, first) => {
+    for (const error of [diskError('write', longPath, failed(errno)), syncError(longPath, failed(errno))]) {
+      expect(error.message).toMatch(first)
+      expect(error.message).toContain(`(${errno})`)
+      expect(error.message.endsWith(` ${longPath}`)).toBe(true)
+      expect(messageOf(error)).toBe(error.message)
+    }
+  },
+)

@@ -369,6 +369,7 @@ it('what can be mended by waiting is tried again after seconds, what only a pers
     expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
     expect(Math.max(...waits)).toBeLessThanOrEqual(most)
     expect(waits.at(-1)).toBeGreaterThan(least)
+    expect(berth.watch.triesInMs.slice(0, waits.length)).toEqual(waits)
     expect(berth.watch.states.at(-1)).toBe(state)
     expect(new Set(berth.watch.retries)).toEqual(new Set([code]))
     // Said as the backoff grows, not at every try.

@@ -24,7 +24,10 @@ test('what does not fit waits and is told with its limit: no line is torn, lost 
   expect(stderr).toBe('')
   const { delivered, detail, told } = JSON.parse(stdout) as Met
   expect(told).toHaveLength(4)
-  for (const each of told) expect(each).toMatch(/^disk_full: cannot write .*\(EFBIG\).*ulimit -f/)
+  for (const each of told)
+    expect(each).toMatch(
+      /^disk_full: set rotate\.max_bytes .*ulimit -f.*cannot write \(EFBIG\)\. The path is \//,
+    )
   expect(readdirSync(spool)).toEqual([])
 
   const { file } = sinkKinds

@@ -88,6 +88,21 @@ describe('the status page', () => {
     expect(text).toMatch(/receiver refused the connection \(unreachable, since 10 min ago ?\)/)
   })
 
+  it('says why something fails in one place: in its row, or in the sentence where that has it all', () => {
+    const told = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
+    const sentence = `archive is 14 s behind: ${refused.message}`
+    const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
+    expect([rows(told), rows({ ...told, sentence })]).toEqual([1, 1])
+    expect(textOf(renderPage({ ...told, sentence }))).toMatch(/as told above \(unreachable, since 10 min ago/)
+  })
+
+  it('tells of what fails when it is tried next, where that is known and still to come', () => {
+    const shown = (next_try_at: string) =>
+      textOf(renderPage(withSink({ state: 'failing', error: { ...refused, next_try_at } })))
+    expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/since 10 min ago ?, next try in 42 s\)/)
+    expect(shown('2026-11-21T10:00:00.000Z')).not.toContain('next try')
+  })
+
   it('serves sources that it has never heard of, each with the budget of its area', () => {
     const names = ['audit', 'history.usage', 'history.query', 'vault.projects', 'canary']
     const page = renderPage({
@@ -113,6 +128,13 @@ describe('the status page', () => {
     const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
     expect(page).toMatch(/7 of 60 <[^>]+>together with beta, gamma</)
     expect(renderPage(calm)).not.toContain('together with')
+  })
+
+  it('says of a budget that is smaller since a 429 than what may be asked, why it is', () => {
+    const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
+    expect(page).toMatch(/44 of 45 <[^>]+>since a 429 \(60 before\)</)
+    expect(renderPage(calm)).not.toContain('since a 429')
   })
 
   it('says of a budget that a 429 holds until when', () => {
