@@ -97,10 +97,10 @@ export async function openApp(
   await budgets.load()
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
-  const backfills = new Backfills({ ranges, journal, clock, random })
-  const sinks = config.sinks.map(({ name }) => name)
+  const toReadAgain = { ranges, journal, clock, random, log: outside.log }
+  const backfills = new Backfills(toReadAgain)
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
-  const replays = new ApiReplays({ ranges, journal, clock, random, sinks, readTo })
+  const replays = new ApiReplays({ ...toReadAgain, sinks: config.sinks, readTo })
   const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
