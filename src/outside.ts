@@ -57,6 +57,8 @@ export interface SharedToRead extends Shared {
   readonly room: Room
   /** the part of that in which the past is read */
   readonly pastRoom: Room
+  /** one seat, for answers of very many different rows without an id */
+  readonly manyRows: Room
   readonly budgets: Budgets
 }
 

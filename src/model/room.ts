@@ -188,6 +188,8 @@ export interface Rooms {
   readonly reading: Room
   /** the part of that for readers of the past */
   readonly past: Room
+  /** of 1: who holds it may take much memory beside the rooms */
+  readonly manyRows: Room
   /** The share of one of the sinks. */
   readonly share: () => Room
 }
@@ -199,7 +201,13 @@ export function openRooms(sinks: number): Rooms {
   const large = new Room(LARGE_BYTES, reading)
   const past = new Room(PAST_BYTES, reading, 'behind')
   const shareBytes = Math.floor(SINKS_BYTES / sinks)
-  return { all, reading, past, share: () => new Room(shareBytes, all, 'in_turn', large) }
+  return {
+    all,
+    reading,
+    past,
+    manyRows: new Room(1),
+    share: () => new Room(shareBytes, all, 'in_turn', large),
+  }
 }
 
 const both = (one: WayOut, other: WayOut) => (keptBytes?: number) => {
