@@ -5,8 +5,6 @@ const FIRST_SLOTS = 4096
 /** Some 3.3 million different rows a window, in 50 MB. */
 const MOST_SLOTS = 2 ** 22
 const FULLEST = 0.8
-/** Some 420,000 to 840,000 rows, in 12 MB: the next steps take 25 and 50. */
-const LARGE_SLOTS = 2 ** 20
 
 /**
  * How often each row came in one window: open addressing over 64 bits of its hash, 12 bytes a slot. Two rows that share
@@ -24,9 +22,9 @@ export class Ordinals {
     this.#mostSlots = mostSlots
   }
 
-  /** What grows on from here is to be alone in the process: not every answer that comes at once may take the most. */
-  get isLarge(): boolean {
-    return this.#counts.length >= LARGE_SLOTS
+  /** How many different ones there were. */
+  get rows(): number {
+    return this.#rows
   }
 
   /** The ordinal of one more row of this hash, from 1. Throws ConnectorError `too_large` where there are too many different ones. */

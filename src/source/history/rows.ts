@@ -23,9 +23,9 @@ export class RowNaming implements Naming {
       }
   }
 
-  /** As of its ordinals. */
-  get isLarge(): boolean {
-    return this.#ordinals.isLarge
+  /** How many different ones were named. */
+  get rows(): number {
+    return this.#ordinals.rows
   }
 
   /** Rows that say no time may be equal on every day: their day is a part of what they are called. */

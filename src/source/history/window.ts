@@ -124,7 +124,8 @@ export async function* readWindow(
         seen.untold = false
         yield partOf({ ...ready, headUs })
       }
-      if (naming?.isLarge) leave ??= await options.manyRows.enter(1, step.signal)
+      const { seat, freeRows } = options.manyRows
+      if (naming && naming.rows > freeRows) leave ??= await seat.enter(1, step.signal)
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
