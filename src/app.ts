@@ -92,15 +92,16 @@ export async function openApp(
   const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
   const pastAlone = mode.pastAlone === true
   const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
-  const toRead = { ...parts, room: rooms.reading, pastRoom: rooms.past, budgets }
+  const { reading: room, past: pastRoom, manyRows } = rooms
+  const toRead = { ...parts, room, pastRoom, manyRows, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()
   const readers = readings.flatMap((reading) => reading.readers)
   const ranges = readings.flatMap((reading) => reading.ranges)
-  const backfills = new Backfills({ ranges, journal, clock, random })
-  const sinks = config.sinks.map(({ name }) => name)
+  const toReadAgain = { ranges, journal, clock, random, log: outside.log }
+  const backfills = new Backfills(toReadAgain)
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
-  const replays = new ApiReplays({ ranges, journal, clock, random, sinks, readTo })
+  const replays = new ApiReplays({ ...toReadAgain, sinks: config.sinks, readTo })
   const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
   const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })

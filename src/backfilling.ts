@@ -3,9 +3,11 @@ import { added, nameOf, none, NOTE, otherSpan, readOrder, toldOf } from './backf
 import type { StoredBackfill } from './backfill-order.ts'
 import { collect } from './collect.ts'
 import type { Collector } from './collect.ts'
+import { landed } from './landing.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Journal } from './model/journal.ts'
+import type { Appended, Journal } from './model/journal.ts'
+import type { Log } from './model/log.ts'
 import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from './model/past.ts'
 import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
@@ -20,6 +22,7 @@ interface BackfillOptions {
   readonly journal: Journal
   readonly clock: Clock
   readonly random: Random
+  readonly log: Log
 }
 
 type BackfillWalk = PastWalk<StoredBackfill>
@@ -34,7 +37,7 @@ export class Backfills implements Past {
   readonly #orders: PastOrders<StoredBackfill, BackfillWalk>
 
   constructor(options: BackfillOptions) {
-    const { journal, clock, ranges } = options
+    const { journal, clock, log, ranges } = options
     this.#options = options
     this.#surveys = new Surveys(options)
     const read = (note: string) => {
@@ -42,7 +45,10 @@ export class Backfills implements Past {
       return order && walkOf(order)
     }
     const lacks = (order: StoredBackfill) => lackingSource(ranges, order)
-    this.#orders = new PastOrders({ what: 'backfill', prefix: NOTE, nameOf, read, lacks, journal, clock })
+    this.#orders = new PastOrders({
+      ...{ what: 'backfill', prefix: NOTE, nameOf, read, lacks, journal, clock, log },
+      whose: ({ origin }) => ({ ...origin }),
+    })
   }
 
   async origins() {
@@ -109,22 +115,22 @@ export class Backfills implements Past {
     for (let walk = await next(); walk; walk = await next()) {
       const until = AbortSignal.any([signal, walk.cancelled.signal])
       await collect(this.#collector(range, walk), until)
-      if (!until.aborted) await this.#end(range, walk)
+      if (!until.aborted) await this.#end(range, walk, until)
     }
   }
 
-  async #end(range: RangeReader, walk: BackfillWalk): Promise<void> {
-    const { order } = walk
-    order.endedAt = this.#options.clock.now()
+  async #end(range: RangeReader, walk: BackfillWalk, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    const order = { ...walk.order, endedAt: clock.now() }
     const unread = range.unread(order.place)
     if (unread) {
       // What was passed at first may have been read in the end.
       order.unread = unread
       order.counts = { ...order.counts, gaps: unread.length }
     }
-    walk.error = undefined
     delete order.place
-    await this.#orders.save(walk)
+    if (!(await landed(() => this.#orders.save(walk, order), walk, clock, signal))) return
+    walk.order = order
     range.log.info('A backfill has come to its end', { ...order.counts })
   }
 
@@ -145,16 +151,19 @@ export class Backfills implements Past {
       cursor: async () => order.place,
       stats: () => statsForPast(journal),
       append: async (part) => {
-        const { cursor, ...rest } = part
+        const { cursor: place = order.place, ...rest } = part
         if (part.entries.count + part.quarantined.length > 0) assertRoom(journal)
         // A read of the past says nothing of when the source was last read, but a gap is one of the source.
-        const notes = reads?.notes(false, part.gaps)
+        const now = reads?.notes(false, part.gaps) ?? []
+        const grown = (appended: Appended): StoredBackfill => ({
+          ...order,
+          counts: added(order.counts, part, appended),
+          ...(place === undefined ? {} : { place }),
+        })
+        // With the page: what a crash had read again would be told as known, though this backfill had found it.
+        const notes = (appended: Appended) => [...now, ...this.#orders.noteOf(walk, grown(appended))]
         const appended = await journal.append({ ...rest, cursor: undefined, notes })
-        order.counts = added(order.counts, part, appended)
-        if (cursor === undefined) return appended
-        // A crash before this reads the page again, and knows its entries.
-        order.place = cursor
-        await this.#orders.save(walk)
+        Object.assign(order, grown(appended))
         return appended
       },
     }

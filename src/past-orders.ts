@@ -1,8 +1,10 @@
 // Orders to read the past again, each kept in a note of the journal: what is under way over restarts, what ended lately, and who waits for the next one.
 import type { Clock } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Journal } from './model/journal.ts'
+import type { Journal, Note } from './model/journal.ts'
+import { lackingText } from './model/past.ts'
 import type { Lacking } from './model/past.ts'
+import type { Log, LogFields } from './model/log.ts'
 import { DAY_MS } from './model/time.ts'
 import type { Walking } from './ranges.ts'
 
@@ -41,6 +43,9 @@ interface PastOrdersOptions<Order, Walk extends PastWalk<Order>> {
   readonly lacks: (order: Order) => Lacking | undefined
   readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
   readonly clock: Pick<Clock, 'now'>
+  readonly log: Log
+  /** Whose it is, as the log is to tell. */
+  readonly whose: (order: Order) => LogFields
 }
 
 export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
@@ -140,10 +145,20 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
     const isAsleep = this.#asleep.get(name) === walk
     if (walk.order.endedAt !== undefined || !(isAsleep || this.isCurrent(walk))) return false
     this.#asleep.delete(name)
-    walk.cancelled.abort(this.#cancelled())
+    const replaced = this.#replaced
     const before = this.#takeBack(name)
     const put = before ? [{ name, value: JSON.stringify(before.order) }] : []
-    await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
+    try {
+      await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
+    } catch (error) {
+      // The next process would find it in the journal: here too it is under way on.
+      if (isAsleep) this.#asleep.set(name, walk)
+      else this.#walks.set(name, walk)
+      if (before) this.#before.set(name, before)
+      this.#replaced = replaced
+      throw error
+    }
+    walk.cancelled.abort(this.#cancelled())
     return true
   }
 
@@ -158,10 +173,13 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
   }
 
   /** How far it is. One that was cancelled meanwhile must not come back. */
-  async save(walk: Walk): Promise<void> {
-    if (!this.isCurrent(walk)) return
-    const { journal, nameOf } = this.#options
-    await journal.putNote(nameOf(walk.order), JSON.stringify(walk.order))
+  async save(walk: Walk, order: Order = walk.order): Promise<void> {
+    for (const { name, value } of this.noteOf(walk, order)) await this.#options.journal.putNote(name, value)
+  }
+
+  /** To land with what the walk has come to by it: `order` as it is then. None of one that was cancelled meanwhile. */
+  noteOf(walk: Walk, order: Order): readonly Note[] {
+    return this.isCurrent(walk) ? [{ name: this.#options.nameOf(order), value: JSON.stringify(order) }] : []
   }
 
   isCurrent(walk: Walk): boolean {
@@ -178,13 +196,18 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
   }
 
   async #read(): Promise<void> {
-    const { journal, prefix, nameOf, read, lacks } = this.#options
+    const { journal, prefix, nameOf, read, lacks, what, log, whose } = this.#options
     for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
       const walk = read(value)
       const lacking = walk && lacks(walk.order)
       if (walk && !lacking) this.#walks.set(nameOf(walk.order), walk)
       else if (walk && walk.order.endedAt === undefined) {
         walk.waitsFor = lacking
+        if (lacking)
+          log.warn(
+            `A ${what} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${what} --cancel ends it`,
+            whose(walk.order),
+          )
         this.#asleep.set(nameOf(walk.order), walk)
       }
     }

@@ -2,9 +2,9 @@
 import { ConnectorError } from './model/errors.ts'
 import type { Journal, Note } from './model/journal.ts'
 import type { Log } from './model/log.ts'
-import type { PastSpan, PastUse, Unread, WaitsFor } from './model/past.ts'
+import type { Lacking, PastSpan, PastUse, Unread, WaitsFor } from './model/past.ts'
 import { isSameOrigin } from './model/source.ts'
-import type { Cursor, Origin, Source } from './model/source.ts'
+import type { Cursor, Origin, Source, SourceName } from './model/source.ts'
 import { silentWatch } from './model/watch.ts'
 import type { SourceState, SourceWatch } from './model/watch.ts'
 
@@ -26,6 +26,12 @@ export interface RangeReader {
   readonly unread: (place: string | undefined) => readonly Unread[] | undefined
 }
 
+/** A sink of the configuration. */
+export interface Taker {
+  readonly name: string
+  readonly sources: readonly SourceName[]
+}
+
 /** Throws ConnectorError `misconfigured` where there is none. */
 export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeReader {
   const range = ranges.find(({ origin }) => isSameOrigin(origin, wanted))
@@ -41,6 +47,16 @@ export function lackingSource(
   { origin: wanted }: { readonly origin: Origin },
 ): 'source' | undefined {
   return ranges.some(({ origin }) => isSameOrigin(origin, wanted)) ? undefined : 'source'
+}
+
+/** What a sink lacks for a source to be sent to it. */
+export function lackingTaker(
+  sinks: readonly Taker[],
+  { sink, origin }: { readonly sink: string; readonly origin: Origin },
+): Lacking | undefined {
+  const taker = sinks.find(({ name }) => name === sink)
+  if (!taker) return 'sink'
+  return taker.sources.includes(origin.source) ? undefined : 'sources'
 }
 
 /** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. */

@@ -1,18 +1,20 @@
 // Reading spans of the past again for one sink alone: what the journal no longer keeps comes from the API, marked as a replay, whether it is known or not.
 import { collect } from './collect.ts'
 import type { Collector } from './collect.ts'
+import { landed } from './landing.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import { nothingAppended } from './model/journal.ts'
 import type { Append, Journal } from './model/journal.ts'
+import type { Log } from './model/log.ts'
 import type { PastSpan } from './model/past.ts'
 import { underWay } from './model/replays.ts'
 import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from './model/replays.ts'
 import { isSameOrigin } from './model/source.ts'
 import type { Origin } from './model/source.ts'
 import { PastOrders } from './past-orders.ts'
-import { assertRoom, lackingSource, rangeOf, statsForPast, watching } from './ranges.ts'
-import type { RangeReader } from './ranges.ts'
+import { assertRoom, lackingSource, lackingTaker, rangeOf, statsForPast, watching } from './ranges.ts'
+import type { RangeReader, Taker } from './ranges.ts'
 import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
 import type { StoredReplay } from './replay-order.ts'
 import { begun, SentPages, unsentOf } from './replay-page.ts'
@@ -20,10 +22,11 @@ import type { ReplayWalk } from './replay-page.ts'
 
 export interface ReplaysOptions {
   readonly ranges: readonly RangeReader[]
-  readonly sinks: readonly string[]
+  readonly sinks: readonly Taker[]
   readonly journal: Journal
   readonly clock: Clock
   readonly random: Random
+  readonly log: Log
   /** how far live reading is, µs; undefined: it has read nothing yet */
   readonly readTo: (origin: Origin) => Promise<number | undefined>
   /** entries of answers under way that are remembered as sent; half a million unless told */
@@ -37,15 +40,18 @@ export class ApiReplays implements Replays {
   readonly #pages: SentPages
 
   constructor(options: ReplaysOptions) {
-    const { journal, clock, ranges, sinks, mostMarks } = options
+    const { journal, clock, log, ranges, sinks, mostMarks } = options
     this.#options = options
     const read = (note: string) => {
       const order = readOrder(note)
       return order && begun(order)
     }
-    const lacks = (order: StoredReplay) =>
-      lackingSource(ranges, order) ?? (sinks.includes(order.sink) ? undefined : 'sink')
-    this.#orders = new PastOrders({ what: 'replay', prefix: NOTE, nameOf, read, lacks, journal, clock })
+    const lacks = (order: StoredReplay) => lackingSource(ranges, order) ?? lackingTaker(sinks, order)
+    const whose = ({ origin, sink }: StoredReplay) => ({ ...origin, sink })
+    this.#orders = new PastOrders({
+      ...{ what: 'replay', prefix: NOTE, nameOf, read, lacks, journal, clock, log },
+      whose,
+    })
     this.#pages = new SentPages({ journal, mostMarks, open: () => this.#orders.open() })
   }
 
@@ -102,9 +108,15 @@ export class ApiReplays implements Replays {
 
   #assertKnown({ sink, origin }: ReplayOrder): void {
     const { ranges, sinks } = this.#options
-    if (!sinks.includes(sink))
+    const lacking = lackingTaker(sinks, { sink, origin })
+    if (lacking === 'sink')
       throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
     rangeOf(ranges, origin)
+    if (lacking)
+      throw new ConnectorError(
+        'misconfigured',
+        `The sink ${sink} of the daemon does not take ${origin.source}`,
+      )
   }
 
   #fresh(order: ReplayOrder, readTo: number | undefined): StoredReplay {
@@ -126,11 +138,10 @@ export class ApiReplays implements Replays {
     const next = () => this.#orders.next((open) => oldestOf(open, range.origin), signal)
     for (let walk = await next(); walk; walk = await next()) {
       await this.#pages.load(walk)
-      const ended = await this.#walkSpans(range, walk, AbortSignal.any([signal, walk.cancelled.signal]))
-      if (!ended) continue
-      walk.order = { ...walk.order, endedAt: this.#options.clock.now() }
-      walk.error = undefined
-      await this.#orders.save(walk)
+      const until = AbortSignal.any([signal, walk.cancelled.signal])
+      if (!(await this.#walkSpans(range, walk, until))) continue
+      const ended = { ...walk.order, endedAt: this.#options.clock.now() }
+      if (!(await this.#keep(walk, ended, until))) continue
       range.log.info('A replay from the API has come to its end', {
         sink: walk.order.sink,
         ...walk.order.counts,
@@ -144,16 +155,24 @@ export class ApiReplays implements Replays {
     for (let span = walk.order.spans[walk.order.span]; span;) {
       await collect(this.#collector(range, walk, span), signal)
       if (isOver()) return false
-      await this.#pages.forget(walk)
+      const { clock } = this.#options
+      if (!(await landed(() => this.#pages.forget(walk), walk, clock, signal))) return false
       const { counts, place } = walk.order
       const gaps = counts.gaps + (range.unread(place)?.length ?? 0)
-      walk.order = { ...walk.order, counts: { ...counts, gaps }, span: walk.order.span + 1 }
-      delete walk.order.place
-      delete walk.order.voided
-      await this.#orders.save(walk)
+      const next = { ...walk.order, counts: { ...counts, gaps }, span: walk.order.span + 1 }
+      delete next.place
+      delete next.voided
+      if (!(await this.#keep(walk, next, signal))) return false
       span = walk.order.spans[walk.order.span]
     }
     return true
+  }
+
+  /** False: it was broken off, and nothing of it has landed. */
+  async #keep(walk: ReplayWalk, order: StoredReplay, signal: AbortSignal): Promise<boolean> {
+    const isKept = await landed(() => this.#orders.save(walk, order), walk, this.#options.clock, signal)
+    if (isKept) walk.order = order
+    return isKept
   }
 
   #collector(range: RangeReader, walk: ReplayWalk, span: PastSpan): Collector {

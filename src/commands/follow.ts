@@ -2,6 +2,7 @@
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
+import { lackingText } from '../model/past.ts'
 import type { WaitsFor } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
@@ -114,8 +115,8 @@ async function hear<One extends Followed>(
 /** One that waits for the configuration is followed no longer: it is kept for the day on which the daemon has again what it lacks. */
 function awake<One extends Followed>({ begunAt }: Following<One>, one: One): One {
   const { waitsFor: what } = one
-  if (what !== 'source' && what !== 'sink') return one
-  const message = `its ${what} is not in the configuration of the daemon any more: it waits in the journal, and goes on once the ${what} is there again`
+  if (what !== 'source' && what !== 'sink' && what !== 'sources') return one
+  const message = `${lackingText[what]}: it waits in the journal, and goes on once ${what === 'sources' ? 'it' : `the ${what}`} is there again`
   return { ...one, endedAt: begunAt(one), error: { code: 'aborted', message } }
 }
 

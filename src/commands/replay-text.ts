@@ -108,6 +108,13 @@ export function halfBegunText(begun: readonly { readonly origin: Origin }[]): st
   return `auditferry: the replay from the API of ${plain(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
 }
 
+/** The journal's part broke off. */
+export function goesOnText(begun: readonly { readonly origin: Origin }[]): string {
+  if (begun.length === 0) return ''
+  return `auditferry: what is read from the API (${plain(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status tells how far it is, --cancel ends it
+`
+}
+
 export function joinedText(joined: readonly Origin[]): string {
   if (joined.length === 0) return ''
   return `Joined the same replay, which is under way, of ${joined.map(nameOf).join(', ')}: what the journal keeps of that was left to the command that began it; --only journal sends it again\n`

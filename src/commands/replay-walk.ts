@@ -4,6 +4,7 @@ import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Replayed, ReplayQuery } from '../model/replay.ts'
 import type { Aside } from '../ops/control-questions.ts'
+import { countText } from '../ops/words.ts'
 import { keyOf } from './replay-plan.ts'
 import type { ReplayChoice, ReplayPlan } from './replay-plan.ts'
 import type { World } from './world.ts'
@@ -49,6 +50,7 @@ export function queryOf(
   }
 }
 
+/** Where a step fails that is tried no more, what was put so far is told before the error. */
 export async function walk(
   aside: Pick<Aside, 'replay'>,
   query: Query,
@@ -59,7 +61,11 @@ export async function walk(
   let at: Pick<ReplayQuery, 'after' | 'until'> = { after: 0, until: undefined }
   let waitedMs = 0
   for (;;) {
-    const step = await aside.replay({ ...query, ...at }).catch(whereFull)
+    const step = await aside.replay({ ...query, ...at }).catch((error: unknown) => {
+      if (isFull(error)) return undefined
+      if (!query.dryRun) stderr(brokenOffText(done))
+      throw error
+    })
     if (step) {
       add(done, step)
       waitedMs = 0
@@ -77,10 +83,12 @@ export async function walk(
   }
 }
 
-function whereFull(error: unknown): undefined {
-  if (error instanceof ConnectorError && error.code === 'journal_full') return undefined
-  throw error
-}
+const isFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
+
+/** An answer that was lost may be one to a step that has landed. */
+const brokenOffText = ({ entries }: Done): string =>
+  `auditferry: broken off: ${countText(entries, 'entries')} had been put at the journal's end, and those of one step more may have been: they go out, and the same command begins at the beginning again, so that they come twice
+`
 
 function add(done: Done, step: Replayed): void {
   done.entries += step.entries

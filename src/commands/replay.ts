@@ -19,8 +19,9 @@ import { emptyText, howText, shortText } from './replay-left.ts'
 import { isOneOf, isUnsure, overtaken, planOf, withoutJoined } from './replay-plan.ts'
 import type { ReplayChoice, Only, ReplayPlan } from './replay-plan.ts'
 import {
-  dryText,
   doneText,
+  dryText,
+  goesOnText,
   halfBegunText,
   isMarked,
   joinedText,
@@ -141,7 +142,15 @@ async function sendKept(
   const cut = cutDays(plan, begun)
   const rest = withoutJoined(asked, withCut(plan, cut), joined)
   const query = queryOf(asked, rest, { dryRun, runAt })
-  const done = isAsked ? await walk(opened.aside, query, world, clock) : nothingDone()
+  const walked = async () => {
+    try {
+      return await walk(opened.aside, query, world, clock)
+    } catch (error) {
+      world.stderr(goesOnText(dryRun ? [] : begun))
+      throw error
+    }
+  }
+  const done = isAsked ? await walked() : nothingDone()
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
   if (isAsked && !isSilent) world.stdout(doneText(done, asked, dryRun, opened.running))
   if (dryRun) world.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))

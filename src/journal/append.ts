@@ -157,16 +157,18 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
-    if (part.notes) writeNotes(statements.notes, { put: part.notes })
     if (oldestUs !== Infinity) statements.low.run({ id: source, at: oldestUs, day: epochDay(now * 1000) })
     // A stolen key is told of whether or not its fetches are wanted as entries.
     const news = (index: number) => fresh?.includes(index) !== false || wanted?.includes(index) === false
-    return {
+    const appended = {
       ...outcomes,
       known: outcomes.known + part.quarantined.length - kept.count,
       quarantined: kept.count,
       findings: writeFindings(statements, source, part, news, now),
     }
+    const put = typeof part.notes === 'function' ? part.notes(appended) : part.notes
+    if (put) writeNotes(statements.notes, { put })
+    return appended
   }
   const bytes = bytesOf(part)
   // Rather too much, so that the disk is not blamed where the file was at its own bound.

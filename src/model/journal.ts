@@ -29,8 +29,8 @@ export interface Append {
   readonly gaps: number
   /** as in the part; the journal keeps the part all the same */
   readonly void?: NonNullable<Part['void']>
-  /** written in the same transaction: what is to be known of this part later, if and only if it landed */
-  readonly notes?: readonly Note[] | undefined
+  /** written in the same transaction: what is to be known of this part later, if and only if it landed. A function is asked there, and may be asked again. */
+  readonly notes?: readonly Note[] | ((appended: Appended) => readonly Note[]) | undefined
 }
 
 /**

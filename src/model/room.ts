@@ -10,6 +10,9 @@ const LARGE_BYTES = 8 * MIB
 /** What sinks may hold, an equal share each: receivers that hang, however many, keep neither reading nor other sinks waiting. */
 const SINKS_BYTES = 16 * MIB
 
+/** They take 6 MB, and up to 50 in the seat. */
+const FREE_ROWS = 400_000
+
 /** The way out of a room: gives back all but `keptBytes`, which stay held. It never holds more than before. */
 export type WayOut = (keptBytes?: number) => void
 
@@ -182,12 +185,21 @@ export class Room {
   }
 }
 
+/** Of rows without an id all different ones of an answer are remembered, beside what the rooms hold. */
+export interface ManyRows {
+  /** where an answer has more, it is read on in the seat */
+  readonly freeRows: number
+  /** of 1: one at a time in the process */
+  readonly seat: Room
+}
+
 export interface Rooms {
   /** around the others: what it holds is what the process holds (law 4) */
   readonly all: Room
   readonly reading: Room
   /** the part of that for readers of the past */
   readonly past: Room
+  readonly manyRows: ManyRows
   /** The share of one of the sinks. */
   readonly share: () => Room
 }
@@ -199,7 +211,13 @@ export function openRooms(sinks: number): Rooms {
   const large = new Room(LARGE_BYTES, reading)
   const past = new Room(PAST_BYTES, reading, 'behind')
   const shareBytes = Math.floor(SINKS_BYTES / sinks)
-  return { all, reading, past, share: () => new Room(shareBytes, all, 'in_turn', large) }
+  return {
+    all,
+    reading,
+    past,
+    manyRows: { freeRows: FREE_ROWS, seat: new Room(1) },
+    share: () => new Room(shareBytes, all, 'in_turn', large),
+  }
 }
 
 const both = (one: WayOut, other: WayOut) => (keptBytes?: number) => {

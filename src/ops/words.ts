@@ -17,6 +17,7 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   source:
     'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
+  sources: "its source to stand among the sink's `sources` again",
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 

@@ -5,7 +5,7 @@ import { balanceOf } from '../../src/model/balance.ts'
 import type { Clock } from '../../src/model/clock.ts'
 import { VERSION } from '../../src/model/entries.ts'
 import type { Entries } from '../../src/model/entries.ts'
-import type { Batch, Journal } from '../../src/model/journal.ts'
+import type { Appended, Batch, Journal } from '../../src/model/journal.ts'
 import type { ReplayQuery, Resend } from '../../src/model/replay.ts'
 import type { Log } from '../../src/model/log.ts'
 import {
@@ -1019,6 +1019,21 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       await expect(journal.changeNotes(broken)).rejects.toThrow()
       await reopen()
       expect(await journal.notes('x:', 10)).toEqual(after)
+    })
+
+    it('notes that say what became of a part land with it, and not without it', async () => {
+      const told: Appended[] = []
+      const notes = (appended: Appended) => {
+        told.push(appended)
+        return [{ name: 'part', value: `${appended.added} ${appended.known}` }]
+      }
+      await journal.append(part([spec(1)]))
+      const appended = await journal.append(part([spec(1), spec(2), spec(3)], { notes }))
+      expect(appended).toMatchObject(told.at(-1) ?? {})
+      expect(await journal.note('part')).toBe('2 1')
+      const broken = () => [{ name: null as unknown as string, value: '' }]
+      await expect(journal.append(part([spec(4)], { notes: broken }))).rejects.toThrow()
+      expect(await journal.append(part([spec(4)]))).toMatchObject({ added: 1 })
     })
 
     it('the notes of a settlement land with it, and not without it', async () => {

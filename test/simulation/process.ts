@@ -7,7 +7,7 @@ import { openJournal } from '../../src/journal/open.ts'
 import type { Clock, Random } from '../../src/model/clock.ts'
 import type { Disk, DiskFile } from '../../src/model/disk.ts'
 import type { Transport } from '../../src/model/http.ts'
-import type { Journal, Settlement } from '../../src/model/journal.ts'
+import type { Append, Journal, Settlement } from '../../src/model/journal.ts'
 import type { Log } from '../../src/model/log.ts'
 
 export interface Surroundings {
@@ -124,6 +124,8 @@ async function* mortalBody(
 
 /** How far a backfill or a replay is, alone or with its entries. */
 function isOfPast(name: keyof Journal, note: unknown): boolean {
+  // With the page, made of what became of it.
+  if (name === 'append') return typeof (note as Append).notes === 'function'
   if (name === 'putNote') return /^(backfill|replay)/.test(String(note))
   return name === 'resend' || name === 'changeNotes'
 }

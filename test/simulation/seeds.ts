@@ -16,9 +16,9 @@ interface Ran {
 }
 
 /** In a process of its own: a daemon that died in the middle of something leaves what it held to the end of its process. */
-function run(count: number, from: number): Promise<Ran> {
+export function run(count: number, from: number, program = main): Promise<Ran> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [main, String(count), String(from)], (error, stdout, stderr) => {
+    execFile(process.execPath, [program, String(count), String(from)], (error, stdout, stderr) => {
       resolve({ code: error ? (error.code ?? error.signal ?? 'unknown') : 0, output: stdout + stderr })
     })
   })

@@ -9,7 +9,7 @@ import { askLatestAlone, readLatest, tellFailing } from './latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import { settleStart, triedSinceUs } from './start.ts'
 import { datedOf } from './ahead.ts'
-import { horizonUs } from './clock.ts'
+import { horizonUs, isFuture } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { currentPace, fromStart, lastPart } from './step.ts'
 import { isAuditThere } from './there.ts'
@@ -47,7 +47,8 @@ export async function* anchor(step: Step): Parts {
     // Readable, but perhaps not the first that is.
     cursor.probe = back
     yield lastPart(step)
-  } else if (latest && found.position.at >= sinceUs(found.serverAt)) {
+  } else if (latest && !isFuture(step, found) && found.position.at >= sinceUs(found.serverAt)) {
+    // What is of now and lies far ahead of our clock was told apart by the log: then that clock is slow, and no word on the first try.
     cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
     yield lastPart(step)

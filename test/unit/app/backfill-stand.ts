@@ -45,7 +45,8 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
 }
 
 export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): Backfills {
-  return new Backfills({ ranges: [rangeOn(desk, types)], journal, clock: desk.clock, random: () => 0.5 })
+  const { clock, log } = desk
+  return new Backfills({ ranges: [rangeOn(desk, types)], journal, clock, log, random: () => 0.5 })
 }
 
 /** Entries evenly over the four days up to now. */

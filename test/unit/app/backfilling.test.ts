@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { backfillStatusOf } from '../../../src/backfill-order.ts'
 import { Backfills } from '../../../src/backfilling.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import {
   fillPast,
   idsIn,
@@ -96,13 +97,52 @@ test('a cancelled backfill ends in the middle of a page, keeps what it read, and
 test('a backfill whose source is switched off over a restart is told as waiting for it, and can be cancelled', async () => {
   const desk = await openLateDesk({}, 500)
   await pastOf(desk).backfill({}, SPAN)
-  const off = new Backfills({ ranges: [], journal: desk.journal, clock: desk.clock, random: () => 0.5 })
+  const { journal, clock, log } = desk
+  const off = new Backfills({ ranges: [], journal, clock, log, random: () => 0.5 })
   expect(await off.backfills()).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
   expect(off.list()).toEqual([])
   expect(await off.cancelBackfill({ source: 'history.usage' })).toBe(0)
   expect(await off.cancelBackfill({ source: 'audit' })).toBe(1)
   expect(await off.backfills()).toEqual([])
   expect(await pastOf(desk).backfills()).toEqual([])
+})
+
+test('what a backfill finds is told as new, also where the process dies right behind a page of it', async () => {
+  const desk = await openLateDesk({}, 4_000)
+  let pages = 0
+  const dying = withMethods(desk.journal, {
+    append: async (part) => {
+      const appended = await desk.journal.append(part)
+      if (++pages === 2) throw new Error('killed')
+      return appended
+    },
+  })
+  const first = pastOf(desk, ['*'], dying)
+  await first.backfill({}, SPAN)
+  await expect(runUntil(desk, first, isDone)).rejects.toThrow('killed')
+  const next = pastOf(desk)
+  await runUntil(desk, next, isDone)
+  const count = idsIn(desk, SPAN).length
+  expect(next.list()[0]?.counts).toMatchObject({ read: count, new: count, known: 0 })
+})
+
+test('a disk too full for the note of its end stops neither the backfill nor the process', async () => {
+  const desk = await openLateDesk({}, 100)
+  let refused = 0
+  const full = withMethods(desk.journal, {
+    putNote: async (name, value) => {
+      if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a note')
+      await desk.journal.putNote(name, value)
+    },
+  })
+  const past = pastOf(desk, ['*'], full)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, ([one]) => one?.error?.code === 'disk_full')
+  expect(past.list()).toMatchObject([{ endedAt: undefined }])
+  await runUntil(desk, past, isDone)
+  expect(past.list()).toMatchObject([{ error: undefined }])
+  const again = pastOf(desk)
+  expect(await again.backfills()).toMatchObject([{ endedAt: expect.any(Number) as number }])
 })
 
 test('a page that lands after the cancel does not bring the backfill back', async () => {
@@ -179,7 +219,7 @@ test('what is begun of several sources is over one span, whatever another comman
     },
   })
   const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: usage }]
-  const past = new Backfills({ ranges, journal, clock: desk.clock, random: () => 0.5 })
+  const past = new Backfills({ ranges, journal, clock: desk.clock, log: desk.log, random: () => 0.5 })
   const begun = await past.backfill({}, SPAN)
   expect(begun).toMatchObject([
     { origin, ...SPAN },

@@ -6,6 +6,7 @@ import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, SECOND } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
 import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
+import { ARCHIVE } from './replay-stand.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const
 const FROM = TODAY - 30 * DAY
@@ -18,10 +19,11 @@ test.each([-500, -1, 0, 500, 999])(
     const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 2 * DAY } } })
     desk.server.events = eventsFrom(historyEvent, FROM - DAY + ms, 12 * 24, HOUR)
     const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
-    const common = { ranges: [desk.range()], journal: desk.journal, clock: desk.clock, random: () => 0.5 }
+    const { journal, clock, log } = desk
+    const common = { ranges: [desk.range()], journal, clock, log, random: () => 0.5 }
     const { days } = await walkOver(desk, new Backfills(common), SPAN, origin)
     expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
-    const replays = new ApiReplays({ ...common, sinks: ['archive'], readTo: async () => undefined })
+    const replays = new ApiReplays({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
     await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
     await runUntil(desk, replays, isDone)
     expect((await desk.times()).toSorted((a, b) => a - b)).toEqual(

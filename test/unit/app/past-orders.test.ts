@@ -1,6 +1,7 @@
 // Orders in notes of the journal: kept before they count, found by whoever waits, told for a day.
 import { expect, test } from 'vitest'
 import type { Note, NoteChange } from '../../../src/model/journal.ts'
+import type { Log } from '../../../src/model/log.ts'
 import { DAY_MS } from '../../../src/model/time.ts'
 import { PastOrders, walkOf } from '../../../src/past-orders.ts'
 
@@ -12,12 +13,18 @@ interface Order {
 /** `refuses`: notes that the journal has no room for. */
 function openOrders({ refuses = '' } = {}) {
   const notes = new Map<string, string>()
+  const logged: unknown[] = []
+  const say = () => undefined
+  const log: Log = {
+    ...{ debug: say, info: say, error: say, with: () => log },
+    warn: (sentence, fields) => void logged.push([sentence, fields]),
+  }
   const state = { now: 1_000, refuses }
   const journal = {
     notes: async (): Promise<Note[]> => [...notes].map(([name, value]) => ({ name, value })),
     putNote: async (name: string, value: string) => void notes.set(name, value),
     async changeNotes({ drop, put }: NoteChange) {
-      if (put.some(({ name }) => name === state.refuses)) throw new Error('no room')
+      if ([...drop, ...put.map(({ name }) => name)].includes(state.refuses)) throw new Error('no room')
       for (const name of drop) notes.delete(name)
       for (const { name, value } of put) notes.set(name, value)
     },
@@ -28,8 +35,10 @@ function openOrders({ refuses = '' } = {}) {
       nameOf: ({ name }: Order) => name,
       read: (note) => walkOf(JSON.parse(note) as Order),
       lacks,
+      log,
+      whose: ({ name }) => ({ name }),
     })
-  return { orders: again(), again, notes, state }
+  return { orders: again(), again, notes, state, logged }
 }
 
 const never = new AbortController().signal
@@ -109,6 +118,32 @@ test('one that was cancelled is not saved again, nor cancelled twice; its notes 
   expect(() => orders.assertCurrent(one)).toThrow('The backfill was cancelled')
 })
 
+test('one that cannot be taken out of the journal is under way on, in its place too, and can be cancelled later', async () => {
+  const { orders, again, state } = openOrders()
+  const ended = walkOf<Order>({ name: 'a', endedAt: 900 })
+  await orders.begin(ended)
+  const one = walkOf<Order>({ name: 'a' })
+  await orders.begin(one)
+  await orders.begin(walkOf<Order>({ name: 'b' }))
+  const [, b] = orders.open()
+  state.refuses = 'b'
+  await expect(b ? orders.cancel(b) : undefined).rejects.toThrow('no room')
+  state.refuses = 'a'
+  await expect(orders.cancel(one)).rejects.toThrow('no room')
+  expect(new Set(orders.open())).toEqual(new Set([one, b]))
+  expect(one.cancelled.signal.aborted).toBe(false)
+  state.refuses = ''
+  expect(await orders.cancel(one)).toBe(true)
+  expect(one.cancelled.signal.aborted).toBe(true)
+  expect(new Set(orders.told())).toEqual(new Set([ended, b]))
+  const next = again(() => 'source')
+  await next.load()
+  const [asleep] = next.asleep()
+  state.refuses = 'b'
+  await expect(asleep ? next.cancel(asleep) : undefined).rejects.toThrow('no room')
+  expect(next.asleep()).toEqual([asleep])
+})
+
 test('one that has ended is not cancelled: it is told on, after a restart too', async () => {
   const { orders, again, state } = openOrders()
   const one = walkOf<Order>({ name: 'a' })
@@ -138,7 +173,7 @@ test('after a restart all are there again; one that ended is told for a day', as
 })
 
 test('one whose source is switched off is not under way: who asks hears that it waits for that, and it can be cancelled', async () => {
-  const { orders, again, notes, state } = openOrders()
+  const { orders, again, notes, state, logged } = openOrders()
   await orders.begin(walkOf<Order>({ name: 'a' }))
   await orders.begin(walkOf<Order>({ name: 'b' }))
   const ended = walkOf<Order>({ name: 'c', endedAt: state.now })
@@ -147,6 +182,10 @@ test('one whose source is switched off is not under way: who asks hears that it 
   await next.load()
   expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
   expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+  // Only the one that is under way: what has ended lacks nothing.
+  expect(logged).toEqual([
+    [expect.stringMatching(/^A backfill waits .*source is not in the config/), { name: 'a' }],
+  ])
   const [asleep] = next.asleep()
   expect(asleep).toMatchObject({ order: { name: 'a' }, waitsFor: 'source' })
   expect(next.toldToFollowers().map(({ order }) => order.name)).toEqual(['b', 'a'])

@@ -6,13 +6,16 @@ import { openDesk, origin } from '../source/desk.ts'
 import type { Desk, DeskOptions } from '../source/desk.ts'
 import { fillPast, rangeOn, SPAN } from './backfill-stand.ts'
 
+/** As the configuration has it, for who reads it. */
+export const ARCHIVE = { name: 'archive', sources: ['audit', 'history.usage'] } as const
 export const ORDER: ReplayOrder = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 }
 
 export function replaysOf(
   desk: Desk,
   { types = ['*'], journal = desk.journal, ...more }: Partial<ReplaysOptions> & { types?: string[] } = {},
 ): ApiReplays {
-  const options = { ranges: [rangeOn(desk, types)], sinks: ['archive'], journal, clock: desk.clock }
+  const { clock, log } = desk
+  const options = { ranges: [rangeOn(desk, types)], sinks: [ARCHIVE], journal, clock, log }
   return new ApiReplays({ ...options, random: () => 0.5, readTo: async () => undefined, ...more })
 }
 

@@ -1,5 +1,6 @@
 // Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
 import { expect, test } from 'vitest'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
 import { replayStatusOf } from '../../../src/replay-order.ts'
@@ -8,7 +9,7 @@ import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
 import { fillPast, idsIn, isDone, rangeOn, runUntil, SPAN, TODAY } from './backfill-stand.ts'
-import { forget, openReadDesk, ORDER, replaysOf } from './replay-stand.ts'
+import { ARCHIVE, forget, openReadDesk, ORDER, replaysOf } from './replay-stand.ts'
 
 const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
 const counts = ([one]: readonly ApiReplay[]) => one?.counts
@@ -243,14 +244,17 @@ test('one that is cancelled in the middle of a page ends, and comes back neither
   expect(await desk.journal.notes('replay', 10)).toEqual([])
 })
 
-test.each(['source', 'sink'])(
+test.each([
+  ['source', { ranges: [] }],
+  ['sink', { sinks: [{ ...ARCHIVE, name: 'other' }] }],
+  ['sources', { sinks: [{ ...ARCHIVE, sources: ['history.usage' as const] }] }],
+] as const)(
   'one whose %s is gone over a restart is told as waiting for it, and can be cancelled with all its notes',
-  async (what) => {
+  async (what, left) => {
     const desk = await openReadDesk({}, 100)
     await replaysOf(desk).begin(ORDER)
     await desk.journal.putNote('replay-page:archive:acme:audit:000007', 'x')
-    const without = () => replaysOf(desk, what === 'source' ? { ranges: [] } : { sinks: ['other'] })
-    const replays = without()
+    const replays = replaysOf(desk, left)
     expect(await replays.replays()).toMatchObject([{ sink: 'archive', endedAt: undefined, waitsFor: what }])
     expect(replays.list()).toEqual([])
     expect(await replays.cancelReplays('other')).toBe(0)
@@ -259,6 +263,24 @@ test.each(['source', 'sink'])(
     expect(await desk.journal.notes('replay', 10)).toEqual([])
   },
 )
+
+test('a disk too full for the notes of its end stops neither the replay nor the process', async () => {
+  const desk = await openReadDesk({}, 100)
+  let refused = 0
+  const full = withMethods(desk.journal, {
+    putNote: async (name, value) => {
+      // That a span is read, and that all are.
+      if (++refused % 3 !== 0) throw new ConnectorError('disk_full', 'no room for a note')
+      await desk.journal.putNote(name, value)
+    },
+  })
+  const replays = replaysOf(desk, { journal: full })
+  await replays.begin(ORDER)
+  await runUntil(desk, replays, ([one]) => one?.error?.code === 'disk_full')
+  await runUntil(desk, replays, isDone)
+  expect(refused).toBe(6)
+  expect(replays.list()).toMatchObject([{ error: undefined, counts: { sent: idsIn(desk, SPAN).length } }])
+})
 
 test('one that is cancelled while a part of a page is on its way into the journal leaves no note of that page', async () => {
   const desk = await openHugeDesk()

@@ -176,6 +176,19 @@ test('an order that the daemon refuses ends the command before anything is sent'
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
+test.each([
+  [false, /one step more may have been.*\n.*read from the API \(acme audit\) goes on/],
+  [true, /^$/],
+])(
+  'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
+  async (dryRun, told) => {
+    await running()
+    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('disk_failed', 'broke off')) })
+    await expect(replay(stand.world, options({ dryRun }), clock)).rejects.toThrow('broke off')
+    expect(stand.heard().stderr).toMatch(told)
+  },
+)
+
 test('of several sources none is begun where one is refused', async () => {
   const usage: Origin = { workspace: 'acme', source: 'history.usage' }
   const replays = await running([audit, usage])

@@ -177,11 +177,16 @@ test('of an outage at the first start under a clock of ours that is ahead `start
   expect(await desk.ids()).toEqual(fresh)
 })
 
-test.each([20 * MINUTE, HOUR, 20 * HOUR, 365 * 24 * HOUR])(
-  'by a clock of ours that is %i ms behind an outage at the first start ships nothing that came before it, and all that comes',
-  async (behindMs) => {
+test.each([
+  ...[20 * MINUTE, HOUR, 20 * HOUR, 365 * 24 * HOUR].map((behindMs) => ({ behindMs, date: 'on' as const })),
+  // Less than an hour of a summer time cannot be told from what is dated ahead.
+  ...[2 * HOUR, 20 * HOUR, 365 * 24 * HOUR].map((behindMs) => ({ behindMs, date: 'off' as const })),
+])(
+  'by a clock of ours that is $behindMs ms behind an outage at the first start ships nothing that came before it, and all that comes (Date: $date)',
+  async ({ behindMs, date }) => {
     const { wrap, end } = outage()
-    const desk = await openDesk({ source: latest, wrap, switches: { clock_skew_ms: behindMs } })
+    const switches = { clock_skew_ms: behindMs, date_header: date }
+    const desk = await openDesk({ source: latest, wrap, switches })
     desk.add(50, START + behindMs - 10 * MINUTE)
     await desk.try()
     end()

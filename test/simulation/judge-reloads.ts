@@ -1,0 +1,125 @@
+// What must hold of the past that was read again over deaths and reloads: each order came to its end, its entries are at its sinks, none stands twice, and its counts are true.
+import type { App } from '../../src/app.ts'
+import type { Backfill } from '../../src/model/past.ts'
+import type { ApiReplay } from '../../src/model/replays.ts'
+import { DAY_US } from '../../src/model/time.ts'
+import { paths } from './reloads-run.ts'
+import type { ReloadsWorld } from './reloads-run.ts'
+
+interface Enveloped {
+  readonly workspace: string
+  readonly source: string
+  readonly id: string
+  readonly version?: number
+  readonly replay?: true
+  readonly ingested_at: string
+}
+
+function linesOf({ disk }: ReloadsWorld, path: string): Enveloped[] {
+  const lines = (disk.content(path)?.toString() ?? '').split('\n').slice(0, -1)
+  return lines.map((line) => JSON.parse(line) as Enveloped)
+}
+
+export async function judgeReloads(world: ReloadsWorld, app: App): Promise<string[]> {
+  const archive = linesOf(world, paths.archive)
+  const other = linesOf(world, paths.other)
+  const [backfills, replays] = [await app.past.backfills(), await app.replays.replays()]
+  const held = { archive, other }
+  return [
+    ...Object.entries(held).flatMap(([sink, lines]) => twice(sink, lines)),
+    ...world.orders.backfills.flatMap((begun) => judgeBackfill(world, held, begun, backfills)),
+    ...world.orders.replays.flatMap((begun) => judgeReplay(world, archive, begun, replays)),
+    ...(other.some(({ replay }) => replay) ? ['other: a line of a replay'] : []),
+    ...(app.journal.stats().entries > 0 ? ['something is owed still'] : []),
+  ]
+}
+
+function twice(sink: string, lines: readonly Enveloped[]): string[] {
+  const keys = lines.map(({ workspace, source, id, version, replay, ingested_at }) =>
+    [workspace, source, id, version, replay && ingested_at].join(' '),
+  )
+  const again = keys.filter((key, i) => keys.indexOf(key) !== i)
+  return again.length > 0 ? [`${sink}: ${again.length} lines stand twice, such as ${again[0]}`] : []
+}
+
+/** While it does not take a source, a sink leaves out what comes of it. */
+const isLeftOut = ({ plan }: ReloadsWorld, sink: string, source: string) =>
+  sink === 'archive' && source === 'audit' && plan.steps.some(({ next }) => next === 'sink without audit')
+
+function judgeBackfill(
+  world: ReloadsWorld,
+  held: Readonly<Record<string, readonly Enveloped[]>>,
+  { origin, begunAt }: Backfill,
+  told: readonly Backfill[],
+): string[] {
+  const { source } = origin
+  const one = told.find((each) => each.origin.source === source && each.begunAt === begunAt)
+  if (!one) return [`the backfill of ${source} is forgotten`]
+  if (one.endedAt === undefined) return [`a backfill goes on for ever: ${JSON.stringify(one)}`]
+  if (one.counts.gaps > 0) return []
+  const wanted = due(world, source, begunAt)
+  const faults = Object.entries(held).flatMap(([sink, lines]) => {
+    if (isLeftOut(world, sink, source)) return []
+    const own = lines.filter((line) => line.workspace === 'acme' && line.source === source && !line.replay)
+    return missing(world, `${sink}: the backfill of ${source}`, wanted, own)
+  })
+  // Live reading begins behind the span, so all of it is new to the backfill.
+  if (world.plan.startHours === 0 && world.plan.version === 'v2' && one.counts.new < wanted.length)
+    faults.push(`the backfill of ${source} tells ${one.counts.new} of ${wanted.length} as new`)
+  return faults
+}
+
+function judgeReplay(
+  world: ReloadsWorld,
+  archive: readonly Enveloped[],
+  { origin, runAt }: ApiReplay,
+  told: readonly ApiReplay[],
+): string[] {
+  const { source } = origin
+  const one = told.find((each) => each.origin.source === source && each.runAt === runAt)
+  if (!one) return [`the replay of ${source} is forgotten`]
+  if (one.endedAt === undefined) return [`a replay goes on for ever: ${JSON.stringify(one)}`]
+  if (isLeftOut(world, 'archive', source)) return []
+  const marked = archive.filter((line) => line.source === source && line.replay)
+  const isWhole = one.counts.gaps === 0 && (one.spans.at(-1)?.toUs ?? 0) >= world.span.toUs
+  const faults = isWhole
+    ? missing(world, `archive: the replay of ${source}`, due(world, source, runAt), marked)
+    : []
+  if (marked.length !== one.counts.sent)
+    faults.push(`archive: ${marked.length} lines of the replay of ${source}, and it tells ${one.counts.sent}`)
+  return faults
+}
+
+interface Due {
+  readonly id: string
+  readonly atUs: number
+  readonly visibleAt: number
+  readonly defect?: unknown
+}
+
+/** What somebody who read the span whole, from `sinceMs` on, must have met. */
+function due({ plan, mock, span }: ReloadsWorld, source: string, sinceMs: number): readonly Due[] {
+  // A row without a time is one of its day's first instant.
+  const inDays = source !== 'audit' && plan.version === 'v1' && plan.switches.history_v1_time === 'off'
+  const fromUs = inDays ? Math.ceil(span.fromUs / DAY_US) * DAY_US : span.fromUs
+  const all: readonly Due[] =
+    source === 'audit' ? mock.entries() : mock.history().filter(({ kind }) => `history.${kind}` === source)
+  return all.filter(
+    ({ atUs, visibleAt, defect }) =>
+      // Times of the history have whole seconds.
+      atUs >= fromUs && atUs < span.toUs - 1e6 && visibleAt < sinceMs && defect === undefined,
+  )
+}
+
+function missing(
+  { plan }: ReloadsWorld,
+  what: string,
+  wanted: readonly Due[],
+  lines: readonly Enveloped[],
+): string[] {
+  const there = new Set(lines.map(({ id }) => id))
+  // Rows of version 1 have no id to be told by.
+  const isByCount = what.includes('history') && plan.version === 'v1'
+  const lacking = isByCount ? wanted.slice(there.size) : wanted.filter(({ id }) => !there.has(id))
+  return lacking.length > 0 ? [`${what} lacks ${lacking.length} of ${wanted.length}`] : []
+}

@@ -1,0 +1,20 @@
+// Any number of seeds of reloads by command: node test/simulation/reloads-main.ts [how many] [from which seed]; with --tell one seed's plan and log.
+import { runReloads } from './reloads-run.ts'
+
+const tell = process.argv.includes('--tell')
+const [count = 100, from = 1] = process.argv
+  .slice(2)
+  .filter((word) => word !== '--tell')
+  .map(Number)
+let failed = 0
+let deaths = 0
+for (let seed = from; seed < from + count; seed++) {
+  const world = await runReloads(seed)
+  deaths += world.deaths
+  if (tell) process.stdout.write(`${JSON.stringify(world.plan)}\n${world.logged.join('\n')}\n`)
+  if (world.faults.length === 0) continue
+  failed++
+  process.stdout.write(`seed ${seed} failed:\n  ${world.faults.join('\n  ')}\n`)
+}
+process.stdout.write(`${count} seeds from ${from}: ${failed} failed; ${deaths} deaths\n`)
+process.exitCode = failed > 0 ? 1 : 0
