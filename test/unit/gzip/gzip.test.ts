@@ -93,6 +93,26 @@ test('what stood up to 32 KiB before is found, what stood farther is packed anew
   expect(await packedAt(65_536 + 20)).toBeGreaterThan((await packedAt(32_768)) + 300)
 })
 
+test('six bytes that stood before are found, whatever stands behind them', async () => {
+  const words = Array.from({ length: 20 }, (_, n) => noise(6, 100 + n))
+  const between = noise(4_000, 3)
+  const bytes = Buffer.concat(
+    Array.from({ length: 1_000 }, (_, n) => [words[n % 20] ?? between, between.subarray(n, n + 2)]).flat(),
+  )
+  expect((await gzip(bytes)).length).toBeLessThan(0.43 * bytes.length)
+})
+
+test('what stands there before is found up to the last eight bytes', async () => {
+  const told = noise(8)
+  const packed = async (last: Buffer) => (await gzip(Buffer.concat([told, noise(50, 5), last]))).length
+  expect(await packed(told)).toBeLessThan(await packed(Buffer.from(told).reverse()))
+})
+
+test('of one byte that fills a piece, 258 at a time take nine bits: one each for length and distance, seven for which distance', async () => {
+  const packed = await gzip(Buffer.alloc(PIECE_BYTES, 'x'))
+  expect(packed.length).toBeLessThan((9 * PIECE_BYTES) / 258 / 8 + 100)
+})
+
 test.each([-9, -1, 0, 1, 9, PIECE_BYTES])('a body of a piece and %i bytes comes out again', async (more) => {
   const text = entries(9_000)
   expect(text.length).toBeGreaterThan(2 * PIECE_BYTES)
