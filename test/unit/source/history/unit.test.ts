@@ -84,3 +84,40 @@ test('rows without a time prove the unit, though they are shown for each day of 
   expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: true, timeless: true })
   expect(await desk.ids()).toHaveLength(9 * 24)
 })
+
+test('a past that is refused in either unit leaves the unit as it was thought', async () => {
+  const desk = await openHistoryDesk({
+    source: { ...latest, start: { kind: 'span', ms: 20 * DAY } },
+    fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
+  })
+  for (let steps = 0; steps < 40 && desk.watch.gaps === 0; steps++) {
+    await desk.try()
+    expect(desk.state().unit).toBe('s')
+    desk.clock.advance(desk.clock.now() + 1_000)
+  }
+  expect(desk.watch.gaps).toBe(1)
+})
+
+test('what is refused in either unit says so', async () => {
+  const desk = await openHistoryDesk({ source: latest, fault: () => ({ status: 400 }) })
+  const message = expect.stringContaining('with times in seconds as well as in milliseconds') as string
+  expect(await desk.try()).toMatchObject({ code: 'bad_request', message })
+})
+
+test('seconds that were refused once are asked again as long as milliseconds show nothing, and that it is them is told', async () => {
+  const desk = await openHistoryDesk({ source: latest, otherUnit: 'empty' })
+  let refuses = true
+  desk.through((request, signal) =>
+    refuses && /start_time=\d{10}&/.test(request.url)
+      ? Promise.resolve({ status: 400, headers: {}, body: Readable.from([Buffer.from('{}')]) })
+      : desk.server.transport(request, signal),
+  )
+  await desk.live(START + MINUTE)
+  expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: false })
+  refuses = false
+  desk.server.events = [historyEvent(START + 2 * MINUTE)]
+  await desk.live(START + 3 * HOUR)
+  expect(desk.state()).toMatchObject({ unit: 's', unitSure: true })
+  expect(await desk.ids()).toHaveLength(1)
+  expect(desk.log.lines.filter((line) => line.includes('another unit'))).toHaveLength(1)
+})
