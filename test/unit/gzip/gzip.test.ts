@@ -100,6 +100,10 @@ test('what stood up to 32 KiB before is found, what stood farther is packed anew
   expect(await packedAt(65_536 + 20)).toBeGreaterThan((await packedAt(32_768)) + 300)
 })
 
+test('codes that a short text has no use for take a bit each', async () => {
+  expect((await gzip(Buffer.from('abcdefgh'))).length).toBeLessThan(80)
+})
+
 test('six bytes that stood before are found, whatever stands behind them', async () => {
   const words = Array.from({ length: 20 }, (_, n) => noise(6, 100 + n))
   const between = noise(4_000, 3)
