@@ -65,7 +65,7 @@ export class BlockWriter {
 function writeLengthTables(memory: DataView): void {
   let first = 3
   for (let symbol = 257; symbol < LITERALS; symbol++) {
-    const extra = symbol < 261 || symbol === LITERALS - 1 ? 0 : (symbol - 261) >> 2
+    const extra = symbol === LITERALS - 1 ? 0 : Math.max(0, (symbol - 261) >> 2)
     if (symbol === LITERALS - 1) first = LONGEST_LENGTH
     memory.setUint32(layout.LENGTH_BASES + 4 * symbol, first, true)
     memory.setUint32(layout.LENGTH_EXTRAS + 4 * symbol, extra, true)

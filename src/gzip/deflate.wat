@@ -156,7 +156,7 @@
       (local.set $count (i64.and (local.get $count) (i64.const 7)))
       (br_if $next (i32.lt_u (local.get $token_at) (local.get $end))))
 
-    (i64.store (local.get $to) (local.get $bits))
+    ;; The bits that are left went out with the last whole bytes, and zeros behind them.
     (local.set $to
       (i32.add (local.get $to) (i32.wrap_i64 (i64.shr_u (i64.add (local.get $count) (i64.const 10)) (i64.const 3)))))
     (i32.store (local.get $to) (i32.const 0xFFFF0000))

@@ -67,6 +67,7 @@ export class HistoryServer {
   readonly transport: Transport = async ({ url }) => {
     const request = this.#requestOf(new URL(url))
     if (request) this.requests.push(request)
+    if (request && request.to <= request.from) throw new Error(`asked backwards: ${url}`)
     const fault = request && this.options.fault?.(request)
     if (fault?.delayMs !== undefined) await this.options.clock.sleep(fault.delayMs)
     if (fault?.error) throw new ConnectorError(fault.error, 'as scripted')

@@ -17,6 +17,13 @@ function noise(length: number, seed = 1): Buffer {
   return bytes
 }
 
+/** These bytes in an order in which little repeats. */
+function shuffled(order: readonly number[]): Buffer {
+  const keys = noise(4 * order.length, 7)
+  const keyed = order.map((byte, place) => ({ byte, key: keys.readUInt32LE(4 * place) }))
+  return Buffer.from(keyed.sort((a, b) => a.key - b.key).map(({ byte }) => byte))
+}
+
 const entryOf = (n: number) => {
   const id = noise(16, n + 1).toString('hex')
   return `{"time":${1_795_031_555 + n}.317644,"host":"api.example","event":{"id":"${id}","type":"vault_file_viewed","user":"keiko.garcia${n % 42}@acme.example","data":{"file":"Küche ${n % 7}.docx"}},"fields":{"workspace":"acme","entry_id":"${id}"}}`
@@ -93,6 +100,30 @@ test('what stood up to 32 KiB before is found, what stood farther is packed anew
   expect(await packedAt(65_536 + 20)).toBeGreaterThan((await packedAt(32_768)) + 300)
 })
 
+test('codes that a short text has no use for take a bit each', async () => {
+  expect((await gzip(Buffer.from('abcdefgh'))).length).toBeLessThan(80)
+})
+
+test('six bytes that stood before are found, whatever stands behind them', async () => {
+  const words = Array.from({ length: 20 }, (_, n) => noise(6, 100 + n))
+  const between = noise(4_000, 3)
+  const bytes = Buffer.concat(
+    Array.from({ length: 1_000 }, (_, n) => [words[n % 20] ?? between, between.subarray(n, n + 2)]).flat(),
+  )
+  expect((await gzip(bytes)).length).toBeLessThan(0.43 * bytes.length)
+})
+
+test('what stands there before is found up to the last eight bytes', async () => {
+  const told = noise(8)
+  const packed = async (last: Buffer) => (await gzip(Buffer.concat([told, noise(50, 5), last]))).length
+  expect(await packed(told)).toBeLessThan(await packed(Buffer.from(told).reverse()))
+})
+
+test('of one byte that fills a piece, 258 at a time take nine bits: one each for length and distance, seven for which distance', async () => {
+  const packed = await gzip(Buffer.alloc(PIECE_BYTES, 'x'))
+  expect(packed.length).toBeLessThan((9 * PIECE_BYTES) / 258 / 8 + 100)
+})
+
 test.each([-9, -1, 0, 1, 9, PIECE_BYTES])('a body of a piece and %i bytes comes out again', async (more) => {
   const text = entries(9_000)
   expect(text.length).toBeGreaterThan(2 * PIECE_BYTES)
@@ -111,13 +142,16 @@ test('codes that would be longer than the format allows are cut, and all comes o
   const rising = [1, 1]
   while (rising.length < 24) rising.push((rising.at(-1) ?? 0) + (rising.at(-2) ?? 0))
   const order = rising.flatMap((count, byte) => Array.from({ length: count }, () => byte))
-  const keys = noise(4 * order.length, 7)
-  const bytes = Buffer.from(
-    order
-      .map((byte, place) => ({ byte, key: keys.readUInt32LE(4 * place) }))
-      .sort((a, b) => a.key - b.key)
-      .map(({ byte }) => byte),
-  )
+  const bytes = shuffled(order)
+  expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
+})
+
+test('lengths whose own codes would be longer than the format allows come out again too', async () => {
+  // So many bytes each have a code of so many bits: those lengths are as unevenly common as Fibonacci's numbers.
+  const numberOf = [0, 0, 0, 2, 1, 3, 34, 1, 8, 3, 0, 3, 65]
+  const lengths = numberOf.flatMap((number, bits) => Array.from({ length: number }, () => bits))
+  const order = lengths.flatMap((bits, byte) => Array.from({ length: 2 ** (12 - bits) }, () => byte))
+  const bytes = shuffled(order)
   expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
 })
 

@@ -49,3 +49,10 @@ test('one that left with pages is told once, and goes on where it was', async ()
   expect(await start(['beta'])).toEqual([])
   expect(await start(['acme', 'beta'])).toEqual([])
 })
+
+test('one that came back and leaves again is told again', async () => {
+  await start(['acme'], true)
+  expect(await start(['beta'])).toEqual(['met beta', 'left acme'])
+  await start(['acme', 'beta'])
+  expect(await start(['beta'])).toEqual(['left acme'])
+})

@@ -2,6 +2,7 @@
 import { onTestFinished } from 'vitest'
 import { collectOnce } from '../../../../src/collect.ts'
 import type { Collector } from '../../../../src/collect.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
 import { globFilter } from '../../../../src/model/globs.ts'
 import type { Transport } from '../../../../src/model/http.ts'
 import type { Batch, Journal } from '../../../../src/model/journal.ts'
@@ -133,12 +134,13 @@ export class HistoryDesk {
     return JSON.parse(this.cursor ?? '{}') as HistoryCursor
   }
 
+  /** What the API did wrong; what goes wrong in the reader itself is thrown. */
   async try(): Promise<Error | undefined> {
     try {
       const read = collectOnce(this.collector, this.cursor, new AbortController().signal)
-      return (await driven(this.clock, read)).fault
+      return connectorErrorOf((await driven(this.clock, read)).fault)
     } catch (error) {
-      return error as Error
+      return connectorErrorOf(error as Error)
     } finally {
       this.cursor = await this.journal.cursor(origin)
     }
@@ -193,6 +195,11 @@ export class HistoryDesk {
   async ids(): Promise<string[]> {
     return eachEntry(await this.batch(), (entries, i) => entries.id(i))
   }
+}
+
+function connectorErrorOf(error: Error | undefined): ConnectorError | undefined {
+  if (error === undefined || error instanceof ConnectorError) return error
+  throw error
 }
 
 export function eachEntry<T>(
