@@ -152,7 +152,7 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   const { largestFileBytes, volumeBytes } = options
   const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes, bounds: options })
   const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
-  if (!transactions.hasSpaceFor(TRANSACTION_BYTES))
+  if (!transactions.makeSpaceFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
   const origins = new Origins(db)
   const shelf = new Shelf(db, path, origins)

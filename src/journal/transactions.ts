@@ -68,7 +68,7 @@ export class Transactions {
 
   /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. Throws `disk_full` before it runs out. */
   writeNew<T>(work: () => T, mostBytes: number): T {
-    if (!this.hasSpaceFor(mostBytes)) throw diskFull(this.#path, this.#space.lack)
+    if (!this.makeSpaceFor(mostBytes)) throw diskFull(this.#path, this.#space.lack)
     try {
       return this.#once(work)
     } catch (error) {
@@ -82,7 +82,7 @@ export class Transactions {
    * pause for ever. Giving out loses nothing by it: the file does not grow, so the log can be folded again without a new
    * block and has its whole room then, and as many pages as the ballast stay free.
    */
-  hasSpaceFor(mostBytes: number): boolean {
+  makeSpaceFor(mostBytes: number): boolean {
     return this.read(() => {
       if (this.#ballast.present) return true
       const inside = this.#space.hasPagesFor(mostBytes) && this.#fold() && this.#space.hasLogFor(mostBytes)

@@ -16,7 +16,7 @@ export type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
 
 /** What `latest` answers: one entry, or one of the many ways to say that there is none. */
 export const oneEntry: Shape = async (answer, limits) => {
-  const { position, group } = await readFoundEntry(answer, entryOptions({ options: limits }))
+  const { position, group } = await readFoundEntry(answer, entryOptions(limits))
   const [malformed] = group?.quarantined ?? []
   // One that is too large says nothing about the address.
   if (position || malformed?.reason === 'too_large') return true

@@ -22,18 +22,18 @@ type Dated = 'now' | 'future' | 'unknown'
 export async function* datedOf(
   step: Step,
   found: Found,
-  latest: boolean,
+  fromNow: boolean,
 ): AsyncGenerator<Part, Dated, Appended> {
-  const dated = yield* judged(step, found, latest)
+  const dated = yield* judged(step, found, fromNow)
   if (dated !== 'unknown') delete step.cursor.ahead
   return dated
 }
 
-async function* judged(step: Step, found: Found, latest: boolean): AsyncGenerator<Part, Dated, Appended> {
+async function* judged(step: Step, found: Found, fromNow: boolean): AsyncGenerator<Part, Dated, Appended> {
   if (!isFuture(step, found)) return 'now'
   if (found.serverAt !== undefined) return 'future'
   if (!found.position) return 'now'
-  if (!latest) {
+  if (!fromNow) {
     // Before what follows it, as it stands in the feed.
     yield midPart(step, found.group ?? {})
     return yield* datedByLog(step, found.position)

@@ -25,35 +25,35 @@ export async function* anchor(step: Step): Parts {
   const { cursor, options } = step
   const isFirstTry = settleStart(step)
   if (isFirstTry) yield lastPart(step, { underWay: true })
-  const latest = options.start.kind === 'latest' && cursor.startUs === null
+  const fromNow = options.start.kind === 'latest' && cursor.startUs === null
   // The API could not be reached at first: what came meanwhile came after the start.
   const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
-  const found = await firstEntry(step, latest)
-  if (latest && found.failure) {
+  const found = await firstEntry(step, fromNow)
+  if (fromNow && found.failure) {
     yield await awaitFromNow(step, sinceUs, found.failure)
     return
   }
   const back = cursor.probe ? readableAt(cursor.probe) : undefined
-  const dated = yield* datedOf(step, found, latest)
+  const dated = yield* datedOf(step, found, fromNow)
   if (dated === 'unknown') return
   if (dated === 'future') {
-    yield awaitFirst(step, latest ? sinceUs : undefined, found)
+    yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
   } else if (found.unreadable) {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
-    yield latest ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found)
+    yield fromNow ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found)
   } else if (back) {
     // Readable, but perhaps not the first that is.
     cursor.probe = back
     yield lastPart(step)
-  } else if (latest && !isFuture(step, found) && found.position.at >= sinceUs(found.serverAt)) {
+  } else if (fromNow && !isFuture(step, found) && found.position.at >= sinceUs(found.serverAt)) {
     // What is of now and lies far ahead of our clock was told apart by the log: then that clock is slow, and no word on the first try.
     cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
     yield lastPart(step)
   } else {
-    if (latest) cursor.startUs = found.position.at + 1
+    if (fromNow) cursor.startUs = found.position.at + 1
     yield beginAt(step, found.position, found)
   }
 }
@@ -127,10 +127,10 @@ async function isContradicted(step: Step, { position, failure }: Found): Promise
   return byTime.position !== undefined || byTime.unreadable
 }
 
-function firstEntry(step: Step, latest: boolean): Promise<Found> {
+function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
   const { startUs, probe } = step.cursor
   if (probe) return search(step, probe.atUs, 'live')
-  if (latest) return askLatestAlone(step, 'live')
+  if (fromNow) return askLatestAlone(step, 'live')
   if (startUs === null) return earliest(step, 'live')
   return anchorAt(step, startUs, 'live')
 }

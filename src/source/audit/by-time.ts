@@ -36,7 +36,7 @@ export async function readEntry(step: PagingStep, path: string, lane: Lane): Pro
   try {
     const found = options.client.get(path, lane, signal, async function* (answer) {
       serverAt = answer.serverAt
-      yield await readFoundEntry(answer, entryOptions(step))
+      yield await readFoundEntry(answer, entryOptions(step.options))
     })
     for await (const entry of found)
       return { ...entry, group: entry.group && fromStart(step, entry.group), serverAt }

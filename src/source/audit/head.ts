@@ -12,7 +12,7 @@ import { endDrain, giveUpDrain } from './drain-end.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { currentPace, lastPart } from './step.ts'
-import { isStuck, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 /** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
@@ -146,7 +146,8 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     passMalformed(step, drain, view.count >= take)
     return { gaps }
   }
-  if (isStuck(drain, view)) return { gaps, ...raiseAlarm(step, drain) }
+  const inCircles = noteEnd(drain, view)
+  if (inCircles) return { gaps, ...raiseAlarm(step, drain) }
   drain.doubt = 'none'
   drain.pages++
   drain.passedHead ||= view.passedHead

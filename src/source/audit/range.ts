@@ -13,7 +13,7 @@ import type { RangeStep } from './range-way.ts'
 import { CLOCKS_APART_MS } from './clock.ts'
 import type { PagingOptions, Parts } from './step.ts'
 import { lastPart } from './step.ts'
-import { isStuck, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
 import { noteSent } from './own-fetches.ts'
 import { MAX_TAKE } from './tiers.ts'
 
@@ -127,7 +127,8 @@ function advance(place: RangePlace, walk: Walk, view: PageView, take: number): P
     return {}
   }
   place.overshot = overshoots
-  if (isStuck(walk, view)) {
+  const inCircles = noteEnd(walk, view)
+  if (inCircles) {
     if (walk.stuckPages >= STUCK_PAGES) passFrom(place, walk)
     return { fault: stuckPage() }
   }

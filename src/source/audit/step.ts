@@ -72,12 +72,12 @@ export function midPart({ headUs }: PagingStep, more: Partial<Part>): Part {
 }
 
 /** How an entry of the audit log is cut. */
-export function entryOptions({ options }: { readonly options: SplitterLimits }): SplitterOptions {
+export function entryOptions({ maxDepth, maxEntryBytes }: SplitterLimits): SplitterOptions {
   return {
     idKey: 'id',
     timeKey: 'timestamp',
     typeKey: 'type',
-    maxDepth: options.maxDepth,
-    maxEntryBytes: options.maxEntryBytes,
+    maxDepth,
+    maxEntryBytes,
   }
 }

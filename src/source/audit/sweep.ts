@@ -10,7 +10,7 @@ import { walkFrom } from './cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
 import { lastPart } from './step.ts'
-import { isStuck, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
@@ -145,7 +145,7 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
         const { last } = view
         const isAtEnd = last === null || view.newestUs >= sweep.untilUs
         if (isAtEnd) endSweep(sweep, view.count > 0)
-        else if (isStuck(walk, view)) {
+        else if (noteEnd(walk, view)) {
           if (walk.stuckPages >= STUCK_PAGES) endSweep(sweep, false)
           return { fault: stuckPage() }
         } else walk.from = last

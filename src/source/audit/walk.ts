@@ -61,7 +61,7 @@ function groupsOf(step: PagingStep, request: PageRequest, exchange: Exchange, sa
     exchange.answered = true
     exchange.horizonUs = horizonUs(step, answer.serverAt)
     // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-    return readGroups(answer, entryOptions(step), take <= ALONE_TAKE ? sample : undefined)
+    return readGroups(answer, entryOptions(step.options), take <= ALONE_TAKE ? sample : undefined)
   })
 }
 
@@ -101,7 +101,7 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
     // much may be one too, so it counts against a large page alone.
     const isBad = isUnreadable(error) && exchange.answered
     if (!isBad && !(isTooMuch(error, exchange.answered) && request.take > LIGHT_TAKE)) throw error
-    const outcome = isHopeless(request) && !sample.isEmpty ? request.bad(sample) : undefined
+    const outcome = noteBadTry(request) === 'hopeless' && !sample.isEmpty ? request.bad(sample) : undefined
     const next = nextText(outcome, request.take, isBad)
     yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
     return
@@ -141,14 +141,14 @@ function noteGoodPage({ walk, take }: PageRequest, view: PageView): void {
   if (++walk.goodPages >= GOOD_PAGES) walk.narrowTake = null
 }
 
-/** After three tries the page is asked for in smaller pieces; true when there is none smaller, which only bad answers can show. */
-function isHopeless({ walk, take }: PageRequest): boolean {
+/** After three tries the page is asked for in smaller pieces; hopeless where there is none smaller, which only bad answers can show. */
+function noteBadTry({ walk, take }: PageRequest): 'again' | 'hopeless' {
   walk.badTries++
-  if (walk.badTries < BAD_TRIES) return false
+  if (walk.badTries < BAD_TRIES) return 'again'
   walk.badTries = 0
   walk.goodPages = 0
   walk.narrowTake = take > 100 ? 100 : take > 10 ? 10 : take > ALONE_TAKE ? 1 : null
-  return take <= ALONE_TAKE
+  return take <= ALONE_TAKE ? 'hopeless' : 'again'
 }
 
 /** A page that does not advance is asked for so often before the reader gives up. */
@@ -161,8 +161,8 @@ export const stuckPage = () =>
     'A page of GET /api/v1/logs/audit does not advance: it ends where an earlier one did',
   )
 
-/** True when the feed goes in circles: the page ends where one of the last ones did. The caller raises the alarm. */
-export function isStuck(walk: Walk, view: PageView): boolean {
+/** Notes where a page ends. True when the feed goes in circles: one of the last pages ended there too. The caller raises the alarm. */
+export function noteEnd(walk: Walk, view: PageView): boolean {
   const last = view.last
   if (!last) return false
   const circling = walk.ends.includes(last.id)
