@@ -61,7 +61,7 @@ const deps: SinkDeps = {
   connect: () => Promise.reject(new Error('no stream is measured here')),
   datagrams: () => Promise.reject(new Error('no datagrams are measured here')),
   print: async () => undefined,
-  compress: gzip,
+  gzip,
   hostOf: () => 'api.example.com',
   spoolFolder: '/nowhere',
 }

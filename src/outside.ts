@@ -28,7 +28,8 @@ export interface Outside {
   readonly connect: Connect
   readonly datagrams: OpenDatagrams
   print(bytes: Uint8Array): Promise<void>
-  compress(bytes: Uint8Array): Promise<Uint8Array>
+  /** From outside as all that takes a while: the process may end in the middle. */
+  gzip(bytes: Uint8Array): Promise<Uint8Array>
   /** Absent: nobody looks, and nothing is put in between. */
   readonly tracing?: Tracing | undefined
 }

@@ -158,7 +158,7 @@ export function openSink(
     datagrams: (to) => outside.datagrams(to),
     ...told,
     print: (bytes) => outside.print(bytes),
-    compress: (bytes) => outside.compress(bytes),
+    gzip: (bytes) => outside.gzip(bytes),
     hostOf: (name) => hostOf(whole, name),
     spoolFolder: join(spoolRoot(whole), config.name),
   }

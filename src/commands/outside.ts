@@ -1,4 +1,4 @@
-// The real world behind the daemon: the system's clock, disk, network and compressor.
+// The real world behind the daemon: the system's clock, disk and network, and what packs.
 import type { Outside } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { gzip } from '../gzip/gzip.ts'
@@ -26,7 +26,7 @@ export function realOutside(config: Config, world: World, to?: LogOptions['to'])
     connect: connectSocket,
     datagrams: openDatagrams,
     print: (bytes) => world.print(bytes),
-    compress: gzip,
+    gzip,
   }
 }
 

@@ -1,7 +1,7 @@
 // One piece of a body as one block of deflate with codes of its own (RFC 1951 §3.2.7), which ends with a whole byte.
-import { codeLengths, writeCodes } from './codes.ts'
+import { codeLengths, assignCodes } from './codes.ts'
 import { deflateCode } from './deflate-code.ts'
-import { layout } from './layout.ts'
+import { DISTANCES, layout, LITERALS } from './layout.ts'
 
 // What of WebAssembly is used here: its types come with browsers' alone.
 declare const WebAssembly: {
@@ -11,13 +11,11 @@ declare const WebAssembly: {
 
 interface Loops {
   readonly memory: { readonly buffer: ArrayBuffer }
-  find(at: number, end: number): number
+  tokenise(at: number, end: number): number
   write(end: number, to: number, bits: bigint, count: bigint): number
 }
 
 const END_OF_BLOCK = 256
-const LITERALS = 286
-const DISTANCES = 30
 const LONGEST_CODE = 15
 const LONGEST_LENGTH = 258
 
@@ -42,18 +40,18 @@ export class BlockWriter {
     this.#distanceCounts = new Uint32Array(buffer, layout.DISTANCE_COUNTS, DISTANCES)
     this.#literalCodes = new Uint32Array(buffer, layout.LITERAL_CODES, LITERALS)
     this.#distanceCodes = new Uint32Array(buffer, layout.DISTANCE_CODES, DISTANCES)
-    writeLengthTables(new DataView(buffer))
+    writeExtraBitTables(new DataView(buffer))
   }
 
   /** `piece`: at least a byte, at most `PIECE_BYTES`. What is returned is nobody else's. */
   write(piece: Uint8Array): Uint8Array {
     const { SOURCE, OUTPUT } = layout
     this.#memory.set(piece, SOURCE)
-    const tokensEnd = this.#loops.find(SOURCE, SOURCE + piece.length)
+    const tokensEnd = this.#loops.tokenise(SOURCE, SOURCE + piece.length)
     const literals = codeLengths(this.#literalCounts, LONGEST_CODE)
     const distances = codeLengths(this.#distanceCounts, LONGEST_CODE)
-    writeCodes(literals, this.#literalCodes)
-    writeCodes(distances, this.#distanceCodes)
+    assignCodes(literals, this.#literalCodes)
+    assignCodes(distances, this.#distanceCodes)
     const head = new Bits(this.#memory, OUTPUT)
     writeHead(literals, distances, head)
     const end = this.#loops.write(tokensEnd, head.at, BigInt(head.bits), BigInt(head.count))
@@ -61,8 +59,8 @@ export class BlockWriter {
   }
 }
 
-/** RFC 1951 §3.2.5: which lengths a symbol stands for: eight of one, then four of each number of bits; the longest has its own. */
-function writeLengthTables(memory: DataView): void {
+/** RFC 1951 §3.2.5: eight symbols of one length each, then four for each number of extra bits; the longest length has its own. Of distances four, then two. */
+function writeExtraBitTables(memory: DataView): void {
   let first = 3
   for (let symbol = 257; symbol < LITERALS; symbol++) {
     const extra = symbol === LITERALS - 1 ? 0 : Math.max(0, (symbol - 261) >> 2)
@@ -109,7 +107,7 @@ function writeHead(literals: Uint8Array, distances: Uint8Array, head: Bits): voi
   for (const length of lengths) counts[length] = (counts[length] ?? 0) + 1
   const codes = new Uint32Array(LENGTH_ORDER.length)
   const codesOfLengths = codeLengths(counts, LONGEST_LENGTH_CODE)
-  writeCodes(codesOfLengths, codes)
+  assignCodes(codesOfLengths, codes)
   head.put(0b100, 3)
   head.put(used - END_OF_BLOCK, 5)
   head.put(usedDistances, 5)

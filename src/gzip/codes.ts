@@ -12,7 +12,7 @@ export function codeLengths(counts: Uint32Array, longest: number): Uint8Array {
   const rarestFirst = sortedSymbols(counts)
   if (rarestFirst.length === 1) lengths[rarestFirst[0] ?? 0] = 1
   if (rarestFirst.length < 2) return lengths
-  const numberOf = shortened(depths(rarestFirst, counts), longest)
+  const numberOf = shortened(codesByLength(rarestFirst, counts), longest)
   let next = rarestFirst.length
   for (let bits = 1; bits <= longest; bits++)
     for (let left = numberOf[bits] ?? 0; left > 0; left--) lengths[rarestFirst[--next] ?? 0] = bits
@@ -30,7 +30,7 @@ function sortedSymbols(counts: Uint32Array): Uint32Array {
 }
 
 /** How many codes have how many bits in Huffman's tree: of what is left the two rarest are joined until one is left. */
-function depths(rarestFirst: Uint32Array, counts: Uint32Array): Uint32Array {
+function codesByLength(rarestFirst: Uint32Array, counts: Uint32Array): Uint32Array {
   const leaves = rarestFirst.length
   const weights = new Uint32Array(2 * leaves - 1)
   const parents = new Uint32Array(2 * leaves - 1)
@@ -79,7 +79,7 @@ function shortened(numberOf: Uint32Array, longest: number): Uint32Array {
 }
 
 /** Writes the code of each symbol: its bits as they are written, the first of them lowest, and its length above bit 16. */
-export function writeCodes(lengths: Uint8Array, to: Uint32Array): void {
+export function assignCodes(lengths: Uint8Array, to: Uint32Array): void {
   const numberOf = new Uint32Array(16)
   for (const bits of lengths) if (bits > 0) numberOf[bits] = (numberOf[bits] ?? 0) + 1
   const next = new Uint32Array(16)

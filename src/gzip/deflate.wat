@@ -7,14 +7,14 @@
   ;;   a byte as it stands, or 256 for the end of the block, or
   ;;   what stood some bytes before: bits 27 to 31 the distance's symbol, 16 to 24 the length, 0 to 14 the distance less one.
   ;; Six bytes that stood last within 32 KiB are taken at once, wherever something longer might begin later.
-  (func (export "find") (param $at i32) (param $end i32) (result i32)
+  (func (export "tokenise") (param $at i32) (param $end i32) (result i32)
     (local $token i32) (local $last_eight i32) (local $slot i32) (local $before i32)
     (local $distance i32) (local $log i32) (local $symbol i32) (local $length i32) (local $most i32) (local $missed i32)
     (local $bytes i64) (local $differs i64)
 
-    (memory.fill (i32.const LITERAL_COUNTS) (i32.const 0) (i32.const 1144))
-    (memory.fill (i32.const DISTANCE_COUNTS) (i32.const 0) (i32.const 120))
-    (memory.fill (i32.const PLACES) (i32.const 0) (i32.const 131072))
+    (memory.fill (i32.const LITERAL_COUNTS) (i32.const 0) (i32.const LITERAL_COUNTS_BYTES))
+    (memory.fill (i32.const DISTANCE_COUNTS) (i32.const 0) (i32.const DISTANCE_COUNTS_BYTES))
+    (memory.fill (i32.const PLACES) (i32.const 0) (i32.const PLACES_BYTES))
     (local.set $token (i32.const TOKENS))
     (local.set $last_eight (i32.sub (local.get $end) (i32.const 8)))
 

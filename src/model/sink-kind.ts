@@ -24,7 +24,7 @@ export interface SinkDeps {
   readonly warn?: (code: 'file_removed', message: string | undefined) => void
   /** Where `stdout` writes; resolves when the bytes were taken. */
   print(bytes: Uint8Array): Promise<void>
-  readonly compress: (bytes: Uint8Array) => Promise<Uint8Array>
+  readonly gzip: (bytes: Uint8Array) => Promise<Uint8Array>
   /** Host of a workspace's base_url: the default of HEC's `host`. */
   hostOf(workspace: string): string
   /** A folder of the sink's own for what it can make again: beside the journal, where there is room and a right to write. */

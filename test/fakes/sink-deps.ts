@@ -86,7 +86,7 @@ export function sinkDeps(parts: Partial<SinkDeps> = {}): TestDeps {
     connect: () => Promise.reject(new Error('no connect was given')),
     datagrams: () => Promise.reject(new Error('no datagrams were given')),
     print: () => Promise.reject(new Error('no print was given')),
-    compress: gzip,
+    gzip,
     hostOf: (workspace) => `${workspace}.example.com`,
     spoolFolder: '/spool',
     ...parts,

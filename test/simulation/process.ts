@@ -190,7 +190,7 @@ export async function startProcess(
     // No sink of the simulation speaks over a stream or in datagrams.
     ...{ connect: never, datagrams: never },
     print: life.guard(print),
-    compress: life.guard(gzip),
+    gzip: life.guard(gzip),
   }
   const opened = openApp(config, outside, { once }, async (options) => {
     journal = await openJournal(options)

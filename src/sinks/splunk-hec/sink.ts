@@ -151,7 +151,7 @@ class HecSink implements Sink {
     if (this.#options.compression === 'none') return Promise.resolve(bytes)
     let packed = this.#packed.get(lines)
     if (!packed) {
-      packed = this.#deps.compress(bytes)
+      packed = this.#deps.gzip(bytes)
       this.#packed.set(lines, packed)
       packed.catch(() => this.#packed.delete(lines))
     }

@@ -148,7 +148,7 @@ export function openHouse(options: HouseOptions = {}) {
     network: () => ({ send, close: async () => undefined }),
     ...{ connect: options.connect ?? never, datagrams: never },
     print: async () => undefined,
-    compress: async (bytes) => bytes,
+    gzip: async (bytes) => bytes,
   }
   return {
     ...{ folder, clock, mock, lines, config, outside },

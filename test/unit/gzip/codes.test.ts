@@ -1,7 +1,7 @@
 // Huffman's codes: none begins with another, none is longer than allowed, and none could be shorter where nothing is cut.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { codeLengths, writeCodes } from '../../../src/gzip/codes.ts'
+import { codeLengths, assignCodes } from '../../../src/gzip/codes.ts'
 
 const LONGEST = 15
 
@@ -70,7 +70,7 @@ test('no code begins with another', () => {
     fc.property(anyCounts, (counts) => {
       const lengths = codeLengths(counts, LONGEST)
       const codes = new Uint32Array(counts.length)
-      writeCodes(lengths, codes)
+      assignCodes(lengths, codes)
       const written = [...codes]
         .filter((code) => code > 0)
         .map((code) => firstBitFirst(code & 0xffff, code >> 16))
@@ -84,7 +84,7 @@ test('no code begins with another', () => {
 
 test('the codes are those that RFC 1951 gives as its example', () => {
   const codes = new Uint32Array(8)
-  writeCodes(Uint8Array.of(3, 3, 3, 3, 3, 2, 4, 4), codes)
+  assignCodes(Uint8Array.of(3, 3, 3, 3, 3, 2, 4, 4), codes)
   expect([...codes].map((code) => firstBitFirst(code & 0xffff, code >> 16))).toEqual([
     ...['010', '011', '100', '101', '110', '00', '1110', '1111'],
   ])

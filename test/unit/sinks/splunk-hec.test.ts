@@ -345,8 +345,8 @@ test('an abort in the air, or in a pause, throws aborted', async () => {
 
 test('a batch is compressed once: ahead of its turn, and for all its tries', async () => {
   let packed = 0
-  const compress = async (bytes: Uint8Array) => (packed++, bytes)
-  const opened = open([{ error: 'unreachable' }, ok, ok], {}, { compress })
+  const gzip = async (bytes: Uint8Array) => (packed++, bytes)
+  const opened = open([{ error: 'unreachable' }, ok, ok], {}, { gzip })
   const [lines, other] = [batchOf(opened, 3), batchOf(opened, 4)]
   opened.sink.warm?.(lines)
   const delivery = { lines, detail: '', doubtful: false }
@@ -359,8 +359,8 @@ test('a batch is compressed once: ahead of its turn, and for all its tries', asy
 
 test('a compression that failed is done again', async () => {
   let calls = 0
-  const compress = (bytes: Uint8Array) => (calls++ ? Promise.resolve(bytes) : Promise.reject(new Error('no')))
-  const opened = open([ok], {}, { compress })
+  const gzip = (bytes: Uint8Array) => (calls++ ? Promise.resolve(bytes) : Promise.reject(new Error('no')))
+  const opened = open([ok], {}, { gzip })
   const delivery = { lines: batchOf(opened, 3), detail: '', doubtful: false }
   opened.sink.warm?.(delivery.lines)
   await expect(opened.sink.deliver(delivery, never)).rejects.toThrow('no')
