@@ -40,9 +40,9 @@ export interface Finding {
 }
 
 /**
- * A page, or a piece of one that is too large for one transaction. Lands in the journal whole or not at all. What it is:
+ * A page, or a part of one that is too large for one transaction. Lands in the journal whole or not at all. What it is:
  *
- *   no cursor             a piece: more of the same answer follows
+ *   no cursor             more of the same answer follows
  *   cursor                the last of what was read: all of it went well
  *   cursor, `underWay`    the cursor moves within the read, which goes on
  *   cursor, `fault`       what was read was bad: the cursor counts that, the loop waits and tries again
