@@ -1,11 +1,11 @@
 // Orders to read the past again, each kept in a note of the journal: what is under way over restarts, what ended lately, and who waits for the next one.
-import type { Clock } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import type { Journal, Note } from './model/journal.ts'
-import { lackingText } from './model/past.ts'
-import type { Lacking } from './model/past.ts'
-import type { Log, LogFields } from './model/log.ts'
-import { DAY_MS } from './model/time.ts'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Journal, Note } from '../model/journal.ts'
+import type { Log, LogFields } from '../model/log.ts'
+import { lackingText } from '../model/past.ts'
+import type { Lacking } from '../model/past.ts'
+import { DAY_MS } from '../model/time.ts'
 import type { Walking } from './ranges.ts'
 
 /** One that ended is told so long. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Note, NoteChange } from '../../../src/model/journal.ts'
 import type { Log } from '../../../src/model/log.ts'
 import { DAY_MS } from '../../../src/model/time.ts'
-import { PastOrders, walkOf } from '../../../src/past-orders.ts'
+import { PastOrders, walkOf } from '../../../src/past/orders.ts'
 
 interface Order {
   readonly name: string

@@ -1,17 +1,17 @@
 // Walks over a span of the past that keep nothing: each step reads a page and says what the journal knows of it.
-import type { Clock } from './model/clock.ts'
-import { within } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import { nothingAppended } from './model/journal.ts'
-import type { Journal } from './model/journal.ts'
-import { emptyDay } from './model/past.ts'
-import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
-import type { Part, Source } from './model/source.ts'
-import { epochDay } from './model/time.ts'
+import type { Clock } from '../model/clock.ts'
+import { within } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import { nothingAppended } from '../model/journal.ts'
+import type { Journal } from '../model/journal.ts'
+import { emptyDay } from '../model/past.ts'
+import type { SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'
+import type { Part, Source } from '../model/source.ts'
+import { epochDay } from '../model/time.ts'
+import { EntriesOnce } from '../source/answer/entries-once.ts'
+import { userOf } from '../source/audit/range-place.ts'
 import { rangeOf, waitsFor, watching } from './ranges.ts'
 import type { RangeReader, Walking } from './ranges.ts'
-import { userOf } from './source/audit/range-place.ts'
-import { EntriesOnce } from './source/answer/entries-once.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]

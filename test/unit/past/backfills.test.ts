@@ -1,8 +1,10 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
-import { backfillStatusOf } from '../../../src/backfill-order.ts'
-import { Backfills } from '../../../src/backfilling.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import { backfillStatusOf } from '../../../src/past/backfill-order.ts'
+import { Backfills } from '../../../src/past/backfills.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
 import {
   fillPast,
   idsIn,
@@ -15,8 +17,6 @@ import {
   TODAY,
   walkOver,
 } from './backfill-stand.ts'
-import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
-import { withMethods } from '../../fakes/with-methods.ts'
 
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 

@@ -1,10 +1,10 @@
 // How a replay from the API stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
-import type { ApiReplay, ReplayCounts } from './model/replays.ts'
-import { sourceNames } from './model/source.ts'
-import { isoFromUs } from './model/time.ts'
-import { rereadState } from './ops/status.ts'
-import type { ReplayStatus } from './ops/status.ts'
+import type { ApiReplay, ReplayCounts } from '../model/replays.ts'
+import { sourceNames } from '../model/source.ts'
+import { isoFromUs } from '../model/time.ts'
+import { rereadState } from '../ops/status.ts'
+import type { ReplayStatus } from '../ops/status.ts'
 
 const count = z.number()
 /** As it stands in the journal's notes. */

@@ -1,7 +1,7 @@
 // Windows overlap, so that nothing falls between them: what lies in an overlap is told and sent by the one window that it belongs to.
 import { expect, test } from 'vitest'
-import { Backfills } from '../../../src/backfilling.ts'
-import { ApiReplays } from '../../../src/replaying.ts'
+import { Backfills } from '../../../src/past/backfills.ts'
+import { ApiReplays } from '../../../src/past/replays.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, SECOND } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'

@@ -1,12 +1,12 @@
 // What a source must be able to do for its past to be read again, and how that is watched without disturbing what is told of its live reading.
-import { ConnectorError } from './model/errors.ts'
-import type { Journal, Note } from './model/journal.ts'
-import type { Log } from './model/log.ts'
-import type { Lacking, PastSpan, PastUse, Unread, WaitsFor } from './model/past.ts'
-import { isSameOrigin } from './model/source.ts'
-import type { Cursor, Origin, Source, SourceName } from './model/source.ts'
-import { silentWatch } from './model/watch.ts'
-import type { SourceState, SourceWatch } from './model/watch.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Journal, Note } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Lacking, PastSpan, PastUse, Unread, WaitsFor } from '../model/past.ts'
+import { isSameOrigin } from '../model/source.ts'
+import type { Cursor, Origin, Source, SourceName } from '../model/source.ts'
+import { silentWatch } from '../model/watch.ts'
+import type { SourceState, SourceWatch } from '../model/watch.ts'
 
 /** A source whose past can be read again. */
 export interface RangeReader {

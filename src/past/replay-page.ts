@@ -1,10 +1,10 @@
 // What replays have sent of the pages they are in: remembered until a page is whole, in memory and in notes that land with its entries, so that neither an answer that breaks off nor a restart sends it twice.
 import { createHash } from 'node:crypto'
-import type { Entries } from './model/entries.ts'
-import type { Append, Journal, NoteChange } from './model/journal.ts'
-import type { PastSpan } from './model/past.ts'
-import { walkOf } from './past-orders.ts'
-import type { PastWalk } from './past-orders.ts'
+import type { Entries } from '../model/entries.ts'
+import type { Append, Journal, NoteChange } from '../model/journal.ts'
+import type { PastSpan } from '../model/past.ts'
+import { walkOf } from './orders.ts'
+import type { PastWalk } from './orders.ts'
 import { nameOf, pagePrefix } from './replay-order.ts'
 import type { StoredReplay } from './replay-order.ts'
 

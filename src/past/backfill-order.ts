@@ -1,13 +1,13 @@
 // How a backfill stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
-import { ConnectorError } from './model/errors.ts'
-import type { Appended } from './model/journal.ts'
-import type { Backfill } from './model/past.ts'
-import { sourceNames } from './model/source.ts'
-import type { Part } from './model/source.ts'
-import { isoFromUs } from './model/time.ts'
-import { rereadState } from './ops/status.ts'
-import type { BackfillStatus } from './ops/status.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Appended } from '../model/journal.ts'
+import type { Backfill } from '../model/past.ts'
+import { sourceNames } from '../model/source.ts'
+import type { Part } from '../model/source.ts'
+import { isoFromUs } from '../model/time.ts'
+import { rereadState } from '../ops/status.ts'
+import type { BackfillStatus } from '../ops/status.ts'
 
 const count = z.number()
 /** As it stands in the journal's notes. */

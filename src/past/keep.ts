@@ -1,6 +1,6 @@
 // Small facts of those who read the past, written where no loop above would try again: a disk too full even for them is waited out, as everywhere else.
-import type { Clock } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
 import type { Walking } from './ranges.ts'
 
 const TRY_AGAIN_MS = 5_000

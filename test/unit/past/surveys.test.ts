@@ -5,11 +5,11 @@ import type { SurveyQuery } from '../../../src/model/past.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import type { SourceWatch } from '../../../src/model/watch.ts'
-import type { RangeReader } from '../../../src/ranges.ts'
-import { Surveys } from '../../../src/surveying.ts'
+import type { RangeReader } from '../../../src/past/ranges.ts'
+import { Surveys } from '../../../src/past/surveys.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { DAY, MINUTE, origin, SECOND, START } from '../source/desk.ts'
-import { LogLines } from '../../fakes/sink-deps.ts'
 
 const page: Part = {
   ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
