@@ -235,8 +235,8 @@ export const areaBugs: readonly PlantedBug[] = [
       {
         file: 'src/past/backfills.ts',
         find: '        const appended = await journal.append({ ...rest, cursor: undefined, notes })',
-        replace: `        if (cursor !== undefined) order.place = cursor
-        await this.#orders.save(walk)
+        replace: `        if (place !== undefined) order.place = place
+        await this.#orders.save(job)
         const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
       },
     ],

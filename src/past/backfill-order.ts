@@ -35,7 +35,7 @@ const stored = z.object({
     .array(z.object({ fromUs: z.number(), toUs: z.number(), why: z.enum(['refused', 'unreadable']) }))
     .readonly()
     .exactOptional(),
-  /** of the walk, opaque */
+  /** where its reading is, opaque */
   place: z.string().exactOptional(),
 })
 export type StoredBackfill = z.output<typeof stored>

@@ -1,14 +1,14 @@
-// Small facts of those who read the past, written where no loop above would try again: a disk too full even for them is waited out, as everywhere else.
+// Writes a note for what reads the past, where no loop above would try again: a disk too full even for that is waited out.
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Walking } from './ranges.ts'
+import type { Progress } from './ranges.ts'
 
 const TRY_AGAIN_MS = 5_000
 
-/** False: the signal came first, and nothing of it has landed. Rejects with what must stop the process. */
-export async function landed(
+/** False: it was stopped first, and nothing of it was kept. Rejects with what must stop the process. */
+export async function keepUnlessStopped(
   write: () => Promise<void>,
-  walking: Walking,
+  progress: Progress,
   clock: Pick<Clock, 'sleep'>,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -16,11 +16,11 @@ export async function landed(
   while (!stopped()) {
     try {
       await write()
-      walking.error = undefined
+      progress.error = undefined
       return true
     } catch (error) {
       if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-      walking.error = error
+      progress.error = error
       await clock.sleep(TRY_AGAIN_MS, signal)
     }
   }

@@ -6,7 +6,7 @@ import type { Log, LogFields } from '../model/log.ts'
 import { lackingText } from '../model/past.ts'
 import type { Lacking } from '../model/past.ts'
 import { DAY_MS } from '../model/time.ts'
-import type { Walking } from './ranges.ts'
+import type { Progress } from './ranges.ts'
 
 /** One that ended is told so long. */
 const TOLD_MS = DAY_MS
@@ -14,13 +14,13 @@ const TOLD_MS = DAY_MS
 const REPLACED_MS = 60_000
 const MOST_NOTES = 10_000
 
-/** An order and how its walk is. */
-export interface PastWalk<Order> extends Walking {
+/** An order and how it fares: from its begin, or from the note where a restart found it, until it is told no more. */
+export interface Job<Order> extends Progress {
   order: Order
   readonly cancelled: AbortController
 }
 
-export const walkOf = <Order>(order: Order): PastWalk<Order> => ({
+export const jobOf = <Order>(order: Order): Job<Order> => ({
   order,
   cancelled: new AbortController(),
   error: undefined,
@@ -32,13 +32,13 @@ interface Ending {
   readonly endedAt?: number
 }
 
-interface PastOrdersOptions<Order, Walk extends PastWalk<Order>> {
+interface PastOrdersOptions<Order, OwnJob extends Job<Order>> {
   readonly what: 'backfill' | 'replay'
   /** of all notes, and of no others */
   readonly prefix: string
   readonly nameOf: (order: Order) => string
   /** What a note holds; undefined: nothing of ours. */
-  readonly read: (note: string) => Walk | undefined
+  readonly read: (note: string) => OwnJob | undefined
   /** What the configuration has not, without which it waits in the journal. */
   readonly lacks: (order: Order) => Lacking | undefined
   readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
@@ -48,19 +48,19 @@ interface PastOrdersOptions<Order, Walk extends PastWalk<Order>> {
   readonly whose: (order: Order) => LogFields
 }
 
-export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
-  readonly #options: PastOrdersOptions<Order, Walk>
-  readonly #walks = new Map<string, Walk>()
+export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
+  readonly #options: PastOrdersOptions<Order, OwnJob>
+  readonly #jobs = new Map<string, OwnJob>()
   /** neither read nor told of, save to who asks */
-  readonly #asleep = new Map<string, Walk>()
+  readonly #asleep = new Map<string, OwnJob>()
   /** ended, and others are in their places */
-  #replaced: Walk[] = []
+  #replaced: OwnJob[] = []
   /** by note: what had ended in the place of the one that is there now, and is told again where that is cancelled */
-  readonly #before = new Map<string, Walk>()
+  readonly #before = new Map<string, OwnJob>()
   #loaded: Promise<void> | undefined
   #wake: (() => void)[] = []
 
-  constructor(options: PastOrdersOptions<Order, Walk>) {
+  constructor(options: PastOrdersOptions<Order, OwnJob>) {
     this.#options = options
   }
 
@@ -71,29 +71,29 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
   }
 
   /** Under way, as it is now: what is begun later is not among them. */
-  open(): readonly Walk[] {
-    return [...this.#walks.values()].filter(({ order }) => order.endedAt === undefined)
+  open(): readonly OwnJob[] {
+    return [...this.#jobs.values()].filter(({ order }) => order.endedAt === undefined)
   }
 
   /** Under way, and lately ended. */
-  told(): readonly Walk[] {
-    return [...this.#walks.values()].filter(
+  told(): readonly OwnJob[] {
+    return [...this.#jobs.values()].filter(
       ({ order: { endedAt } }) => endedAt === undefined || this.#isWithin(TOLD_MS, endedAt),
     )
   }
 
   /** Those, the ones that lack something, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
-  toldToFollowers(): readonly Walk[] {
+  toldToFollowers(): readonly OwnJob[] {
     this.#replaced = this.#replaced.filter(this.#isFresh)
     return [...this.#replaced, ...this.told(), ...this.asleep()]
   }
 
   /** Under way once the configuration has what they lack. */
-  asleep(): readonly Walk[] {
+  asleep(): readonly OwnJob[] {
     return [...this.#asleep.values()]
   }
 
-  readonly #isFresh = ({ order: { endedAt = 0 } }: Walk) => this.#isWithin(REPLACED_MS, endedAt)
+  readonly #isFresh = ({ order: { endedAt = 0 } }: OwnJob) => this.#isWithin(REPLACED_MS, endedAt)
 
   /** Or that far ahead: it ended by a clock that has since been set back. */
   #isWithin(spanMs: number, endedAt: number): boolean {
@@ -102,31 +102,31 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
 
   /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
   async next(
-    choose: (open: readonly Walk[]) => Walk | undefined,
+    choose: (open: readonly OwnJob[]) => OwnJob | undefined,
     signal: AbortSignal,
-  ): Promise<Walk | undefined> {
+  ): Promise<OwnJob | undefined> {
     const stopped = () => signal.aborted
     while (!stopped()) {
-      const walk = choose(this.open())
-      if (walk) return walk
+      const job = choose(this.open())
+      if (job) return job
       await this.#woken(signal)
     }
     return undefined
   }
 
   /** In the place of one that has ended. Where it cannot be kept it was not begun. `dropped`: notes that go with that. */
-  async begin(walk: Walk, dropped: readonly string[] = []): Promise<void> {
+  async begin(job: OwnJob, dropped: readonly string[] = []): Promise<void> {
     const { journal, nameOf, what } = this.#options
-    const name = nameOf(walk.order)
-    const before = this.#walks.get(name)
-    this.#walks.set(name, walk)
+    const name = nameOf(job.order)
+    const before = this.#jobs.get(name)
+    this.#jobs.set(name, job)
     try {
-      await journal.changeNotes({ drop: dropped, put: [{ name, value: JSON.stringify(walk.order) }] })
+      await journal.changeNotes({ drop: dropped, put: [{ name, value: JSON.stringify(job.order) }] })
     } catch (error) {
-      walk.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
-      if (this.isCurrent(walk)) {
-        if (before) this.#walks.set(name, before)
-        else this.#walks.delete(name)
+      job.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
+      if (this.isCurrent(job)) {
+        if (before) this.#jobs.set(name, before)
+        else this.#jobs.delete(name)
       }
       throw error
     }
@@ -139,11 +139,11 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
   }
 
   /** False: it was under way no longer. `dropped`: notes that go with its own. */
-  async cancel(walk: Walk, dropped: readonly string[] = []): Promise<boolean> {
+  async cancel(job: OwnJob, dropped: readonly string[] = []): Promise<boolean> {
     const { journal, nameOf } = this.#options
-    const name = nameOf(walk.order)
-    const isAsleep = this.#asleep.get(name) === walk
-    if (walk.order.endedAt !== undefined || !(isAsleep || this.isCurrent(walk))) return false
+    const name = nameOf(job.order)
+    const isAsleep = this.#asleep.get(name) === job
+    if (job.order.endedAt !== undefined || !(isAsleep || this.isCurrent(job))) return false
     this.#asleep.delete(name)
     const replaced = this.#replaced
     const before = this.#takeBack(name)
@@ -152,43 +152,43 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
       await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
     } catch (error) {
       // The next process would find it in the journal: here too it is under way on.
-      if (isAsleep) this.#asleep.set(name, walk)
-      else this.#walks.set(name, walk)
+      if (isAsleep) this.#asleep.set(name, job)
+      else this.#jobs.set(name, job)
       if (before) this.#before.set(name, before)
       this.#replaced = replaced
       throw error
     }
-    walk.cancelled.abort(this.#cancelled())
+    job.cancelled.abort(this.#cancelled())
     return true
   }
 
   /** The place of a cancelled one is that of the one that had ended there, or nobody's. */
-  #takeBack(name: string): Walk | undefined {
+  #takeBack(name: string): OwnJob | undefined {
     const before = this.#before.get(name)
     this.#before.delete(name)
-    this.#walks.delete(name)
-    if (before) this.#walks.set(name, before)
-    this.#replaced = this.#replaced.filter((walk) => walk !== before)
+    this.#jobs.delete(name)
+    if (before) this.#jobs.set(name, before)
+    this.#replaced = this.#replaced.filter((job) => job !== before)
     return before
   }
 
   /** How far it is. One that was cancelled meanwhile must not come back. */
-  async save(walk: Walk, order: Order = walk.order): Promise<void> {
-    for (const { name, value } of this.noteOf(walk, order)) await this.#options.journal.putNote(name, value)
+  async save(job: OwnJob, order: Order = job.order): Promise<void> {
+    for (const { name, value } of this.noteOf(job, order)) await this.#options.journal.putNote(name, value)
   }
 
-  /** To land with what the walk has come to by it: `order` as it is then. None of one that was cancelled meanwhile. */
-  noteOf(walk: Walk, order: Order): readonly Note[] {
-    return this.isCurrent(walk) ? [{ name: this.#options.nameOf(order), value: JSON.stringify(order) }] : []
+  /** To land with what the reading has come to by it: `order` as it is then. None of one that was cancelled meanwhile. */
+  noteOf(job: OwnJob, order: Order): readonly Note[] {
+    return this.isCurrent(job) ? [{ name: this.#options.nameOf(order), value: JSON.stringify(order) }] : []
   }
 
-  isCurrent(walk: Walk): boolean {
-    return this.#walks.get(this.#options.nameOf(walk.order)) === walk
+  isCurrent(job: OwnJob): boolean {
+    return this.#jobs.get(this.#options.nameOf(job.order)) === job
   }
 
   /** Throws ConnectorError `aborted` for one that was cancelled meanwhile. */
-  assertCurrent(walk: Walk): void {
-    if (!this.isCurrent(walk)) throw this.#cancelled()
+  assertCurrent(job: OwnJob): void {
+    if (!this.isCurrent(job)) throw this.#cancelled()
   }
 
   #cancelled(): ConnectorError {
@@ -198,17 +198,17 @@ export class PastOrders<Order extends Ending, Walk extends PastWalk<Order>> {
   async #read(): Promise<void> {
     const { journal, prefix, nameOf, read, lacks, what, log, whose } = this.#options
     for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
-      const walk = read(value)
-      const lacking = walk && lacks(walk.order)
-      if (walk && !lacking) this.#walks.set(nameOf(walk.order), walk)
-      else if (walk && walk.order.endedAt === undefined) {
-        walk.waitsFor = lacking
+      const job = read(value)
+      const lacking = job && lacks(job.order)
+      if (job && !lacking) this.#jobs.set(nameOf(job.order), job)
+      else if (job && job.order.endedAt === undefined) {
+        job.waitsFor = lacking
         if (lacking)
           log.warn(
             `A ${what} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${what} --cancel ends it`,
-            whose(walk.order),
+            whose(job.order),
           )
-        this.#asleep.set(nameOf(walk.order), walk)
+        this.#asleep.set(nameOf(job.order), job)
       }
     }
   }

@@ -72,14 +72,14 @@ function quietly(watch: SourceWatch, told: Partial<SourceWatch> = {}): SourceWat
   }
 }
 
-/** How a walk over the past is. */
-export interface Walking {
+/** How what reads the past fares. */
+export interface Progress {
   /** why it does not come on just now; it is tried again */
   error: ConnectorError | undefined
   waitsFor: WaitsFor | undefined
 }
 
-/** A walk over the past is idle only until the budget has a place for it. */
+/** What reads the past is idle only until the budget has a place for it. */
 export function waitsFor(
   state: SourceState,
   { isLimited }: Pick<RangeReader, 'isLimited'>,
@@ -89,18 +89,18 @@ export function waitsFor(
   return isLimited() ? 'limit' : 'budget'
 }
 
-/** The same, and `walking` is told how it is: to wait for room is no failure. */
+/** The same, and `progress` has how it fares: to wait for room is no failure. */
 export function watching(
   range: Pick<RangeReader, 'watch' | 'isLimited'>,
-  walking: Walking,
+  progress: Progress,
   told: Partial<SourceWatch> & Pick<SourceWatch, 'cursor'>,
 ): SourceWatch {
   return quietly(range.watch, {
     state(state, error) {
-      walking.waitsFor = waitsFor(state, range)
-      if (error?.code !== 'journal_full') walking.error = error ?? walking.error
+      progress.waitsFor = waitsFor(state, range)
+      if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
-    success: () => (walking.error = undefined),
+    success: () => (progress.error = undefined),
     ...told,
   })
 }

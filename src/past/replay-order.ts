@@ -33,7 +33,7 @@ const stored = z.object({
   }),
   /** an answer of this span broke off: what it told may come again in other windows */
   voided: z.literal(true).exactOptional(),
-  /** of the walk over the span, opaque */
+  /** where the reading of the span is, opaque */
   place: z.string().exactOptional(),
 })
 export type StoredReplay = z.output<typeof stored>

@@ -11,7 +11,7 @@ import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
 import { userOf } from '../source/audit/range-place.ts'
 import { rangeOf, waitsFor, watching } from './ranges.ts'
-import type { RangeReader, Walking } from './ranges.ts'
+import type { RangeReader, Progress } from './ranges.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]
@@ -36,7 +36,7 @@ interface OpenStep {
 }
 
 /** How a step is, while and after it reads. */
-interface StepState extends Walking {
+interface StepState extends Progress {
   atUs: number | undefined
 }
 
