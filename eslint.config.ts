@@ -54,14 +54,17 @@ const mayKnowInSource: typeof mayKnow = {
   'vault-client': ['client', 'answer'],
 }
 
+const everyJob = ['ranges.ts', 'room.ts', 'progress.ts', 'orders.ts', 'keep.ts']
+
 /** The same of what stands in src/past. */
 const mayKnowInPast: typeof mayKnow = {
-  'orders.ts': ['ranges.ts'],
-  'keep.ts': ['ranges.ts'],
-  'surveys.ts': ['ranges.ts'],
-  'backfills.ts': ['ranges.ts', 'surveys.ts', 'backfill-order.ts', 'orders.ts', 'keep.ts'],
+  'progress.ts': ['ranges.ts'],
+  'orders.ts': ['progress.ts'],
+  'keep.ts': ['progress.ts'],
+  'surveys.ts': ['ranges.ts', 'progress.ts'],
+  'backfills.ts': [...everyJob, 'backfill-order.ts', 'surveys.ts'],
   'replay-page.ts': ['orders.ts', 'replay-order.ts'],
-  'replays.ts': ['ranges.ts', 'orders.ts', 'replay-order.ts', 'replay-page.ts', 'keep.ts'],
+  'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],
 }
 
 const namesIn = (folder: string) =>

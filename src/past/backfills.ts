@@ -13,8 +13,10 @@ import type { StoredBackfill } from './backfill-order.ts'
 import { keepUnlessStopped } from './keep.ts'
 import { PastOrders, jobOf } from './orders.ts'
 import type { Job } from './orders.ts'
-import { assertRoom, lackingSource, statsForPast, watching } from './ranges.ts'
+import { watching } from './progress.ts'
+import { lackingSource } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
+import { assertRoom, statsForPast } from './room.ts'
 import { Surveys } from './surveys.ts'
 
 interface BackfillOptions {

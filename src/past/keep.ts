@@ -1,7 +1,7 @@
 // Writes a note for what reads the past, where no loop above would try again: a disk too full even for that is waited out.
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Progress } from './ranges.ts'
+import type { Progress } from './progress.ts'
 
 const TRY_AGAIN_MS = 5_000
 

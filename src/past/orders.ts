@@ -6,7 +6,7 @@ import type { Log, LogFields } from '../model/log.ts'
 import { lackingText } from '../model/past.ts'
 import type { Lacking } from '../model/past.ts'
 import { DAY_MS } from '../model/time.ts'
-import type { Progress } from './ranges.ts'
+import type { Progress } from './progress.ts'
 
 /** One that ended is told so long. */
 const TOLD_MS = DAY_MS

@@ -13,12 +13,14 @@ import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { keepUnlessStopped } from './keep.ts'
 import { PastOrders } from './orders.ts'
-import { assertRoom, lackingSource, lackingTaker, rangeOf, statsForPast, watching } from './ranges.ts'
+import { watching } from './progress.ts'
+import { lackingSource, lackingTaker, rangeOf } from './ranges.ts'
 import type { RangeReader, Taker } from './ranges.ts'
 import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
 import type { StoredReplay } from './replay-order.ts'
 import { replayJobOf, SentPages, unsentOf } from './replay-page.ts'
 import type { ReplayJob } from './replay-page.ts'
+import { assertRoom, statsForPast } from './room.ts'
 
 export interface ReplaysOptions {
   readonly ranges: readonly RangeReader[]

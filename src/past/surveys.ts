@@ -10,8 +10,10 @@ import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
 import { userOf } from '../source/audit/range-place.ts'
-import { rangeOf, waitsFor, watching } from './ranges.ts'
-import type { RangeReader, Progress } from './ranges.ts'
+import { waitsFor, watching } from './progress.ts'
+import type { Progress } from './progress.ts'
+import { rangeOf } from './ranges.ts'
+import type { RangeReader } from './ranges.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]

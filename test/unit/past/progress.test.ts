@@ -4,8 +4,8 @@ import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/journal.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { watching } from '../../../src/past/ranges.ts'
-import type { Progress } from '../../../src/past/ranges.ts'
+import { watching } from '../../../src/past/progress.ts'
+import type { Progress } from '../../../src/past/progress.ts'
 import { openHouse, settle } from '../ops/board-fixture.ts'
 
 const HOUR = 3_600_000
