@@ -59,11 +59,14 @@ const everyJob = ['ranges.ts', 'room.ts', 'progress.ts', 'orders.ts', 'keep.ts']
 /** The same of what stands in src/past. */
 const mayKnowInPast: typeof mayKnow = {
   'progress.ts': ['ranges.ts'],
-  'orders.ts': ['progress.ts'],
+  'notes.ts': ['progress.ts'],
+  'backfill-order.ts': ['notes.ts', 'progress.ts'],
+  'replay-order.ts': ['notes.ts', 'progress.ts'],
+  'orders.ts': ['notes.ts', 'progress.ts'],
   'keep.ts': ['progress.ts'],
   'surveys.ts': ['ranges.ts', 'progress.ts'],
   'backfills.ts': [...everyJob, 'backfill-order.ts', 'surveys.ts'],
-  'replay-page.ts': ['orders.ts', 'replay-order.ts'],
+  'replay-page.ts': ['notes.ts', 'orders.ts', 'replay-order.ts'],
   'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],
 }
 

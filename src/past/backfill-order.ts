@@ -8,6 +8,8 @@ import type { Part } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
 import { rereadState } from '../ops/status.ts'
 import type { BackfillStatus } from '../ops/status.ts'
+import { readNote } from './notes.ts'
+import type { Progress } from './progress.ts'
 
 const count = z.number()
 /** As it stands in the journal's notes. */
@@ -20,7 +22,7 @@ const stored = z.object({
   /** epoch ms */
   begunAt: z.number(),
   endedAt: z.number().exactOptional(),
-  /** µs */
+  /** µs; of how its reading fares, the rest is the order */
   atUs: z.number().exactOptional(),
   counts: z.object({
     read: count,
@@ -38,21 +40,14 @@ const stored = z.object({
   /** where its reading is, opaque */
   place: z.string().exactOptional(),
 })
-export type StoredBackfill = z.output<typeof stored>
+export type StoredBackfill = Omit<z.output<typeof stored>, 'atUs'>
 
 export const NOTE = 'backfill:'
 export const nameOf = ({ origin: { workspace, source } }: StoredBackfill) => `${NOTE}${workspace}:${source}`
 
 export const none: Backfill['counts'] = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
 
-/** What a note holds; one that is not ours, or of another version, is as good as none. */
-export function readOrder(note: string): StoredBackfill | undefined {
-  try {
-    return stored.safeParse(JSON.parse(note)).data
-  } catch {
-    return undefined
-  }
-}
+export const readOrder = (note: string) => readNote(stored, note)
 
 export function added(
   counts: Backfill['counts'],
@@ -82,8 +77,8 @@ export function otherSpan({
 }
 
 export function toldOf(
-  { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] }: StoredBackfill,
-  { error, waitsFor }: Pick<Backfill, 'error' | 'waitsFor'>,
+  { origin, fromUs, toUs, begunAt, endedAt, counts, unread = [] }: StoredBackfill,
+  { atUs, error, waitsFor }: Progress,
 ): Backfill {
   const why = error && { code: error.code, message: error.message }
   return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waitsFor }

@@ -43,8 +43,8 @@ export class Backfills implements Past {
     this.#options = options
     this.#surveys = new Surveys(options)
     const read = (note: string) => {
-      const order = readOrder(note)
-      return order && jobOf(order)
+      const noted = readOrder(note)
+      return noted && jobOf(noted.order, noted.atUs)
     }
     const lacks = (order: StoredBackfill) => lackingSource(ranges, order)
     this.#orders = new PastOrders({
@@ -140,7 +140,7 @@ export class Backfills implements Past {
     const { clock, random } = this.#options
     const { order } = job
     const { log, wanted } = range
-    const watch = watching(range, job, { cursor: (atUs) => (order.atUs = atUs) })
+    const watch = watching(range, job)
     const source = range.open(order, watch, 'keep')
     return { source, watch, log, clock, random, wanted, once: true, journal: this.#journalOf(range, job) }
   }

@@ -6,6 +6,7 @@ import type { Log, LogFields } from '../model/log.ts'
 import { lackingText } from '../model/past.ts'
 import type { Lacking } from '../model/past.ts'
 import { DAY_MS } from '../model/time.ts'
+import { noteText } from './notes.ts'
 import type { Progress } from './progress.ts'
 
 /** One that ended is told so long. */
@@ -20,11 +21,13 @@ export interface Job<Order> extends Progress {
   readonly cancelled: AbortController
 }
 
-export const jobOf = <Order>(order: Order): Job<Order> => ({
+/** `atUs`: how far a note says that it was. */
+export const jobOf = <Order>(order: Order, atUs?: number): Job<Order> => ({
   order,
   cancelled: new AbortController(),
   error: undefined,
   waitsFor: 'turn',
+  atUs,
 })
 
 interface Ending {
@@ -32,7 +35,7 @@ interface Ending {
   readonly endedAt?: number
 }
 
-interface PastOrdersOptions<Order, OwnJob extends Job<Order>> {
+interface PastOrdersOptions<Order extends Ending, OwnJob extends Job<Order>> {
   readonly what: 'backfill' | 'replay'
   /** of all notes, and of no others */
   readonly prefix: string
@@ -121,7 +124,7 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
     const before = this.#jobs.get(name)
     this.#jobs.set(name, job)
     try {
-      await journal.changeNotes({ drop: dropped, put: [{ name, value: JSON.stringify(job.order) }] })
+      await journal.changeNotes({ drop: dropped, put: [{ name, value: noteText(job.order, job) }] })
     } catch (error) {
       job.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
       if (this.isCurrent(job)) {
@@ -147,7 +150,7 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
     this.#asleep.delete(name)
     const replaced = this.#replaced
     const before = this.#takeBack(name)
-    const put = before ? [{ name, value: JSON.stringify(before.order) }] : []
+    const put = before ? [{ name, value: noteText(before.order, before) }] : []
     try {
       await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
     } catch (error) {
@@ -179,7 +182,7 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
 
   /** To land with what the reading has come to by it: `order` as it is then. None of one that was cancelled meanwhile. */
   noteOf(job: OwnJob, order: Order): readonly Note[] {
-    return this.isCurrent(job) ? [{ name: this.#options.nameOf(order), value: JSON.stringify(order) }] : []
+    return this.isCurrent(job) ? [{ name: this.#options.nameOf(order), value: noteText(order, job) }] : []
   }
 
   isCurrent(job: OwnJob): boolean {

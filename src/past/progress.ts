@@ -9,7 +9,11 @@ export interface Progress {
   /** why it does not come on just now; it is tried again */
   error: ConnectorError | undefined
   waitsFor: WaitsFor | undefined
+  /** the own time of what was read last, µs; undefined: nothing yet */
+  atUs: number | undefined
 }
+
+export const notBegun: Progress = { error: undefined, waitsFor: undefined, atUs: undefined }
 
 /** What reads the past is idle only until the budget has a place for it. */
 export function waitsFor(
@@ -25,7 +29,7 @@ export function waitsFor(
 export function watching(
   { watch, isLimited }: Pick<RangeReader, 'watch' | 'isLimited'>,
   progress: Progress,
-  told: Partial<SourceWatch> & Pick<SourceWatch, 'cursor'>,
+  told: Partial<SourceWatch> = {},
 ): SourceWatch {
   const { aside = watch } = watch
   return {
@@ -39,6 +43,7 @@ export function watching(
       if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
     success: () => (progress.error = undefined),
+    cursor: (atUs) => (progress.atUs = atUs),
     ...told,
   }
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Entries } from '../model/entries.ts'
 import type { Append, Journal, NoteChange } from '../model/journal.ts'
 import type { PastSpan } from '../model/past.ts'
+import { noteText } from './notes.ts'
 import { jobOf } from './orders.ts'
 import type { Job } from './orders.ts'
 import { nameOf, pagePrefix } from './replay-order.ts'
@@ -23,8 +24,8 @@ export interface ReplayJob extends Job<StoredReplay> {
   isLoaded: boolean
 }
 
-export const replayJobOf = (order: StoredReplay): ReplayJob => ({
-  ...jobOf(order),
+export const replayJobOf = (order: StoredReplay, atUs?: number): ReplayJob => ({
+  ...jobOf(order, atUs),
   sent: new Set<string>(),
   pageNotes: [],
   isLoaded: false,
@@ -116,7 +117,7 @@ export class SentPages {
     write: (notes: NoteChange) => Promise<void>,
   ): Promise<void> {
     const kept = isWhole ? [] : marks.slice(0, this.#left())
-    const told = { name: nameOf(order), value: JSON.stringify(order) }
+    const told = { name: nameOf(order), value: noteText(order, job) }
     const page = { name: nextName(job), value: kept.join('') }
     this.#marksOnTheirWay += kept.length
     try {

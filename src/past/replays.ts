@@ -13,7 +13,7 @@ import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { keepUnlessStopped } from './keep.ts'
 import { PastOrders } from './orders.ts'
-import { watching } from './progress.ts'
+import { notBegun, watching } from './progress.ts'
 import { lackingSource, lackingTaker, rangeOf } from './ranges.ts'
 import type { RangeReader, Taker } from './ranges.ts'
 import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
@@ -45,8 +45,8 @@ export class ApiReplays implements Replays {
     const { journal, clock, log, ranges, sinks, mostMarks } = options
     this.#options = options
     const read = (note: string) => {
-      const order = readOrder(note)
-      return order && replayJobOf(order)
+      const noted = readOrder(note)
+      return noted && replayJobOf(noted.order, noted.atUs)
     }
     const lacks = (order: StoredReplay) => lackingSource(ranges, order) ?? lackingTaker(sinks, order)
     const whose = ({ origin, sink }: StoredReplay) => ({ ...origin, sink })
@@ -74,7 +74,7 @@ export class ApiReplays implements Replays {
   async preview(order: ReplayOrder): Promise<ApiReplay> {
     this.#assertKnown(order)
     const fresh = this.#fresh(order, await this.#options.readTo(order.origin))
-    return toldOf(fresh, { error: undefined, waitsFor: undefined })
+    return toldOf(fresh, notBegun)
   }
 
   async replays() {
@@ -186,7 +186,6 @@ export class ApiReplays implements Replays {
     const { clock, random, journal } = this.#options
     const { log, wanted } = range
     const watch = watching(range, job, {
-      cursor: (atUs) => (job.order = { ...job.order, atUs }),
       // Nothing is taken in, and what is missing here is no gap of live reading.
       appended: () => undefined,
       gap: () => undefined,
@@ -229,7 +228,7 @@ export class ApiReplays implements Replays {
     this.#orders.assertCurrent(job)
     await this.#pages.land(job, { order: next, marks: seen.marks, isWhole }, async (notes) => {
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
-      job.order = { ...next, ...(job.order.atUs === undefined ? {} : { atUs: job.order.atUs }) }
+      job.order = next
     })
     return nothingAppended
   }

@@ -10,7 +10,7 @@ import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
 import { userOf } from '../source/audit/range-place.ts'
-import { waitsFor, watching } from './progress.ts'
+import { notBegun, waitsFor, watching } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { rangeOf } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -34,12 +34,8 @@ interface OpenStep {
   readonly asked: string
   readonly work: Promise<Surveyed>
   readonly stop: AbortController
-  readonly how: StepState
-}
-
-/** How a step is, while and after it reads. */
-interface StepState extends Progress {
-  atUs: number | undefined
+  /** while and after it reads */
+  readonly how: Progress
 }
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
@@ -56,8 +52,8 @@ export class Surveys {
   async step(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
     const range = rangeOf(ranges, query.origin)
-    const how: StepState = { error: undefined, waitsFor: undefined, atUs: undefined }
-    const watch = watching(range, how, { cursor: (atUs) => (how.atUs = atUs) })
+    const how: Progress = { ...notBegun }
+    const watch = watching(range, how)
     const source = range.open(query, watch, 'tell')
     const { caughtUp, dueAt } = source.plan(query.place)
     if (caughtUp) return { ...untouched(range, query), done: true }
@@ -84,7 +80,7 @@ export class Surveys {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: StepState): OpenStep {
+  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: Progress): OpenStep {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
     const asked = JSON.stringify(query)

@@ -65,7 +65,9 @@ test('a backfill goes on after a restart where it stood, and nothing comes twice
   const asked = desk.asked().length
   expect(isDone(first.list())).toBe(false)
   const second = pastOf(desk)
-  expect((await second.backfills())[0]?.counts.read).toBeGreaterThan(1_000)
+  const [found] = await second.backfills()
+  expect(found?.counts.read).toBeGreaterThan(1_000)
+  expect(found?.atUs).toBeGreaterThan(SPAN.fromUs)
   await runUntil(desk, second, isDone)
   const kept = await desk.ids()
   expect([...kept].sort()).toEqual(idsIn(desk, SPAN))

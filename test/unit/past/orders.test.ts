@@ -33,7 +33,10 @@ function openOrders({ refuses = '' } = {}) {
     new PastOrders({
       ...{ what: 'backfill' as const, prefix: '', journal, clock: { now: () => state.now } },
       nameOf: ({ name }: Order) => name,
-      read: (note) => jobOf(JSON.parse(note) as Order),
+      read(note) {
+        const { atUs, ...order } = JSON.parse(note) as Order & { atUs?: number }
+        return jobOf<Order>(order, atUs)
+      },
       lacks,
       log,
       whose: ({ name }) => ({ name }),
@@ -82,6 +85,7 @@ test('one that ended is told again, for its day and over a restart, once the one
   const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
   one.order.endedAt = state.now
+  one.atUs = 7
   await orders.save(one)
   for (let times = 0; times < 2; times++) {
     const next = jobOf<Order>({ name: 'a' })
@@ -92,7 +96,7 @@ test('one that ended is told again, for its day and over a restart, once the one
   }
   const restarted = again()
   await restarted.load()
-  expect(restarted.told().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
+  expect(restarted.told()).toMatchObject([{ order: { name: 'a', endedAt: state.now }, atUs: 7 }])
   state.now += DAY_MS + 1
   expect(orders.told()).toEqual([])
 })

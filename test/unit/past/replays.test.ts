@@ -48,8 +48,10 @@ test('it goes on after a restart where it stood, and nothing comes twice', async
   await runUntil(desk, first, (told) => (counts(told)?.read ?? 0) > 1_000)
   desk.asked()
   const second = replaysOf(desk)
-  const before = counts(await second.replays())?.read ?? 0
+  const found = await second.replays()
+  const before = counts(found)?.read ?? 0
   expect(before).toBeGreaterThan(1_000)
+  expect(found[0]?.atUs).toBeGreaterThan(SPAN.fromUs)
   await runUntil(desk, second, isDone)
   expect(await desk.ids()).toEqual(inOrder(desk))
   // The rest, and not all of it again.
