@@ -65,7 +65,7 @@ const mayKnowInPast: typeof mayKnow = {
   'orders.ts': ['notes.ts', 'progress.ts'],
   'keep.ts': ['progress.ts'],
   'surveys.ts': ['ranges.ts', 'progress.ts'],
-  'backfills.ts': [...everyJob, 'backfill-order.ts', 'surveys.ts'],
+  'backfills.ts': [...everyJob, 'backfill-order.ts'],
   'replay-page.ts': ['notes.ts', 'orders.ts', 'replay-order.ts'],
   'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],
 }

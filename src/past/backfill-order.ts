@@ -76,7 +76,7 @@ export function otherSpan({
   )
 }
 
-export function toldOf(
+export function reportOf(
   { origin, fromUs, toUs, begunAt, endedAt, counts, unread = [] }: StoredBackfill,
   { atUs, error, waitsFor }: Progress,
 ): Backfill {

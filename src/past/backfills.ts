@@ -1,14 +1,14 @@
-// Reading spans of the past again beside the readers: backfills that go on after a restart, and walks that keep nothing.
+// Reading spans of the past again beside the readers: what is new goes into the journal, and a backfill goes on after a restart.
 import { collect } from '../collect.ts'
 import type { Collector } from '../collect.ts'
 import type { Clock, Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended, Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from '../model/past.ts'
+import type { Backfill, Past, PastChoice, PastSpan } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
-import { added, nameOf, none, NOTE, otherSpan, readOrder, toldOf } from './backfill-order.ts'
+import { added, nameOf, none, NOTE, otherSpan, readOrder, reportOf } from './backfill-order.ts'
 import type { StoredBackfill } from './backfill-order.ts'
 import { keepUnlessStopped } from './keep.ts'
 import { PastOrders, jobOf } from './orders.ts'
@@ -17,7 +17,6 @@ import { watching } from './progress.ts'
 import { lackingSource } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
 import { assertRoom, statsForPast } from './room.ts'
-import { Surveys } from './surveys.ts'
 
 interface BackfillOptions {
   readonly ranges: readonly RangeReader[]
@@ -33,15 +32,13 @@ const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
 
 /** One backfill a source, each in a note of the journal. `run` reads them; without it they wait. */
-export class Backfills implements Past {
+export class Backfills implements Omit<Past, 'survey'> {
   readonly #options: BackfillOptions
-  readonly #surveys: Surveys
   readonly #orders: PastOrders<StoredBackfill, BackfillJob>
 
   constructor(options: BackfillOptions) {
     const { journal, clock, log, ranges } = options
     this.#options = options
-    this.#surveys = new Surveys(options)
     const read = (note: string) => {
       const noted = readOrder(note)
       return noted && jobOf(noted.order, noted.atUs)
@@ -76,12 +73,12 @@ export class Backfills implements Past {
     // All at once: no other command comes in between.
     const open = this.#orders.open()
     await Promise.all(jobs.filter((job) => !open.includes(job)).map((job) => this.#orders.begin(job)))
-    return jobs.map((job) => toldOf(job.order, job))
+    return jobs.map((job) => reportOf(job.order, job))
   }
 
   async backfills() {
     await this.#orders.load()
-    return this.#orders.toldToFollowers().map((job) => toldOf(job.order, job))
+    return this.#orders.listedToFollowers().map((job) => reportOf(job.order, job))
   }
 
   async cancelBackfill(choice: PastChoice): Promise<number> {
@@ -92,24 +89,15 @@ export class Backfills implements Past {
     return count
   }
 
-  survey(query: SurveyQuery) {
-    return this.#surveys.step(query)
-  }
-
   /** Under way, and lately ended. */
   list(): readonly Backfill[] {
-    return this.#orders.told().map((job) => toldOf(job.order, job))
+    return this.#orders.listed().map((job) => reportOf(job.order, job))
   }
 
   /** Until `signal` aborts. Rejects only with what must stop the process. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#orders.load()
     await Promise.all(this.#options.ranges.map((range) => this.#conduct(range, signal)))
-  }
-
-  /** No walk is under way any more. */
-  close(): void {
-    this.#surveys.close()
   }
 
   async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {

@@ -9,8 +9,8 @@ import { DAY_MS } from '../model/time.ts'
 import { noteText } from './notes.ts'
 import type { Progress } from './progress.ts'
 
-/** One that ended is told so long. */
-const TOLD_MS = DAY_MS
+/** One that ended is listed so long. */
+const LISTED_MS = DAY_MS
 /** And so long beside the next one in its place: who follows one looks every second, and for half a minute without an answer. */
 const REPLACED_MS = 60_000
 const MOST_NOTES = 10_000
@@ -51,14 +51,21 @@ interface PastOrdersOptions<Order extends Ending, OwnJob extends Job<Order>> {
   readonly whose: (order: Order) => LogFields
 }
 
+/**
+ * The name of an order's note is a place, and one job at a time is in it:
+ *
+ * | list        | who is in it                                          | who sees it                                       |
+ * | ----------- | ----------------------------------------------------- | ------------------------------------------------- |
+ * | `#jobs`     | has its place: under way, or ended                    | who reads: under way; all: for a day after an end |
+ * | `#asleep`   | waits in the journal for its source or sink           | who asks or cancels                               |
+ * | `#replaced` | ended, and another one has its place                  | who asks, for a minute after its end              |
+ * | `#before`   | had ended in the place that one of `#jobs` has        | nobody, until that is cancelled: it is back then  |
+ */
 export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
   readonly #options: PastOrdersOptions<Order, OwnJob>
   readonly #jobs = new Map<string, OwnJob>()
-  /** neither read nor told of, save to who asks */
   readonly #asleep = new Map<string, OwnJob>()
-  /** ended, and others are in their places */
   #replaced: OwnJob[] = []
-  /** by note: what had ended in the place of the one that is there now, and is told again where that is cancelled */
   readonly #before = new Map<string, OwnJob>()
   #loaded: Promise<void> | undefined
   #wake: (() => void)[] = []
@@ -79,16 +86,16 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
   }
 
   /** Under way, and lately ended. */
-  told(): readonly OwnJob[] {
+  listed(): readonly OwnJob[] {
     return [...this.#jobs.values()].filter(
-      ({ order: { endedAt } }) => endedAt === undefined || this.#isWithin(TOLD_MS, endedAt),
+      ({ order: { endedAt } }) => endedAt === undefined || this.#isWithin(LISTED_MS, endedAt),
     )
   }
 
   /** Those, the ones that lack something, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
-  toldToFollowers(): readonly OwnJob[] {
+  listedToFollowers(): readonly OwnJob[] {
     this.#replaced = this.#replaced.filter(this.#isFresh)
-    return [...this.#replaced, ...this.told(), ...this.asleep()]
+    return [...this.#replaced, ...this.listed(), ...this.asleep()]
   }
 
   /** Under way once the configuration has what they lack. */

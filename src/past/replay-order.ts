@@ -63,7 +63,7 @@ export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
   }
 }
 
-export function toldOf(
+export function reportOf(
   { sink, origin, asked, spans, runAt, endedAt, counts }: StoredReplay,
   { atUs, error, waitsFor }: Progress,
 ): ApiReplay {

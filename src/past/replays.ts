@@ -16,7 +16,7 @@ import { PastOrders } from './orders.ts'
 import { notBegun, watching } from './progress.ts'
 import { lackingSource, lackingTaker, rangeOf } from './ranges.ts'
 import type { RangeReader, Taker } from './ranges.ts'
-import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
+import { added, nameOf, none, NOTE, readOrder, reportOf } from './replay-order.ts'
 import type { StoredReplay } from './replay-order.ts'
 import { replayJobOf, SentPages, unsentOf } from './replay-page.ts'
 import type { ReplayJob } from './replay-page.ts'
@@ -68,18 +68,18 @@ export class ApiReplays implements Replays {
     job.isLoaded = true
     // What one before it left behind would hide entries from this one.
     await this.#orders.begin(job, stale)
-    return toldOf(job.order, job)
+    return reportOf(job.order, job)
   }
 
   async preview(order: ReplayOrder): Promise<ApiReplay> {
     this.#assertKnown(order)
     const fresh = this.#fresh(order, await this.#options.readTo(order.origin))
-    return toldOf(fresh, notBegun)
+    return reportOf(fresh, notBegun)
   }
 
   async replays() {
     await this.#orders.load()
-    return this.#orders.toldToFollowers().map((job) => toldOf(job.order, job))
+    return this.#orders.listedToFollowers().map((job) => reportOf(job.order, job))
   }
 
   async cancelReplays(sink: string | undefined): Promise<number> {
@@ -99,7 +99,7 @@ export class ApiReplays implements Replays {
 
   /** Under way, and lately ended. */
   list(): readonly ApiReplay[] {
-    return this.#orders.told().map((job) => toldOf(job.order, job))
+    return this.#orders.listed().map((job) => reportOf(job.order, job))
   }
 
   /** Until `signal` aborts. Rejects only with what must stop the process. */

@@ -5,7 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { nothingAppended } from '../model/journal.ts'
 import type { Journal } from '../model/journal.ts'
 import { emptyDay } from '../model/past.ts'
-import type { SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'
+import type { Past, SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'
 import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
@@ -40,7 +40,7 @@ interface OpenStep {
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 
-export class Surveys {
+export class Surveys implements Pick<Past, 'survey'> {
   readonly #options: SurveyOptions
   /** one a source: somebody else's question ends the one before */
   readonly #steps = new Map<RangeReader, OpenStep>()
@@ -49,7 +49,7 @@ export class Surveys {
     this.#options = options
   }
 
-  async step(query: SurveyQuery): Promise<Surveyed> {
+  async survey(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
     const range = rangeOf(ranges, query.origin)
     const how: Progress = { ...notBegun }
@@ -76,6 +76,7 @@ export class Surveys {
     return { ...surveyed, atUs: step.how.atUs }
   }
 
+  /** No walk is under way any more. */
   close(): void {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
@@ -84,7 +85,12 @@ export class Surveys {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
     const asked = JSON.stringify(query)
-    const step = { asked, stop, how, work: survey(range, source, query, this.#options.journal, stop.signal) }
+    const step = {
+      asked,
+      stop,
+      how,
+      work: readStep(range, source, query, this.#options.journal, stop.signal),
+    }
     this.#steps.set(range, step)
     void this.#lapse(range, step)
     return step
@@ -117,7 +123,7 @@ function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
   return { unread: unread(place) ?? [], user: origin.source === 'audit' ? userOf(place) : undefined }
 }
 
-async function survey(
+async function readStep(
   range: RangeReader,
   source: Source,
   query: SurveyQuery,

@@ -15,6 +15,7 @@ import {
   runUntil,
   SPAN,
   TODAY,
+  surveysOf,
   walkOver,
 } from './backfill-stand.ts'
 
@@ -395,7 +396,7 @@ test('a walk that keeps nothing tells what is known, filtered, malformed and unk
   const kept = (await desk.ids()).length
   // Behind the cursor: nothing but the sweep would find it, and there is none here.
   const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
-  const { days, unknown, gaps } = await walkOver(desk, pastOf(desk))
+  const { days, unknown, gaps } = await walkOver(desk, surveysOf(desk))
   expect((await desk.ids()).length).toBe(kept)
   expect(unknown).toEqual([lost.id])
   expect(gaps).toBe(0)

@@ -63,7 +63,7 @@ test('one that cannot be kept leaves the one that ended before it where it was',
   await orders.begin(ended)
   state.refuses = 'a'
   await expect(orders.begin(jobOf<Order>({ name: 'a' }))).rejects.toThrow('no room')
-  expect(orders.told()).toEqual([ended])
+  expect(orders.listed()).toEqual([ended])
 })
 
 test('one that ended is told to who followed it for a minute after its end, also where the next one has its place', async () => {
@@ -74,10 +74,10 @@ test('one that ended is told to who followed it for a minute after its end, also
   await orders.save(one)
   const next = jobOf<Order>({ name: 'a' })
   await orders.begin(next)
-  expect(orders.told()).toEqual([next])
-  expect(orders.toldToFollowers()).toEqual([one, next])
+  expect(orders.listed()).toEqual([next])
+  expect(orders.listedToFollowers()).toEqual([one, next])
   state.now += 60_001
-  expect(orders.toldToFollowers()).toEqual([next])
+  expect(orders.listedToFollowers()).toEqual([next])
 })
 
 test('one that ended is told again, for its day and over a restart, once the one in its place was cancelled', async () => {
@@ -91,23 +91,23 @@ test('one that ended is told again, for its day and over a restart, once the one
     const next = jobOf<Order>({ name: 'a' })
     await orders.begin(next)
     expect(await orders.cancel(next)).toBe(true)
-    expect(orders.toldToFollowers()).toEqual([one])
+    expect(orders.listedToFollowers()).toEqual([one])
     expect(orders.open()).toEqual([])
   }
   const restarted = again()
   await restarted.load()
-  expect(restarted.told()).toMatchObject([{ order: { name: 'a', endedAt: state.now }, atUs: 7 }])
+  expect(restarted.listed()).toMatchObject([{ order: { name: 'a', endedAt: state.now }, atUs: 7 }])
   state.now += DAY_MS + 1
-  expect(orders.told()).toEqual([])
+  expect(orders.listed()).toEqual([])
 })
 
 test('one that ended by a clock that was ahead is not told for as long as that was', async () => {
   const { orders, state } = openOrders()
   const one = jobOf<Order>({ name: 'a', endedAt: state.now + 365 * DAY_MS })
   await orders.begin(one)
-  expect(orders.told()).toEqual([])
+  expect(orders.listed()).toEqual([])
   await orders.begin(jobOf<Order>({ name: 'a' }))
-  expect(orders.toldToFollowers().map(({ order }) => order)).toEqual([{ name: 'a' }])
+  expect(orders.listedToFollowers().map(({ order }) => order)).toEqual([{ name: 'a' }])
 })
 
 test('one that was cancelled is not saved again, nor cancelled twice; its notes are gone', async () => {
@@ -139,7 +139,7 @@ test('one that cannot be taken out of the journal is under way on, in its place 
   state.refuses = ''
   expect(await orders.cancel(one)).toBe(true)
   expect(one.cancelled.signal.aborted).toBe(true)
-  expect(new Set(orders.told())).toEqual(new Set([ended, b]))
+  expect(new Set(orders.listed())).toEqual(new Set([ended, b]))
   const next = again(() => 'source')
   await next.load()
   const [asleep] = next.asleep()
@@ -155,10 +155,10 @@ test('one that has ended is not cancelled: it is told on, after a restart too', 
   one.order.endedAt = state.now
   await orders.save(one)
   expect(await orders.cancel(one)).toBe(false)
-  expect(orders.told()).toEqual([one])
+  expect(orders.listed()).toEqual([one])
   const next = again()
   await next.load()
-  expect(next.told().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
+  expect(next.listed().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
 })
 
 test('after a restart all are there again; one that ended is told for a day', async () => {
@@ -170,10 +170,10 @@ test('after a restart all are there again; one that ended is told for a day', as
   await orders.begin(jobOf<Order>({ name: 'b' }))
   const next = again()
   await next.load()
-  expect(next.told().map(({ order }) => order.name)).toEqual(['a', 'b'])
+  expect(next.listed().map(({ order }) => order.name)).toEqual(['a', 'b'])
   expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
   state.now += DAY_MS + 1
-  expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+  expect(next.listed().map(({ order }) => order.name)).toEqual(['b'])
 })
 
 test('one whose source is switched off is not under way: who asks hears that it waits for that, and it can be cancelled', async () => {
@@ -185,14 +185,14 @@ test('one whose source is switched off is not under way: who asks hears that it 
   const next = again(({ name }) => (name === 'b' ? undefined : 'source'))
   await next.load()
   expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
-  expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+  expect(next.listed().map(({ order }) => order.name)).toEqual(['b'])
   // Only the one that is under way: what has ended lacks nothing.
   expect(logged).toEqual([
     [expect.stringMatching(/^A backfill waits .*source is not in the config/), { name: 'a' }],
   ])
   const [asleep] = next.asleep()
   expect(asleep).toMatchObject({ order: { name: 'a' }, waitsFor: 'source' })
-  expect(next.toldToFollowers().map(({ order }) => order.name)).toEqual(['b', 'a'])
+  expect(next.listedToFollowers().map(({ order }) => order.name)).toEqual(['b', 'a'])
   expect(asleep && (await next.cancel(asleep, ['a page']))).toBe(true)
   expect(asleep && (await next.cancel(asleep))).toBe(false)
   expect([...notes.keys()]).toEqual(['b', 'c'])
