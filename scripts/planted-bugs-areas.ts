@@ -165,14 +165,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: a window is done in its last chunk only',
     edits: [
       {
-        file: 'src/surveying.ts',
+        file: 'src/past/surveys.ts',
         find: 'if (fault || part.void) tally.clear()',
         replace: 'if (part.void === "walk") tally.clear()',
       },
     ],
     tests: [
       {
-        file: 'test/unit/app/history-past.test.ts',
+        file: 'test/unit/past/history-past.test.ts',
         title: 'answers that break off are counted once, however often they are asked for',
       },
     ],
@@ -190,7 +190,7 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/app/history-past.test.ts',
+        file: 'test/unit/past/history-past.test.ts',
         title: 'days that were read as one version are not read as the other, by whomever they were read',
       },
     ],
@@ -208,7 +208,7 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/app/history-past.test.ts',
+        file: 'test/unit/past/history-past.test.ts',
         title: 'what live reading has is not kept again; what changed since is a new version',
       },
     ],
@@ -219,7 +219,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '1: what a page gives and how far the reading is land together or not at all',
     edits: [
       {
-        file: 'src/replaying.ts',
+        file: 'src/past/replays.ts',
         find: 'await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })',
         replace: `await journal.changeNotes(notes)
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes: { drop: [], put: [] } })`,
@@ -233,10 +233,10 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '1: a crash before the entries land reads them again',
     edits: [
       {
-        file: 'src/backfilling.ts',
+        file: 'src/past/backfills.ts',
         find: '        const appended = await journal.append({ ...rest, cursor: undefined, notes })',
-        replace: `        if (cursor !== undefined) order.place = cursor
-        await this.#orders.save(walk)
+        replace: `        if (place !== undefined) order.place = place
+        await this.#orders.save(job)
         const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
       },
     ],

@@ -767,7 +767,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/app/replaying.test.ts',
+        file: 'test/unit/past/replays.test.ts',
         title: 'it goes on after a restart where it stood, and nothing comes twice',
       },
     ],
@@ -778,14 +778,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: nothing is sent twice without need',
     edits: [
       {
-        file: 'src/replay-page.ts',
+        file: 'src/past/replay-page.ts',
         find: '    if (!isNew(mark)) continue\n',
         replace: '',
       },
     ],
     tests: [
       {
-        file: 'test/unit/app/replaying.test.ts',
+        file: 'test/unit/past/replays.test.ts',
         title: 'a page that is broken off by death after 2 of its parts is read again',
       },
     ],
@@ -803,7 +803,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/app/replaying.test.ts',
+        file: 'test/unit/past/replays.test.ts',
         title: 'a page of which parts were sent and whose answer then breaks off is read again',
       },
     ],

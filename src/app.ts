@@ -1,7 +1,5 @@
 // The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
 import { resolve } from 'node:path'
-import { backfillStatusOf } from './backfill-order.ts'
-import { Backfills } from './backfilling.ts'
 import { Budgets } from './budgets.ts'
 import { journalSettings, journalWorkspaces } from './config/journal.ts'
 import type { Config } from './config/schema.ts'
@@ -23,12 +21,15 @@ import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { Taps } from './ops/taps.ts'
 import type { Mode, Outside } from './outside.ts'
+import { backfillStatusOf } from './past/backfill-order.ts'
+import { Backfills } from './past/backfills.ts'
+import { replayStatusOf } from './past/replay-order.ts'
+import { ApiReplays } from './past/replays.ts'
+import { Surveys } from './past/surveys.ts'
 import { comingOnce, progressOf } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { openReading } from './reading.ts'
 import type { Reading } from './reading.ts'
-import { replayStatusOf } from './replay-order.ts'
-import { ApiReplays } from './replaying.ts'
 import { Running } from './running.ts'
 import { clearLeftovers, openShipping } from './shipping.ts'
 
@@ -100,18 +101,19 @@ export async function openApp(
   const ranges = readings.flatMap((reading) => reading.ranges)
   const toReadAgain = { ranges, journal, clock, random, log: outside.log }
   const backfills = new Backfills(toReadAgain)
+  const surveys = new Surveys(toReadAgain)
   const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
   const replays = new ApiReplays({ ...toReadAgain, sinks: config.sinks, readTo })
   const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
-  const running = new Running({ ...parts, readings, readers, shippings, backfills, replays })
+  const running = new Running({ ...parts, readings, readers, shippings, backfills, replays, surveys })
   return {
     config,
     board,
     metrics,
     journal,
     taps: parts.taps,
-    past: backfills,
+    past: pastOf(backfills, surveys),
     replays,
     run: () => running.run(),
     progress: () => progressOf(readers, shippings, board.status()),
@@ -119,6 +121,15 @@ export async function openApp(
     stop: () => running.stop(),
   }
 }
+
+/** For who asks: some of it goes into the journal, the other keeps nothing. */
+const pastOf = (backfills: Backfills, surveys: Surveys): Past => ({
+  origins: () => backfills.origins(),
+  backfill: (choice, span) => backfills.backfill(choice, span),
+  backfills: () => backfills.backfills(),
+  cancelBackfill: (choice) => backfills.cancelBackfill(choice),
+  survey: (query) => surveys.survey(query),
+})
 
 async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
   try {

@@ -1,14 +1,15 @@
 // The daemon while it runs: every loop from its start to its stop, and what ends them all.
 import type { Reader } from './access.ts'
-import type { Backfills } from './backfilling.ts'
 import { collect } from './collect.ts'
 import { sourcesOf } from './config/schema.ts'
 import type { Config } from './config/schema.ts'
 import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Outside, Shared } from './outside.ts'
+import type { Backfills } from './past/backfills.ts'
+import type { ApiReplays } from './past/replays.ts'
+import type { Surveys } from './past/surveys.ts'
 import type { Reading } from './reading.ts'
-import type { ApiReplays } from './replaying.ts'
 import { ship } from './ship/loop.ts'
 import type { Shipping } from './shipping.ts'
 import { UnreadSecrets } from './unread-secrets.ts'
@@ -30,6 +31,7 @@ interface RunningParts extends Shared {
   readonly shippings: readonly Shipping[]
   readonly backfills: Backfills
   readonly replays: ApiReplays
+  readonly surveys: Surveys
 }
 
 export class Running {
@@ -113,13 +115,13 @@ export class Running {
   }
 
   async #stop(): Promise<void> {
-    const { journal, board, outside, readings, shippings, backfills, taps } = this.#parts
+    const { journal, board, outside, readings, shippings, surveys, taps } = this.#parts
     const { clock, log } = outside
     const { sinks } = board.status()
     // Of what never ran, such as a start that is refused, there is nothing to tell.
     if (this.#running) log.info('Stopping')
     this.#stopping.abort()
-    backfills.close()
+    surveys.close()
     taps.close()
     await within(FINISH_MS, clock, this.#ended)
     this.#cut.abort()

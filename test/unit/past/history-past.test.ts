@@ -1,19 +1,20 @@
 // Backfills of the history and walks over it that keep nothing: whole, nothing twice, in whatever windows the API can be read.
 import { expect, test } from 'vitest'
-import { Backfills } from '../../../src/backfilling.ts'
 import { keptReads } from '../../../src/kept-reads.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan } from '../../../src/model/past.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import type { Recalled } from '../../../src/model/watch.ts'
-import { ApiReplays } from '../../../src/replaying.ts'
+import { Backfills } from '../../../src/past/backfills.ts'
+import { ApiReplays } from '../../../src/past/replays.ts'
+import { Surveys } from '../../../src/past/surveys.ts'
 import type { HistoryOptions } from '../../../src/source/history/history.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../fakes/history-server.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
 import type { HistoryDesk, HistoryDeskOptions } from '../source/history/desk.ts'
-import { settled } from '../../simulation/virtual-clock.ts'
 import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
 import { ARCHIVE } from './replay-stand.ts'
 
@@ -31,6 +32,11 @@ function pastOf(
 ) {
   const { clock, log } = desk
   return new Backfills({ ranges: [desk.range(more)], journal, clock, log, random: () => 0.5 })
+}
+
+function surveysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}) {
+  const { journal, clock } = desk
+  return new Surveys({ ranges: [desk.range(more)], journal, clock })
 }
 
 const ORDER = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 } as const
@@ -59,7 +65,7 @@ async function filled(desk: HistoryDesk, past = pastOf(desk), withLive = false) 
   return past.list()[0] ?? expect.fail()
 }
 
-const walked = (desk: HistoryDesk, past = pastOf(desk)) => walkOver(desk, past, SPAN, origin)
+const walked = (desk: HistoryDesk, surveys = surveysOf(desk)) => walkOver(desk, surveys, SPAN, origin)
 
 const sums = ({ days }: Awaited<ReturnType<typeof walkOver>>) => ({
   days: days.length,
@@ -209,7 +215,7 @@ test.each([
   const ids = await desk.ids()
   const times = await desk.times()
   expect(new Set(ids.map((id, i) => `${id} ${times[i]}`)).size).toBe(ids.length)
-  const found = await walked(desk, pastOf(desk, v1))
+  const found = await walked(desk, surveysOf(desk, v1))
   expect(sums(found)).toMatchObject({ days: 10, fetched: rows, known: rows, unknown: 0 })
   expect(times.filter((at) => at >= SPAN.fromUs && at < SPAN.toUs)).toHaveLength(rows)
 })
@@ -224,11 +230,16 @@ test('rows without times that come late in a walk do not count what was told bef
   const timed = around(HOUR)
   desk.server.events = [...timed, historyEvent(TO - 3 * HOUR, { timeless: true })]
   const rows = within(desk.server.events).length
-  const past = pastOf(desk, v1)
-  expect(sums(await walked(desk, past))).toMatchObject({ days: 10, fetched: rows, unknown: rows })
-  const { counts } = await filled(desk, past)
+  const surveys = surveysOf(desk, v1)
+  expect(sums(await walked(desk, surveys))).toMatchObject({ days: 10, fetched: rows, unknown: rows })
+  const { counts } = await filled(desk, pastOf(desk, v1))
   expect(counts.new).toBe(rows)
-  expect(sums(await walked(desk, past))).toMatchObject({ days: 10, fetched: rows, known: rows, unknown: 0 })
+  expect(sums(await walked(desk, surveys))).toMatchObject({
+    days: 10,
+    fetched: rows,
+    known: rows,
+    unknown: 0,
+  })
 })
 
 const BAD = FROM + 3 * DAY + 10 * HOUR + 7 * MINUTE
@@ -312,9 +323,8 @@ test('answers that break off are counted once, however often they are asked for'
   })
   desk.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(150_000) } }))
   const wanted = within(desk.server.events).length
-  const past = pastOf(desk)
-  expect(sums(await walked(desk, past))).toMatchObject({ fetched: wanted, unknown: wanted })
-  const { counts } = await filled(desk, past)
+  expect(sums(await walked(desk))).toMatchObject({ fetched: wanted, unknown: wanted })
+  const { counts } = await filled(desk)
   expect(counts.new).toBe(wanted)
   expect(await desk.ids()).toHaveLength(wanted)
 })
@@ -344,7 +354,9 @@ test('days that were read as one version are not read as the other, by whomever 
     const { error } = other.list()[0] ?? expect.fail()
     expect(error?.code).toBe('misconfigured')
     expect(error?.message).toMatch(/days from 2026-\d\d-\d\d to 2026-\d\d-\d\d were read as v1/)
-    await expect(walkOver(desk, other, span, origin)).rejects.toThrow('were read as v1')
+    await expect(walkOver(desk, surveysOf(desk, { version: 'v2' }), span, origin)).rejects.toThrow(
+      'were read as v1',
+    )
     await other.cancelBackfill({})
   }
   expect(await desk.ids()).toHaveLength(kept)

@@ -1,10 +1,12 @@
 // How a replay from the API stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
-import type { ApiReplay, ReplayCounts } from './model/replays.ts'
-import { sourceNames } from './model/source.ts'
-import { isoFromUs } from './model/time.ts'
-import { rereadState } from './ops/status.ts'
-import type { ReplayStatus } from './ops/status.ts'
+import type { ApiReplay, ReplayCounts } from '../model/replays.ts'
+import { sourceNames } from '../model/source.ts'
+import { isoFromUs } from '../model/time.ts'
+import { rereadState } from '../ops/status.ts'
+import type { ReplayStatus } from '../ops/status.ts'
+import { readNote } from './notes.ts'
+import type { Progress } from './progress.ts'
 
 const count = z.number()
 /** As it stands in the journal's notes. */
@@ -21,7 +23,7 @@ const stored = z.object({
   /** epoch ms */
   runAt: z.number(),
   endedAt: z.number().exactOptional(),
-  /** µs */
+  /** µs; of how its reading fares, the rest is the order */
   atUs: z.number().exactOptional(),
   counts: z.object({
     read: count,
@@ -33,10 +35,10 @@ const stored = z.object({
   }),
   /** an answer of this span broke off: what it told may come again in other windows */
   voided: z.literal(true).exactOptional(),
-  /** of the walk over the span, opaque */
+  /** where the reading of the span is, opaque */
   place: z.string().exactOptional(),
 })
-export type StoredReplay = z.output<typeof stored>
+export type StoredReplay = Omit<z.output<typeof stored>, 'atUs'>
 
 export const NOTE = 'replay:'
 const PAGE_NOTE = 'replay-page:'
@@ -48,14 +50,7 @@ export const pagePrefix = (order: Pick<StoredReplay, 'sink' | 'origin'>) => `${P
 
 export const none: ReplayCounts = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
 
-/** What a note holds; one that is not ours, or of another version, is as good as none. */
-export function readOrder(note: string): StoredReplay | undefined {
-  try {
-    return stored.safeParse(JSON.parse(note)).data
-  } catch {
-    return undefined
-  }
-}
+export const readOrder = (note: string) => readNote(stored, note)
 
 export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
   return {
@@ -68,9 +63,9 @@ export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
   }
 }
 
-export function toldOf(
-  { sink, origin, asked, spans, runAt, endedAt, atUs, counts }: StoredReplay,
-  { error, waitsFor }: Pick<ApiReplay, 'error' | 'waitsFor'>,
+export function reportOf(
+  { sink, origin, asked, spans, runAt, endedAt, counts }: StoredReplay,
+  { atUs, error, waitsFor }: Progress,
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
   return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waitsFor }

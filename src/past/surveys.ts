@@ -1,17 +1,19 @@
 // Walks over a span of the past that keep nothing: each step reads a page and says what the journal knows of it.
-import type { Clock } from './model/clock.ts'
-import { within } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import { nothingAppended } from './model/journal.ts'
-import type { Journal } from './model/journal.ts'
-import { emptyDay } from './model/past.ts'
-import type { SurveyDay, Surveyed, SurveyQuery } from './model/past.ts'
-import type { Part, Source } from './model/source.ts'
-import { epochDay } from './model/time.ts'
-import { rangeOf, waitsFor, watching } from './ranges.ts'
-import type { RangeReader, Walking } from './ranges.ts'
-import { userOf } from './source/audit/range-place.ts'
-import { EntriesOnce } from './source/answer/entries-once.ts'
+import type { Clock } from '../model/clock.ts'
+import { within } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import { nothingAppended } from '../model/journal.ts'
+import type { Journal } from '../model/journal.ts'
+import { emptyDay } from '../model/past.ts'
+import type { Past, SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'
+import type { Part, Source } from '../model/source.ts'
+import { epochDay } from '../model/time.ts'
+import { EntriesOnce } from '../source/answer/entries-once.ts'
+import { userOf } from '../source/audit/range-place.ts'
+import { notBegun, waitsFor, watching } from './progress.ts'
+import type { Progress } from './progress.ts'
+import { rangeOf } from './ranges.ts'
+import type { RangeReader } from './ranges.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]
@@ -32,17 +34,13 @@ interface OpenStep {
   readonly asked: string
   readonly work: Promise<Surveyed>
   readonly stop: AbortController
-  readonly how: StepState
-}
-
-/** How a step is, while and after it reads. */
-interface StepState extends Walking {
-  atUs: number | undefined
+  /** while and after it reads */
+  readonly how: Progress
 }
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 
-export class Surveys {
+export class Surveys implements Pick<Past, 'survey'> {
   readonly #options: SurveyOptions
   /** one a source: somebody else's question ends the one before */
   readonly #steps = new Map<RangeReader, OpenStep>()
@@ -51,11 +49,11 @@ export class Surveys {
     this.#options = options
   }
 
-  async step(query: SurveyQuery): Promise<Surveyed> {
+  async survey(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
     const range = rangeOf(ranges, query.origin)
-    const how: StepState = { error: undefined, waitsFor: undefined, atUs: undefined }
-    const watch = watching(range, how, { cursor: (atUs) => (how.atUs = atUs) })
+    const how: Progress = { ...notBegun }
+    const watch = watching(range, how)
     const source = range.open(query, watch, 'tell')
     const { caughtUp, dueAt } = source.plan(query.place)
     if (caughtUp) return { ...untouched(range, query), done: true }
@@ -78,15 +76,21 @@ export class Surveys {
     return { ...surveyed, atUs: step.how.atUs }
   }
 
+  /** No walk is under way any more. */
   close(): void {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: StepState): OpenStep {
+  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: Progress): OpenStep {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
     const asked = JSON.stringify(query)
-    const step = { asked, stop, how, work: survey(range, source, query, this.#options.journal, stop.signal) }
+    const step = {
+      asked,
+      stop,
+      how,
+      work: readStep(range, source, query, this.#options.journal, stop.signal),
+    }
     this.#steps.set(range, step)
     void this.#lapse(range, step)
     return step
@@ -119,7 +123,7 @@ function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
   return { unread: unread(place) ?? [], user: origin.source === 'audit' ? userOf(place) : undefined }
 }
 
-async function survey(
+async function readStep(
   range: RangeReader,
   source: Source,
   query: SurveyQuery,

@@ -1,21 +1,22 @@
-// Reading spans of the past again beside the readers: backfills that go on after a restart, and walks that keep nothing.
-import { added, nameOf, none, NOTE, otherSpan, readOrder, toldOf } from './backfill-order.ts'
+// Reading spans of the past again beside the readers: what is new goes into the journal, and a backfill goes on after a restart.
+import { collect } from '../collect.ts'
+import type { Collector } from '../collect.ts'
+import type { Clock, Random } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Appended, Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Backfill, Past, PastChoice, PastSpan } from '../model/past.ts'
+import { isSameOrigin } from '../model/source.ts'
+import type { Origin } from '../model/source.ts'
+import { added, nameOf, none, NOTE, otherSpan, readOrder, reportOf } from './backfill-order.ts'
 import type { StoredBackfill } from './backfill-order.ts'
-import { collect } from './collect.ts'
-import type { Collector } from './collect.ts'
-import { landed } from './landing.ts'
-import type { Clock, Random } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import type { Appended, Journal } from './model/journal.ts'
-import type { Log } from './model/log.ts'
-import type { Backfill, Past, PastChoice, PastSpan, SurveyQuery } from './model/past.ts'
-import { isSameOrigin } from './model/source.ts'
-import type { Origin } from './model/source.ts'
-import { PastOrders, walkOf } from './past-orders.ts'
-import type { PastWalk } from './past-orders.ts'
-import { assertRoom, lackingSource, statsForPast, watching } from './ranges.ts'
+import { keepUnlessStopped } from './keep.ts'
+import { PastOrders, jobOf } from './orders.ts'
+import type { Job } from './orders.ts'
+import { watching } from './progress.ts'
+import { lackingSource } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
-import { Surveys } from './surveying.ts'
+import { assertRoom, statsForPast } from './room.ts'
 
 interface BackfillOptions {
   readonly ranges: readonly RangeReader[]
@@ -25,24 +26,22 @@ interface BackfillOptions {
   readonly log: Log
 }
 
-type BackfillWalk = PastWalk<StoredBackfill>
+type BackfillJob = Job<StoredBackfill>
 
 const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
 
 /** One backfill a source, each in a note of the journal. `run` reads them; without it they wait. */
-export class Backfills implements Past {
+export class Backfills implements Omit<Past, 'survey'> {
   readonly #options: BackfillOptions
-  readonly #surveys: Surveys
-  readonly #orders: PastOrders<StoredBackfill, BackfillWalk>
+  readonly #orders: PastOrders<StoredBackfill, BackfillJob>
 
   constructor(options: BackfillOptions) {
     const { journal, clock, log, ranges } = options
     this.#options = options
-    this.#surveys = new Surveys(options)
     const read = (note: string) => {
-      const order = readOrder(note)
-      return order && walkOf(order)
+      const noted = readOrder(note)
+      return noted && jobOf(noted.order, noted.atUs)
     }
     const lacks = (order: StoredBackfill) => lackingSource(ranges, order)
     this.#orders = new PastOrders({
@@ -66,37 +65,33 @@ export class Backfills implements Past {
     const now = this.#options.clock.now()
     const past = { fromUs: span.fromUs, toUs: Math.min(span.toUs, now * 1000) }
     for (const { origin } of meant) this.#refuseOther(origin, past)
-    const walks = meant.map(({ origin }) => {
+    const jobs = meant.map(({ origin }) => {
       return (
-        this.#active(origin) ?? walkOf<StoredBackfill>({ v: 1, origin, ...past, begunAt: now, counts: none })
+        this.#active(origin) ?? jobOf<StoredBackfill>({ v: 1, origin, ...past, begunAt: now, counts: none })
       )
     })
     // All at once: no other command comes in between.
     const open = this.#orders.open()
-    await Promise.all(walks.filter((walk) => !open.includes(walk)).map((walk) => this.#orders.begin(walk)))
-    return walks.map((walk) => toldOf(walk.order, walk))
+    await Promise.all(jobs.filter((job) => !open.includes(job)).map((job) => this.#orders.begin(job)))
+    return jobs.map((job) => reportOf(job.order, job))
   }
 
   async backfills() {
     await this.#orders.load()
-    return this.#orders.toldToFollowers().map((walk) => toldOf(walk.order, walk))
+    return this.#orders.listedToFollowers().map((job) => reportOf(job.order, job))
   }
 
   async cancelBackfill(choice: PastChoice): Promise<number> {
     await this.#orders.load()
     let count = 0
-    for (const walk of [...this.#orders.open(), ...this.#orders.asleep()])
-      if (isMeant(choice, walk.order.origin) && (await this.#orders.cancel(walk))) count++
+    for (const job of [...this.#orders.open(), ...this.#orders.asleep()])
+      if (isMeant(choice, job.order.origin) && (await this.#orders.cancel(job))) count++
     return count
-  }
-
-  survey(query: SurveyQuery) {
-    return this.#surveys.step(query)
   }
 
   /** Under way, and lately ended. */
   list(): readonly Backfill[] {
-    return this.#orders.told().map((walk) => toldOf(walk.order, walk))
+    return this.#orders.listed().map((job) => reportOf(job.order, job))
   }
 
   /** Until `signal` aborts. Rejects only with what must stop the process. */
@@ -105,23 +100,18 @@ export class Backfills implements Past {
     await Promise.all(this.#options.ranges.map((range) => this.#conduct(range, signal)))
   }
 
-  /** No walk is under way any more. */
-  close(): void {
-    this.#surveys.close()
-  }
-
   async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {
     const next = () => this.#orders.next(() => this.#active(range.origin), signal)
-    for (let walk = await next(); walk; walk = await next()) {
-      const until = AbortSignal.any([signal, walk.cancelled.signal])
-      await collect(this.#collector(range, walk), until)
-      if (!until.aborted) await this.#end(range, walk, until)
+    for (let job = await next(); job; job = await next()) {
+      const until = AbortSignal.any([signal, job.cancelled.signal])
+      await collect(this.#collector(range, job), until)
+      if (!until.aborted) await this.#end(range, job, until)
     }
   }
 
-  async #end(range: RangeReader, walk: BackfillWalk, signal: AbortSignal): Promise<void> {
+  async #end(range: RangeReader, job: BackfillJob, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
-    const order = { ...walk.order, endedAt: clock.now() }
+    const order = { ...job.order, endedAt: clock.now() }
     const unread = range.unread(order.place)
     if (unread) {
       // What was passed at first may have been read in the end.
@@ -129,24 +119,24 @@ export class Backfills implements Past {
       order.counts = { ...order.counts, gaps: unread.length }
     }
     delete order.place
-    if (!(await landed(() => this.#orders.save(walk, order), walk, clock, signal))) return
-    walk.order = order
+    if (!(await keepUnlessStopped(() => this.#orders.save(job, order), job, clock, signal))) return
+    job.order = order
     range.log.info('A backfill has come to its end', { ...order.counts })
   }
 
-  #collector(range: RangeReader, walk: BackfillWalk): Collector {
+  #collector(range: RangeReader, job: BackfillJob): Collector {
     const { clock, random } = this.#options
-    const { order } = walk
+    const { order } = job
     const { log, wanted } = range
-    const watch = watching(range, walk, { cursor: (atUs) => (order.atUs = atUs) })
+    const watch = watching(range, job)
     const source = range.open(order, watch, 'keep')
-    return { source, watch, log, clock, random, wanted, once: true, journal: this.#journalOf(range, walk) }
+    return { source, watch, log, clock, random, wanted, once: true, journal: this.#journalOf(range, job) }
   }
 
-  /** The journal as the loop of reading sees it here: its cursor is the walk's place, and half of its room is live reading's. */
-  #journalOf({ reads }: RangeReader, walk: BackfillWalk): Collector['journal'] {
+  /** The journal as the loop of reading sees it here: its cursor is the place of the reading, and half of its room is live reading's. */
+  #journalOf({ reads }: RangeReader, job: BackfillJob): Collector['journal'] {
     const { journal } = this.#options
-    const { order } = walk
+    const { order } = job
     return {
       cursor: async () => order.place,
       stats: () => statsForPast(journal),
@@ -161,7 +151,7 @@ export class Backfills implements Past {
           ...(place === undefined ? {} : { place }),
         })
         // With the page: what a crash had read again would be told as known, though this backfill had found it.
-        const notes = (appended: Appended) => [...now, ...this.#orders.noteOf(walk, grown(appended))]
+        const notes = (appended: Appended) => [...now, ...this.#orders.noteOf(job, grown(appended))]
         const appended = await journal.append({ ...rest, cursor: undefined, notes })
         Object.assign(order, grown(appended))
         return appended
@@ -169,7 +159,7 @@ export class Backfills implements Past {
     }
   }
 
-  #active(origin: Origin): BackfillWalk | undefined {
+  #active(origin: Origin): BackfillJob | undefined {
     return this.#orders.open().find(({ order }) => isSameOrigin(order.origin, origin))
   }
 

@@ -1,7 +1,7 @@
 // Replays from the API beside a live reader that has read all: the real journal, whose settled part is gone, before the mock.
-import { ApiReplays } from '../../../src/replaying.ts'
-import type { ReplaysOptions } from '../../../src/replaying.ts'
 import type { ReplayOrder } from '../../../src/model/replays.ts'
+import { ApiReplays } from '../../../src/past/replays.ts'
+import type { ReplaysOptions } from '../../../src/past/replays.ts'
 import { openDesk, origin } from '../source/desk.ts'
 import type { Desk, DeskOptions } from '../source/desk.ts'
 import { fillPast, rangeOn, SPAN } from './backfill-stand.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Note, NoteChange } from '../../../src/model/journal.ts'
 import type { Log } from '../../../src/model/log.ts'
 import { DAY_MS } from '../../../src/model/time.ts'
-import { PastOrders, walkOf } from '../../../src/past-orders.ts'
+import { PastOrders, jobOf } from '../../../src/past/orders.ts'
 
 interface Order {
   readonly name: string
@@ -33,7 +33,10 @@ function openOrders({ refuses = '' } = {}) {
     new PastOrders({
       ...{ what: 'backfill' as const, prefix: '', journal, clock: { now: () => state.now } },
       nameOf: ({ name }: Order) => name,
-      read: (note) => walkOf(JSON.parse(note) as Order),
+      read(note) {
+        const { atUs, ...order } = JSON.parse(note) as Order & { atUs?: number }
+        return jobOf<Order>(order, atUs)
+      },
       lacks,
       log,
       whose: ({ name }) => ({ name }),
@@ -46,7 +49,7 @@ const never = new AbortController().signal
 test('what was begun is found by whoever waits, also where the next order cannot be kept', async () => {
   const { orders } = openOrders({ refuses: 'b' })
   const found = orders.next(([first]) => first, never)
-  const [a, b] = [walkOf<Order>({ name: 'a' }), walkOf<Order>({ name: 'b' })]
+  const [a, b] = [jobOf<Order>({ name: 'a' }), jobOf<Order>({ name: 'b' })]
   await orders.begin(a)
   await expect(orders.begin(b)).rejects.toThrow('no room')
   expect(await found).toBe(a)
@@ -56,59 +59,60 @@ test('what was begun is found by whoever waits, also where the next order cannot
 
 test('one that cannot be kept leaves the one that ended before it where it was', async () => {
   const { orders, state } = openOrders()
-  const ended = walkOf<Order>({ name: 'a', endedAt: 900 })
+  const ended = jobOf<Order>({ name: 'a', endedAt: 900 })
   await orders.begin(ended)
   state.refuses = 'a'
-  await expect(orders.begin(walkOf<Order>({ name: 'a' }))).rejects.toThrow('no room')
-  expect(orders.told()).toEqual([ended])
+  await expect(orders.begin(jobOf<Order>({ name: 'a' }))).rejects.toThrow('no room')
+  expect(orders.listed()).toEqual([ended])
 })
 
 test('one that ended is told to who followed it for a minute after its end, also where the next one has its place', async () => {
   const { orders, state } = openOrders()
-  const one = walkOf<Order>({ name: 'a' })
+  const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
   one.order.endedAt = state.now
   await orders.save(one)
-  const next = walkOf<Order>({ name: 'a' })
+  const next = jobOf<Order>({ name: 'a' })
   await orders.begin(next)
-  expect(orders.told()).toEqual([next])
-  expect(orders.toldToFollowers()).toEqual([one, next])
+  expect(orders.listed()).toEqual([next])
+  expect(orders.listedToFollowers()).toEqual([one, next])
   state.now += 60_001
-  expect(orders.toldToFollowers()).toEqual([next])
+  expect(orders.listedToFollowers()).toEqual([next])
 })
 
 test('one that ended is told again, for its day and over a restart, once the one in its place was cancelled', async () => {
   const { orders, again, state } = openOrders()
-  const one = walkOf<Order>({ name: 'a' })
+  const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
   one.order.endedAt = state.now
+  one.atUs = 7
   await orders.save(one)
   for (let times = 0; times < 2; times++) {
-    const next = walkOf<Order>({ name: 'a' })
+    const next = jobOf<Order>({ name: 'a' })
     await orders.begin(next)
     expect(await orders.cancel(next)).toBe(true)
-    expect(orders.toldToFollowers()).toEqual([one])
+    expect(orders.listedToFollowers()).toEqual([one])
     expect(orders.open()).toEqual([])
   }
   const restarted = again()
   await restarted.load()
-  expect(restarted.told().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
+  expect(restarted.listed()).toMatchObject([{ order: { name: 'a', endedAt: state.now }, atUs: 7 }])
   state.now += DAY_MS + 1
-  expect(orders.told()).toEqual([])
+  expect(orders.listed()).toEqual([])
 })
 
 test('one that ended by a clock that was ahead is not told for as long as that was', async () => {
   const { orders, state } = openOrders()
-  const one = walkOf<Order>({ name: 'a', endedAt: state.now + 365 * DAY_MS })
+  const one = jobOf<Order>({ name: 'a', endedAt: state.now + 365 * DAY_MS })
   await orders.begin(one)
-  expect(orders.told()).toEqual([])
-  await orders.begin(walkOf<Order>({ name: 'a' }))
-  expect(orders.toldToFollowers().map(({ order }) => order)).toEqual([{ name: 'a' }])
+  expect(orders.listed()).toEqual([])
+  await orders.begin(jobOf<Order>({ name: 'a' }))
+  expect(orders.listedToFollowers().map(({ order }) => order)).toEqual([{ name: 'a' }])
 })
 
 test('one that was cancelled is not saved again, nor cancelled twice; its notes are gone', async () => {
   const { orders, notes } = openOrders()
-  const one = walkOf<Order>({ name: 'a' })
+  const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
   notes.set('a page', '')
   expect(await orders.cancel(one, ['a page'])).toBe(true)
@@ -120,11 +124,11 @@ test('one that was cancelled is not saved again, nor cancelled twice; its notes 
 
 test('one that cannot be taken out of the journal is under way on, in its place too, and can be cancelled later', async () => {
   const { orders, again, state } = openOrders()
-  const ended = walkOf<Order>({ name: 'a', endedAt: 900 })
+  const ended = jobOf<Order>({ name: 'a', endedAt: 900 })
   await orders.begin(ended)
-  const one = walkOf<Order>({ name: 'a' })
+  const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
-  await orders.begin(walkOf<Order>({ name: 'b' }))
+  await orders.begin(jobOf<Order>({ name: 'b' }))
   const [, b] = orders.open()
   state.refuses = 'b'
   await expect(b ? orders.cancel(b) : undefined).rejects.toThrow('no room')
@@ -135,7 +139,7 @@ test('one that cannot be taken out of the journal is under way on, in its place 
   state.refuses = ''
   expect(await orders.cancel(one)).toBe(true)
   expect(one.cancelled.signal.aborted).toBe(true)
-  expect(new Set(orders.told())).toEqual(new Set([ended, b]))
+  expect(new Set(orders.listed())).toEqual(new Set([ended, b]))
   const next = again(() => 'source')
   await next.load()
   const [asleep] = next.asleep()
@@ -146,49 +150,49 @@ test('one that cannot be taken out of the journal is under way on, in its place 
 
 test('one that has ended is not cancelled: it is told on, after a restart too', async () => {
   const { orders, again, state } = openOrders()
-  const one = walkOf<Order>({ name: 'a' })
+  const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
   one.order.endedAt = state.now
   await orders.save(one)
   expect(await orders.cancel(one)).toBe(false)
-  expect(orders.told()).toEqual([one])
+  expect(orders.listed()).toEqual([one])
   const next = again()
   await next.load()
-  expect(next.told().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
+  expect(next.listed().map(({ order }) => order)).toEqual([{ name: 'a', endedAt: state.now }])
 })
 
 test('after a restart all are there again; one that ended is told for a day', async () => {
   const { orders, again, state } = openOrders()
-  const one = walkOf<Order>({ name: 'a' })
+  const one = jobOf<Order>({ name: 'a' })
   await orders.begin(one)
   one.order.endedAt = state.now
   await orders.save(one)
-  await orders.begin(walkOf<Order>({ name: 'b' }))
+  await orders.begin(jobOf<Order>({ name: 'b' }))
   const next = again()
   await next.load()
-  expect(next.told().map(({ order }) => order.name)).toEqual(['a', 'b'])
+  expect(next.listed().map(({ order }) => order.name)).toEqual(['a', 'b'])
   expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
   state.now += DAY_MS + 1
-  expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+  expect(next.listed().map(({ order }) => order.name)).toEqual(['b'])
 })
 
 test('one whose source is switched off is not under way: who asks hears that it waits for that, and it can be cancelled', async () => {
   const { orders, again, notes, state, logged } = openOrders()
-  await orders.begin(walkOf<Order>({ name: 'a' }))
-  await orders.begin(walkOf<Order>({ name: 'b' }))
-  const ended = walkOf<Order>({ name: 'c', endedAt: state.now })
+  await orders.begin(jobOf<Order>({ name: 'a' }))
+  await orders.begin(jobOf<Order>({ name: 'b' }))
+  const ended = jobOf<Order>({ name: 'c', endedAt: state.now })
   await orders.begin(ended)
   const next = again(({ name }) => (name === 'b' ? undefined : 'source'))
   await next.load()
   expect(next.open().map(({ order }) => order.name)).toEqual(['b'])
-  expect(next.told().map(({ order }) => order.name)).toEqual(['b'])
+  expect(next.listed().map(({ order }) => order.name)).toEqual(['b'])
   // Only the one that is under way: what has ended lacks nothing.
   expect(logged).toEqual([
     [expect.stringMatching(/^A backfill waits .*source is not in the config/), { name: 'a' }],
   ])
   const [asleep] = next.asleep()
   expect(asleep).toMatchObject({ order: { name: 'a' }, waitsFor: 'source' })
-  expect(next.toldToFollowers().map(({ order }) => order.name)).toEqual(['b', 'a'])
+  expect(next.listedToFollowers().map(({ order }) => order.name)).toEqual(['b', 'a'])
   expect(asleep && (await next.cancel(asleep, ['a page']))).toBe(true)
   expect(asleep && (await next.cancel(asleep))).toBe(false)
   expect([...notes.keys()]).toEqual(['b', 'c'])

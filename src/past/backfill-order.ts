@@ -1,13 +1,15 @@
 // How a backfill stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
-import { ConnectorError } from './model/errors.ts'
-import type { Appended } from './model/journal.ts'
-import type { Backfill } from './model/past.ts'
-import { sourceNames } from './model/source.ts'
-import type { Part } from './model/source.ts'
-import { isoFromUs } from './model/time.ts'
-import { rereadState } from './ops/status.ts'
-import type { BackfillStatus } from './ops/status.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Appended } from '../model/journal.ts'
+import type { Backfill } from '../model/past.ts'
+import { sourceNames } from '../model/source.ts'
+import type { Part } from '../model/source.ts'
+import { isoFromUs } from '../model/time.ts'
+import { rereadState } from '../ops/status.ts'
+import type { BackfillStatus } from '../ops/status.ts'
+import { readNote } from './notes.ts'
+import type { Progress } from './progress.ts'
 
 const count = z.number()
 /** As it stands in the journal's notes. */
@@ -20,7 +22,7 @@ const stored = z.object({
   /** epoch ms */
   begunAt: z.number(),
   endedAt: z.number().exactOptional(),
-  /** µs */
+  /** µs; of how its reading fares, the rest is the order */
   atUs: z.number().exactOptional(),
   counts: z.object({
     read: count,
@@ -35,24 +37,17 @@ const stored = z.object({
     .array(z.object({ fromUs: z.number(), toUs: z.number(), why: z.enum(['refused', 'unreadable']) }))
     .readonly()
     .exactOptional(),
-  /** of the walk, opaque */
+  /** where its reading is, opaque */
   place: z.string().exactOptional(),
 })
-export type StoredBackfill = z.output<typeof stored>
+export type StoredBackfill = Omit<z.output<typeof stored>, 'atUs'>
 
 export const NOTE = 'backfill:'
 export const nameOf = ({ origin: { workspace, source } }: StoredBackfill) => `${NOTE}${workspace}:${source}`
 
 export const none: Backfill['counts'] = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
 
-/** What a note holds; one that is not ours, or of another version, is as good as none. */
-export function readOrder(note: string): StoredBackfill | undefined {
-  try {
-    return stored.safeParse(JSON.parse(note)).data
-  } catch {
-    return undefined
-  }
-}
+export const readOrder = (note: string) => readNote(stored, note)
 
 export function added(
   counts: Backfill['counts'],
@@ -81,9 +76,9 @@ export function otherSpan({
   )
 }
 
-export function toldOf(
-  { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread = [] }: StoredBackfill,
-  { error, waitsFor }: Pick<Backfill, 'error' | 'waitsFor'>,
+export function reportOf(
+  { origin, fromUs, toUs, begunAt, endedAt, counts, unread = [] }: StoredBackfill,
+  { atUs, error, waitsFor }: Progress,
 ): Backfill {
   const why = error && { code: error.code, message: error.message }
   return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waitsFor }

@@ -5,11 +5,11 @@ import type { SurveyQuery } from '../../../src/model/past.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import type { SourceWatch } from '../../../src/model/watch.ts'
-import type { RangeReader } from '../../../src/ranges.ts'
-import { Surveys } from '../../../src/surveying.ts'
+import type { RangeReader } from '../../../src/past/ranges.ts'
+import { Surveys } from '../../../src/past/surveys.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { DAY, MINUTE, origin, SECOND, START } from '../source/desk.ts'
-import { LogLines } from '../../fakes/sink-deps.ts'
 
 const page: Part = {
   ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
@@ -64,21 +64,21 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
 
 test('a step that another walk ended leaves that one’s step alone', async () => {
   const { clock, surveys, stand, answer } = openStand()
-  const first = expect(surveys.step(today)).rejects.toThrow('Another walk began')
-  const second = surveys.step(other)
+  const first = expect(surveys.survey(today)).rejects.toThrow('Another walk began')
+  const second = surveys.survey(other)
   await first
   clock.advance(START + MINUTE)
   expect(await second).toMatchObject({ done: false, waitMs: 1, waitsFor: 'budget' })
   answer()
   answer()
-  expect(await surveys.step(other)).toMatchObject({ done: true, place: 'read' })
+  expect(await surveys.survey(other)).toMatchObject({ done: true, place: 'read' })
   expect(stand.requests).toBe(2)
 })
 
 test('what nobody fetched is kept for the one who asks again soon, and not for who asks the same tomorrow', async () => {
   const { clock, surveys, stand, answer } = openStand()
   const asked = async () => {
-    const step = surveys.step(today)
+    const step = surveys.survey(today)
     await settled()
     while (clock.advance(clock.now() + 20 * SECOND)) await settled()
     return step
@@ -88,13 +88,13 @@ test('what nobody fetched is kept for the one who asks again soon, and not for w
   await settled()
   clock.advance(clock.now() + 30 * SECOND)
   await settled()
-  expect(await surveys.step(today)).toMatchObject({ done: true })
+  expect(await surveys.survey(today)).toMatchObject({ done: true })
   expect(await asked()).toMatchObject({ done: false })
   answer()
   await settled()
   clock.advance(clock.now() + DAY)
   await settled()
-  const tomorrow = surveys.step(today)
+  const tomorrow = surveys.survey(today)
   expect(stand.requests).toBe(3)
   answer()
   expect(await tomorrow).toMatchObject({ done: true })
@@ -102,7 +102,7 @@ test('what nobody fetched is kept for the one who asks again soon, and not for w
 
 test('a step that cannot ask the journal gives its request back', async () => {
   const { surveys, stand, answer } = openStand(() => Promise.reject(new Error('the disk')))
-  const step = expect(surveys.step(today)).rejects.toThrow('the disk')
+  const step = expect(surveys.survey(today)).rejects.toThrow('the disk')
   answer()
   await step
   expect(stand.held).toBe(0)

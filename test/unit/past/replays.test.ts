@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Note } from '../../../src/model/journal.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
-import { replayStatusOf } from '../../../src/replay-order.ts'
-import { markOf, marksIn } from '../../../src/replay-page.ts'
+import { replayStatusOf } from '../../../src/past/replay-order.ts'
+import { markOf, marksIn } from '../../../src/past/replay-page.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
@@ -48,8 +48,10 @@ test('it goes on after a restart where it stood, and nothing comes twice', async
   await runUntil(desk, first, (told) => (counts(told)?.read ?? 0) > 1_000)
   desk.asked()
   const second = replaysOf(desk)
-  const before = counts(await second.replays())?.read ?? 0
+  const found = await second.replays()
+  const before = counts(found)?.read ?? 0
   expect(before).toBeGreaterThan(1_000)
+  expect(found[0]?.atUs).toBeGreaterThan(SPAN.fromUs)
   await runUntil(desk, second, isDone)
   expect(await desk.ids()).toEqual(inOrder(desk))
   // The rest, and not all of it again.

@@ -4,8 +4,7 @@ import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/journal.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { watching } from '../../../src/ranges.ts'
-import type { Walking } from '../../../src/ranges.ts'
+import { notBegun, watching } from '../../../src/past/progress.ts'
 import { openHouse, settle } from '../ops/board-fixture.ts'
 
 const HOUR = 3_600_000
@@ -17,9 +16,9 @@ test('live reading that has silently died is told as failing while a backfill of
     journal: { note: async () => undefined },
     clock: house.clock,
   })
-  const walking: Walking = { error: undefined, waitsFor: undefined }
+  const progress = { ...notBegun }
   const range = { watch: kept.watch, isLimited: () => false }
-  const watch = watching(range, walking, { cursor: () => undefined })
+  const watch = watching(range, progress)
   const sourceOf = () => house.board.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
   for (let i = 0; i < 60; i++) {
@@ -39,15 +38,17 @@ test('live reading that has silently died is told as failing while a backfill of
 })
 
 test('to wait for room is no failure, and takes away none that was told', () => {
-  const walking: Walking = { error: undefined, waitsFor: undefined }
-  const watch = watching({ watch: silentWatch, isLimited: () => false }, walking, { cursor: () => undefined })
+  const progress = { ...notBegun }
+  const watch = watching({ watch: silentWatch, isLimited: () => false }, progress, {
+    cursor: () => undefined,
+  })
   const full = new ConnectorError('journal_full', 'half of it is in use')
   watch.state('paused', full)
-  expect(walking).toEqual({ error: undefined, waitsFor: 'room' })
+  expect(progress).toEqual({ ...notBegun, waitsFor: 'room' })
   const late = new ConnectorError('timeout', 'no answer')
   watch.state('failing', late)
   watch.state('paused', full)
-  expect(walking).toEqual({ error: late, waitsFor: 'room' })
+  expect(progress).toEqual({ ...notBegun, error: late, waitsFor: 'room' })
   watch.success()
-  expect(walking.error).toBeUndefined()
+  expect(progress.error).toBeUndefined()
 })

@@ -1,10 +1,11 @@
 // What replays have sent of the pages they are in: remembered until a page is whole, in memory and in notes that land with its entries, so that neither an answer that breaks off nor a restart sends it twice.
 import { createHash } from 'node:crypto'
-import type { Entries } from './model/entries.ts'
-import type { Append, Journal, NoteChange } from './model/journal.ts'
-import type { PastSpan } from './model/past.ts'
-import { walkOf } from './past-orders.ts'
-import type { PastWalk } from './past-orders.ts'
+import type { Entries } from '../model/entries.ts'
+import type { Append, Journal, NoteChange } from '../model/journal.ts'
+import type { PastSpan } from '../model/past.ts'
+import { noteText } from './notes.ts'
+import { jobOf } from './orders.ts'
+import type { Job } from './orders.ts'
 import { nameOf, pagePrefix } from './replay-order.ts'
 import type { StoredReplay } from './replay-order.ts'
 
@@ -13,8 +14,8 @@ const MOST_MARKS = 500_000
 /** A note holds one mark at least. */
 const MOST_NOTES = MOST_MARKS + 1_000
 
-/** A replay under way. */
-export interface ReplayWalk extends PastWalk<StoredReplay> {
+/** A replay, and what of the page under way it has sent. */
+export interface ReplayJob extends Job<StoredReplay> {
   /** what of the page under way was sent already, by this process or the one before */
   readonly sent: Set<string>
   /** names of the notes that say so */
@@ -23,8 +24,8 @@ export interface ReplayWalk extends PastWalk<StoredReplay> {
   isLoaded: boolean
 }
 
-export const begun = (order: StoredReplay): ReplayWalk => ({
-  ...walkOf(order),
+export const replayJobOf = (order: StoredReplay, atUs?: number): ReplayJob => ({
+  ...jobOf(order, atUs),
   sent: new Set<string>(),
   pageNotes: [],
   isLoaded: false,
@@ -50,7 +51,7 @@ export function marksIn(note: string): string[] {
 
 /** What of a part lies in the span, and was not sent from this page before: once, however often the part has it. */
 export function unsentOf(
-  { sent }: Pick<ReplayWalk, 'sent'>,
+  { sent }: Pick<ReplayJob, 'sent'>,
   { entries: all, quarantined }: Pick<Append, 'entries' | 'quarantined'>,
   { fromUs, toUs }: PastSpan,
 ) {
@@ -69,8 +70,8 @@ export function unsentOf(
   return { entries, fresh, marks: [...marks, ...bad], malformed: bad.length }
 }
 
-/** A part on its way into the journal. */
-interface Landing {
+/** What a part that is on its way into the journal changes of its page. */
+interface PageUpdate {
   /** as it stands with this part */
   readonly order: StoredReplay
   readonly marks: readonly string[]
@@ -81,14 +82,14 @@ interface Landing {
 interface SentPagesOptions {
   readonly journal: Pick<Journal, 'notes' | 'changeNotes'>
   /** all that are under way: they share what may be remembered */
-  readonly open: () => readonly ReplayWalk[]
+  readonly open: () => readonly ReplayJob[]
   readonly mostMarks: number | undefined
 }
 
 export class SentPages {
   readonly #options: SentPagesOptions
   /** marks of parts that are on their way into the journal */
-  #landing = 0
+  #marksOnTheirWay = 0
 
   constructor(options: SentPagesOptions) {
     this.#options = options
@@ -99,42 +100,42 @@ export class SentPages {
     return (await this.#read(order)).map(({ name }) => name)
   }
 
-  /** Before its walk goes on. */
-  async load(walk: ReplayWalk): Promise<void> {
-    if (walk.isLoaded) return
-    for (const { name, value } of await this.#read(walk.order)) {
-      walk.pageNotes.push(name)
-      for (const mark of marksIn(value)) walk.sent.add(mark)
+  /** Before it is read on. */
+  async load(job: ReplayJob): Promise<void> {
+    if (job.isLoaded) return
+    for (const { name, value } of await this.#read(job.order)) {
+      job.pageNotes.push(name)
+      for (const mark of marksIn(value)) job.sent.add(mark)
     }
-    walk.isLoaded = true
+    job.isLoaded = true
   }
 
   /** Has `write` put the entries and the notes in one transaction, and remembers what was sent. */
   async land(
-    walk: ReplayWalk,
-    { order, marks, isWhole }: Landing,
+    job: ReplayJob,
+    { order, marks, isWhole }: PageUpdate,
     write: (notes: NoteChange) => Promise<void>,
   ): Promise<void> {
     const kept = isWhole ? [] : marks.slice(0, this.#left())
-    const told = { name: nameOf(order), value: JSON.stringify(order) }
-    const page = { name: nextName(walk), value: kept.join('') }
-    this.#landing += kept.length
+    const told = { name: nameOf(order), value: noteText(order, job) }
+    const page = { name: nextName(job), value: kept.join('') }
+    this.#marksOnTheirWay += kept.length
     try {
       const put = kept.length > 0 ? [told, page] : [told]
-      await write({ drop: isWhole ? walk.pageNotes : [], put })
+      await write({ drop: isWhole ? job.pageNotes : [], put })
     } finally {
-      this.#landing -= kept.length
+      this.#marksOnTheirWay -= kept.length
     }
-    if (isWhole) clear(walk)
-    else if (kept.length > 0) walk.pageNotes.push(page.name)
-    for (const mark of kept) walk.sent.add(mark)
+    if (isWhole) clear(job)
+    else if (kept.length > 0) job.pageNotes.push(page.name)
+    for (const mark of kept) job.sent.add(mark)
   }
 
   /** What comes behind the span's end shows nothing of these pages again. */
-  async forget(walk: ReplayWalk): Promise<void> {
-    const { pageNotes: drop } = walk
+  async forget(job: ReplayJob): Promise<void> {
+    const { pageNotes: drop } = job
     if (drop.length > 0) await this.#options.journal.changeNotes({ drop, put: [] })
-    clear(walk)
+    clear(job)
   }
 
   #read(order: Pick<StoredReplay, 'sink' | 'origin'>) {
@@ -143,16 +144,16 @@ export class SentPages {
 
   #left(): number {
     const { open, mostMarks = MOST_MARKS } = this.#options
-    const held = open().reduce((sum, { sent }) => sum + sent.size, this.#landing)
+    const held = open().reduce((sum, { sent }) => sum + sent.size, this.#marksOnTheirWay)
     return Math.max(0, mostMarks - held)
   }
 }
 
-function nextName({ order, pageNotes }: ReplayWalk): string {
+function nextName({ order, pageNotes }: ReplayJob): string {
   return `${pagePrefix(order)}${String(pageNotes.length).padStart(6, '0')}`
 }
 
-function clear(walk: ReplayWalk): void {
-  walk.pageNotes = []
-  walk.sent.clear()
+function clear(job: ReplayJob): void {
+  job.pageNotes = []
+  job.sent.clear()
 }

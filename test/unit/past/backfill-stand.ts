@@ -1,13 +1,14 @@
 // Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
-import { Backfills } from '../../../src/backfilling.ts'
 import { collect } from '../../../src/collect.ts'
 import { globFilter } from '../../../src/model/globs.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'
-import type { Origin } from '../../../src/model/source.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
-import type { RangeReader } from '../../../src/ranges.ts'
+import type { Origin } from '../../../src/model/source.ts'
+import { Backfills } from '../../../src/past/backfills.ts'
+import type { RangeReader } from '../../../src/past/ranges.ts'
+import { Surveys } from '../../../src/past/surveys.ts'
 import { AuditRange } from '../../../src/source/audit/range.ts'
 import { Client } from '../../../src/source/client/client.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -47,6 +48,11 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
 export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): Backfills {
   const { clock, log } = desk
   return new Backfills({ ranges: [rangeOn(desk, types)], journal, clock, log, random: () => 0.5 })
+}
+
+export function surveysOf(desk: Desk): Surveys {
+  const { clock, journal } = desk
+  return new Surveys({ ranges: [rangeOn(desk)], journal, clock })
 }
 
 /** Entries evenly over the four days up to now. */
@@ -102,7 +108,7 @@ export const isDone = (told: readonly { readonly endedAt: number | undefined }[]
 /** A whole walk that keeps nothing, summed by day. */
 export async function walkOver(
   desk: Pick<Desk, 'clock'>,
-  past: Pick<Backfills, 'survey'>,
+  surveys: Pick<Surveys, 'survey'>,
   span = SPAN,
   whose: Origin = origin,
 ) {
@@ -112,7 +118,7 @@ export async function walkOver(
   let faults = 0
   for (let place: string | undefined, steps = 0; ; steps++) {
     if (steps > 500) throw new Error('no end')
-    const asked = past.survey({ origin: whose, ...span, place })
+    const asked = surveys.survey({ origin: whose, ...span, place })
     const step: Surveyed = await driven(desk.clock, asked)
     if (step.fault) faults++
     if (step.anew) {

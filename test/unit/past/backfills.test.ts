@@ -1,8 +1,10 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
-import { backfillStatusOf } from '../../../src/backfill-order.ts'
-import { Backfills } from '../../../src/backfilling.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
+import { backfillStatusOf } from '../../../src/past/backfill-order.ts'
+import { Backfills } from '../../../src/past/backfills.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
 import {
   fillPast,
   idsIn,
@@ -13,10 +15,9 @@ import {
   runUntil,
   SPAN,
   TODAY,
+  surveysOf,
   walkOver,
 } from './backfill-stand.ts'
-import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
-import { withMethods } from '../../fakes/with-methods.ts'
 
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 
@@ -65,7 +66,9 @@ test('a backfill goes on after a restart where it stood, and nothing comes twice
   const asked = desk.asked().length
   expect(isDone(first.list())).toBe(false)
   const second = pastOf(desk)
-  expect((await second.backfills())[0]?.counts.read).toBeGreaterThan(1_000)
+  const [found] = await second.backfills()
+  expect(found?.counts.read).toBeGreaterThan(1_000)
+  expect(found?.atUs).toBeGreaterThan(SPAN.fromUs)
   await runUntil(desk, second, isDone)
   const kept = await desk.ids()
   expect([...kept].sort()).toEqual(idsIn(desk, SPAN))
@@ -393,7 +396,7 @@ test('a walk that keeps nothing tells what is known, filtered, malformed and unk
   const kept = (await desk.ids()).length
   // Behind the cursor: nothing but the sweep would find it, and there is none here.
   const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
-  const { days, unknown, gaps } = await walkOver(desk, pastOf(desk))
+  const { days, unknown, gaps } = await walkOver(desk, surveysOf(desk))
   expect((await desk.ids()).length).toBe(kept)
   expect(unknown).toEqual([lost.id])
   expect(gaps).toBe(0)

@@ -1,24 +1,26 @@
 // Reading spans of the past again for one sink alone: what the journal no longer keeps comes from the API, marked as a replay, whether it is known or not.
-import { collect } from './collect.ts'
-import type { Collector } from './collect.ts'
-import { landed } from './landing.ts'
-import type { Clock, Random } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import { nothingAppended } from './model/journal.ts'
-import type { Append, Journal } from './model/journal.ts'
-import type { Log } from './model/log.ts'
-import type { PastSpan } from './model/past.ts'
-import { underWay } from './model/replays.ts'
-import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from './model/replays.ts'
-import { isSameOrigin } from './model/source.ts'
-import type { Origin } from './model/source.ts'
-import { PastOrders } from './past-orders.ts'
-import { assertRoom, lackingSource, lackingTaker, rangeOf, statsForPast, watching } from './ranges.ts'
+import { collect } from '../collect.ts'
+import type { Collector } from '../collect.ts'
+import type { Clock, Random } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import { nothingAppended } from '../model/journal.ts'
+import type { Append, Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { PastSpan } from '../model/past.ts'
+import { underWay } from '../model/replays.ts'
+import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from '../model/replays.ts'
+import { isSameOrigin } from '../model/source.ts'
+import type { Origin } from '../model/source.ts'
+import { keepUnlessStopped } from './keep.ts'
+import { PastOrders } from './orders.ts'
+import { notBegun, watching } from './progress.ts'
+import { lackingSource, lackingTaker, rangeOf } from './ranges.ts'
 import type { RangeReader, Taker } from './ranges.ts'
-import { added, nameOf, none, NOTE, readOrder, toldOf } from './replay-order.ts'
+import { added, nameOf, none, NOTE, readOrder, reportOf } from './replay-order.ts'
 import type { StoredReplay } from './replay-order.ts'
-import { begun, SentPages, unsentOf } from './replay-page.ts'
-import type { ReplayWalk } from './replay-page.ts'
+import { replayJobOf, SentPages, unsentOf } from './replay-page.ts'
+import type { ReplayJob } from './replay-page.ts'
+import { assertRoom, statsForPast } from './room.ts'
 
 export interface ReplaysOptions {
   readonly ranges: readonly RangeReader[]
@@ -36,15 +38,15 @@ export interface ReplaysOptions {
 /** One a sink and source, in notes of the journal; of each source one at a time is read. Without `run` they wait. */
 export class ApiReplays implements Replays {
   readonly #options: ReplaysOptions
-  readonly #orders: PastOrders<StoredReplay, ReplayWalk>
+  readonly #orders: PastOrders<StoredReplay, ReplayJob>
   readonly #pages: SentPages
 
   constructor(options: ReplaysOptions) {
     const { journal, clock, log, ranges, sinks, mostMarks } = options
     this.#options = options
     const read = (note: string) => {
-      const order = readOrder(note)
-      return order && begun(order)
+      const noted = readOrder(note)
+      return noted && replayJobOf(noted.order, noted.atUs)
     }
     const lacks = (order: StoredReplay) => lackingSource(ranges, order) ?? lackingTaker(sinks, order)
     const whose = ({ origin, sink }: StoredReplay) => ({ ...origin, sink })
@@ -62,30 +64,30 @@ export class ApiReplays implements Replays {
     const readTo = await this.#options.readTo(order.origin)
     const joined = underWay(this.list(), order)
     if (joined) return { ...joined, isJoined: true }
-    const walk = begun(this.#fresh(order, readTo))
-    walk.isLoaded = true
+    const job = replayJobOf(this.#fresh(order, readTo))
+    job.isLoaded = true
     // What one before it left behind would hide entries from this one.
-    await this.#orders.begin(walk, stale)
-    return toldOf(walk.order, walk)
+    await this.#orders.begin(job, stale)
+    return reportOf(job.order, job)
   }
 
   async preview(order: ReplayOrder): Promise<ApiReplay> {
     this.#assertKnown(order)
     const fresh = this.#fresh(order, await this.#options.readTo(order.origin))
-    return toldOf(fresh, { error: undefined, waitsFor: undefined })
+    return reportOf(fresh, notBegun)
   }
 
   async replays() {
     await this.#orders.load()
-    return this.#orders.toldToFollowers().map((walk) => toldOf(walk.order, walk))
+    return this.#orders.listedToFollowers().map((job) => reportOf(job.order, job))
   }
 
   async cancelReplays(sink: string | undefined): Promise<number> {
     await this.#orders.load()
     let count = 0
-    for (const walk of [...this.#orders.open(), ...this.#orders.asleep()]) {
-      const { order, pageNotes } = walk
-      if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(walk, pageNotes))) continue
+    for (const job of [...this.#orders.open(), ...this.#orders.asleep()]) {
+      const { order, pageNotes } = job
+      if ((sink ?? order.sink) !== order.sink || !(await this.#orders.cancel(job, pageNotes))) continue
       count++
       const left = await this.#pages.notesOf(order)
       // They are the next one's, where that has begun meanwhile.
@@ -97,7 +99,7 @@ export class ApiReplays implements Replays {
 
   /** Under way, and lately ended. */
   list(): readonly ApiReplay[] {
-    return this.#orders.told().map((walk) => toldOf(walk.order, walk))
+    return this.#orders.listed().map((job) => reportOf(job.order, job))
   }
 
   /** Until `signal` aborts. Rejects only with what must stop the process. */
@@ -136,71 +138,75 @@ export class ApiReplays implements Replays {
 
   async #conduct(range: RangeReader, signal: AbortSignal): Promise<void> {
     const next = () => this.#orders.next((open) => oldestOf(open, range.origin), signal)
-    for (let walk = await next(); walk; walk = await next()) {
-      await this.#pages.load(walk)
-      const until = AbortSignal.any([signal, walk.cancelled.signal])
-      if (!(await this.#walkSpans(range, walk, until))) continue
-      const ended = { ...walk.order, endedAt: this.#options.clock.now() }
-      if (!(await this.#keep(walk, ended, until))) continue
+    for (let job = await next(); job; job = await next()) {
+      await this.#pages.load(job)
+      const until = AbortSignal.any([signal, job.cancelled.signal])
+      if (!(await this.#readSpans(range, job, until))) continue
+      const ended = { ...job.order, endedAt: this.#options.clock.now() }
+      if (!(await this.#keep(job, ended, until))) continue
       range.log.info('A replay from the API has come to its end', {
-        sink: walk.order.sink,
-        ...walk.order.counts,
+        sink: job.order.sink,
+        ...job.order.counts,
       })
     }
   }
 
   /** False: it was broken off. */
-  async #walkSpans(range: RangeReader, walk: ReplayWalk, signal: AbortSignal): Promise<boolean> {
+  async #readSpans(range: RangeReader, job: ReplayJob, signal: AbortSignal): Promise<boolean> {
     const isOver = () => signal.aborted
-    for (let span = walk.order.spans[walk.order.span]; span;) {
-      await collect(this.#collector(range, walk, span), signal)
+    for (let span = job.order.spans[job.order.span]; span;) {
+      await collect(this.#collector(range, job, span), signal)
       if (isOver()) return false
       const { clock } = this.#options
-      if (!(await landed(() => this.#pages.forget(walk), walk, clock, signal))) return false
-      const { counts, place } = walk.order
+      if (!(await keepUnlessStopped(() => this.#pages.forget(job), job, clock, signal))) return false
+      const { counts, place } = job.order
       const gaps = counts.gaps + (range.unread(place)?.length ?? 0)
-      const next = { ...walk.order, counts: { ...counts, gaps }, span: walk.order.span + 1 }
+      const next = { ...job.order, counts: { ...counts, gaps }, span: job.order.span + 1 }
       delete next.place
       delete next.voided
-      if (!(await this.#keep(walk, next, signal))) return false
-      span = walk.order.spans[walk.order.span]
+      if (!(await this.#keep(job, next, signal))) return false
+      span = job.order.spans[job.order.span]
     }
     return true
   }
 
   /** False: it was broken off, and nothing of it has landed. */
-  async #keep(walk: ReplayWalk, order: StoredReplay, signal: AbortSignal): Promise<boolean> {
-    const isKept = await landed(() => this.#orders.save(walk, order), walk, this.#options.clock, signal)
-    if (isKept) walk.order = order
+  async #keep(job: ReplayJob, order: StoredReplay, signal: AbortSignal): Promise<boolean> {
+    const isKept = await keepUnlessStopped(
+      () => this.#orders.save(job, order),
+      job,
+      this.#options.clock,
+      signal,
+    )
+    if (isKept) job.order = order
     return isKept
   }
 
-  #collector(range: RangeReader, walk: ReplayWalk, span: PastSpan): Collector {
+  #collector(range: RangeReader, job: ReplayJob, span: PastSpan): Collector {
     const { clock, random, journal } = this.#options
     const { log, wanted } = range
-    const watch = watching(range, walk, {
-      cursor: (atUs) => (walk.order = { ...walk.order, atUs }),
+    const watch = watching(range, job, {
       // Nothing is taken in, and what is missing here is no gap of live reading.
       appended: () => undefined,
       gap: () => undefined,
     })
     const source = range.open(span, watch, 'send')
     const books: Collector['journal'] = {
-      cursor: async () => walk.order.place,
+      cursor: async () => job.order.place,
       stats: () => statsForPast(journal),
-      append: (part) => this.#resend(walk, range, span, part),
+      append: (part) => this.#resend(job, range, span, part),
     }
     return { source, watch, log, clock, random, wanted, once: true, journal: books }
   }
 
   /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
-  async #resend(walk: ReplayWalk, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
+  async #resend(job: ReplayJob, { origin, wanted }: RangeReader, span: PastSpan, part: Append) {
     const { journal } = this.#options
-    const seen = unsentOf(walk, part, span)
+    const seen = unsentOf(job, part, span)
     const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
     const entries = picked.length === seen.entries.count ? seen.entries : seen.entries.pick(picked)
     const known = await journal.known(origin, entries)
-    const { order } = walk
+    const { order } = job
     const next = {
       ...order,
       counts: added(order.counts, {
@@ -213,26 +219,26 @@ export class ApiReplays implements Replays {
       }),
       ...(part.cursor === undefined ? {} : { place: part.cursor }),
       // What was told of this answer can come again, where anything was; where the whole walk begins anew, what comes behind it can too.
-      ...(part.void === 'walk' || (part.void && walk.sent.size + seen.marks.length > 0)
+      ...(part.void === 'walk' || (part.void && job.sent.size + seen.marks.length > 0)
         ? { voided: true as const }
         : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
     if (entries.count > 0) assertRoom(journal)
-    this.#orders.assertCurrent(walk)
-    await this.#pages.land(walk, { order: next, marks: seen.marks, isWhole }, async (notes) => {
+    this.#orders.assertCurrent(job)
+    await this.#pages.land(job, { order: next, marks: seen.marks, isWhole }, async (notes) => {
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })
-      walk.order = { ...next, ...(walk.order.atUs === undefined ? {} : { atUs: walk.order.atUs }) }
+      job.order = next
     })
     return nothingAppended
   }
 
-  #active({ sink, origin }: Pick<StoredReplay, 'sink' | 'origin'>): ReplayWalk | undefined {
+  #active({ sink, origin }: Pick<StoredReplay, 'sink' | 'origin'>): ReplayJob | undefined {
     return this.#orders.open().find(({ order }) => order.sink === sink && isSameOrigin(order.origin, origin))
   }
 }
 
-const oldestOf = (open: readonly ReplayWalk[], origin: Origin): ReplayWalk | undefined =>
+const oldestOf = (open: readonly ReplayJob[], origin: Origin): ReplayJob | undefined =>
   open
     .filter(({ order }) => isSameOrigin(order.origin, origin))
     .sort((one, other) => one.order.runAt - other.order.runAt)[0]

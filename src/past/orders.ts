@@ -1,0 +1,236 @@
+// Orders to read the past again, each kept in a note of the journal: what is under way over restarts, what ended lately, and who waits for the next one.
+import type { Clock } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Journal, Note } from '../model/journal.ts'
+import type { Log, LogFields } from '../model/log.ts'
+import { lackingText } from '../model/past.ts'
+import type { Lacking } from '../model/past.ts'
+import { DAY_MS } from '../model/time.ts'
+import { noteText } from './notes.ts'
+import type { Progress } from './progress.ts'
+
+/** One that ended is listed so long. */
+const LISTED_MS = DAY_MS
+/** And so long beside the next one in its place: who follows one looks every second, and for half a minute without an answer. */
+const REPLACED_MS = 60_000
+const MOST_NOTES = 10_000
+
+/** An order and how it fares: from its begin, or from the note where a restart found it, until it is told no more. */
+export interface Job<Order> extends Progress {
+  order: Order
+  readonly cancelled: AbortController
+}
+
+/** `atUs`: how far a note says that it was. */
+export const jobOf = <Order>(order: Order, atUs?: number): Job<Order> => ({
+  order,
+  cancelled: new AbortController(),
+  error: undefined,
+  waitsFor: 'turn',
+  atUs,
+})
+
+interface Ending {
+  /** epoch ms; absent: it is under way */
+  readonly endedAt?: number
+}
+
+interface PastOrdersOptions<Order extends Ending, OwnJob extends Job<Order>> {
+  readonly what: 'backfill' | 'replay'
+  /** of all notes, and of no others */
+  readonly prefix: string
+  readonly nameOf: (order: Order) => string
+  /** What a note holds; undefined: nothing of ours. */
+  readonly read: (note: string) => OwnJob | undefined
+  /** What the configuration has not, without which it waits in the journal. */
+  readonly lacks: (order: Order) => Lacking | undefined
+  readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Log
+  /** Whose it is, as the log is to tell. */
+  readonly whose: (order: Order) => LogFields
+}
+
+/**
+ * The name of an order's note is a place, and one job at a time is in it:
+ *
+ * | list        | who is in it                                          | who sees it                                       |
+ * | ----------- | ----------------------------------------------------- | ------------------------------------------------- |
+ * | `#jobs`     | has its place: under way, or ended                    | who reads: under way; all: for a day after an end |
+ * | `#asleep`   | waits in the journal for its source or sink           | who asks or cancels                               |
+ * | `#replaced` | ended, and another one has its place                  | who asks, for a minute after its end              |
+ * | `#before`   | had ended in the place that one of `#jobs` has        | nobody, until that is cancelled: it is back then  |
+ */
+export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
+  readonly #options: PastOrdersOptions<Order, OwnJob>
+  readonly #jobs = new Map<string, OwnJob>()
+  readonly #asleep = new Map<string, OwnJob>()
+  #replaced: OwnJob[] = []
+  readonly #before = new Map<string, OwnJob>()
+  #loaded: Promise<void> | undefined
+  #wake: (() => void)[] = []
+
+  constructor(options: PastOrdersOptions<Order, OwnJob>) {
+    this.#options = options
+  }
+
+  /** Before anything else. */
+  load(): Promise<void> {
+    this.#loaded ??= this.#read()
+    return this.#loaded
+  }
+
+  /** Under way, as it is now: what is begun later is not among them. */
+  open(): readonly OwnJob[] {
+    return [...this.#jobs.values()].filter(({ order }) => order.endedAt === undefined)
+  }
+
+  /** Under way, and lately ended. */
+  listed(): readonly OwnJob[] {
+    return [...this.#jobs.values()].filter(
+      ({ order: { endedAt } }) => endedAt === undefined || this.#isWithin(LISTED_MS, endedAt),
+    )
+  }
+
+  /** Those, the ones that lack something, and the ended ones that others took the places of a moment ago: who follows one hears how it ended. */
+  listedToFollowers(): readonly OwnJob[] {
+    this.#replaced = this.#replaced.filter(this.#isFresh)
+    return [...this.#replaced, ...this.listed(), ...this.asleep()]
+  }
+
+  /** Under way once the configuration has what they lack. */
+  asleep(): readonly OwnJob[] {
+    return [...this.#asleep.values()]
+  }
+
+  readonly #isFresh = ({ order: { endedAt = 0 } }: OwnJob) => this.#isWithin(REPLACED_MS, endedAt)
+
+  /** Or that far ahead: it ended by a clock that has since been set back. */
+  #isWithin(spanMs: number, endedAt: number): boolean {
+    return Math.abs(this.#options.clock.now() - endedAt) <= spanMs
+  }
+
+  /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
+  async next(
+    choose: (open: readonly OwnJob[]) => OwnJob | undefined,
+    signal: AbortSignal,
+  ): Promise<OwnJob | undefined> {
+    const stopped = () => signal.aborted
+    while (!stopped()) {
+      const job = choose(this.open())
+      if (job) return job
+      await this.#woken(signal)
+    }
+    return undefined
+  }
+
+  /** In the place of one that has ended. Where it cannot be kept it was not begun. `dropped`: notes that go with that. */
+  async begin(job: OwnJob, dropped: readonly string[] = []): Promise<void> {
+    const { journal, nameOf, what } = this.#options
+    const name = nameOf(job.order)
+    const before = this.#jobs.get(name)
+    this.#jobs.set(name, job)
+    try {
+      await journal.changeNotes({ drop: dropped, put: [{ name, value: noteText(job.order, job) }] })
+    } catch (error) {
+      job.cancelled.abort(new ConnectorError('aborted', `The ${what} could not be kept`))
+      if (this.isCurrent(job)) {
+        if (before) this.#jobs.set(name, before)
+        else this.#jobs.delete(name)
+      }
+      throw error
+    }
+    this.#before.delete(name)
+    if (before?.order.endedAt !== undefined) {
+      this.#before.set(name, before)
+      this.#replaced = [...this.#replaced, before].filter(this.#isFresh)
+    }
+    for (const wake of this.#wake.splice(0)) wake()
+  }
+
+  /** False: it was under way no longer. `dropped`: notes that go with its own. */
+  async cancel(job: OwnJob, dropped: readonly string[] = []): Promise<boolean> {
+    const { journal, nameOf } = this.#options
+    const name = nameOf(job.order)
+    const isAsleep = this.#asleep.get(name) === job
+    if (job.order.endedAt !== undefined || !(isAsleep || this.isCurrent(job))) return false
+    this.#asleep.delete(name)
+    const replaced = this.#replaced
+    const before = this.#takeBack(name)
+    const put = before ? [{ name, value: noteText(before.order, before) }] : []
+    try {
+      await journal.changeNotes({ drop: before ? dropped : [name, ...dropped], put })
+    } catch (error) {
+      // The next process would find it in the journal: here too it is under way on.
+      if (isAsleep) this.#asleep.set(name, job)
+      else this.#jobs.set(name, job)
+      if (before) this.#before.set(name, before)
+      this.#replaced = replaced
+      throw error
+    }
+    job.cancelled.abort(this.#cancelled())
+    return true
+  }
+
+  /** The place of a cancelled one is that of the one that had ended there, or nobody's. */
+  #takeBack(name: string): OwnJob | undefined {
+    const before = this.#before.get(name)
+    this.#before.delete(name)
+    this.#jobs.delete(name)
+    if (before) this.#jobs.set(name, before)
+    this.#replaced = this.#replaced.filter((job) => job !== before)
+    return before
+  }
+
+  /** How far it is. One that was cancelled meanwhile must not come back. */
+  async save(job: OwnJob, order: Order = job.order): Promise<void> {
+    for (const { name, value } of this.noteOf(job, order)) await this.#options.journal.putNote(name, value)
+  }
+
+  /** To land with what the reading has come to by it: `order` as it is then. None of one that was cancelled meanwhile. */
+  noteOf(job: OwnJob, order: Order): readonly Note[] {
+    return this.isCurrent(job) ? [{ name: this.#options.nameOf(order), value: noteText(order, job) }] : []
+  }
+
+  isCurrent(job: OwnJob): boolean {
+    return this.#jobs.get(this.#options.nameOf(job.order)) === job
+  }
+
+  /** Throws ConnectorError `aborted` for one that was cancelled meanwhile. */
+  assertCurrent(job: OwnJob): void {
+    if (!this.isCurrent(job)) throw this.#cancelled()
+  }
+
+  #cancelled(): ConnectorError {
+    return new ConnectorError('aborted', `The ${this.#options.what} was cancelled`)
+  }
+
+  async #read(): Promise<void> {
+    const { journal, prefix, nameOf, read, lacks, what, log, whose } = this.#options
+    for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
+      const job = read(value)
+      const lacking = job && lacks(job.order)
+      if (job && !lacking) this.#jobs.set(nameOf(job.order), job)
+      else if (job && job.order.endedAt === undefined) {
+        job.waitsFor = lacking
+        if (lacking)
+          log.warn(
+            `A ${what} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${what} --cancel ends it`,
+            whose(job.order),
+          )
+        this.#asleep.set(nameOf(job.order), job)
+      }
+    }
+  }
+
+  #woken(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const over = () => {
+        signal.removeEventListener('abort', over)
+        resolve()
+      }
+      signal.addEventListener('abort', over, { once: true })
+      this.#wake.push(over)
+    })
+  }
+}

@@ -1,0 +1,49 @@
+// How what reads the past fares, watched without disturbing what is told of its source's live reading.
+import type { ConnectorError } from '../model/errors.ts'
+import type { WaitsFor } from '../model/past.ts'
+import { silentWatch } from '../model/watch.ts'
+import type { SourceState, SourceWatch } from '../model/watch.ts'
+import type { RangeReader } from './ranges.ts'
+
+export interface Progress {
+  /** why it does not come on just now; it is tried again */
+  error: ConnectorError | undefined
+  waitsFor: WaitsFor | undefined
+  /** the own time of what was read last, µs; undefined: nothing yet */
+  atUs: number | undefined
+}
+
+export const notBegun: Progress = { error: undefined, waitsFor: undefined, atUs: undefined }
+
+/** What reads the past is idle only until the budget has a place for it. */
+export function waitsFor(
+  state: SourceState,
+  { isLimited }: Pick<RangeReader, 'isLimited'>,
+): WaitsFor | undefined {
+  if (state === 'paused') return 'room'
+  if (state !== 'waiting' && state !== 'idle') return undefined
+  return isLimited() ? 'limit' : 'budget'
+}
+
+/** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. To wait for room is no failure. */
+export function watching(
+  { watch, isLimited }: Pick<RangeReader, 'watch' | 'isLimited'>,
+  progress: Progress,
+  told: Partial<SourceWatch> = {},
+): SourceWatch {
+  const { aside = watch } = watch
+  return {
+    ...silentWatch,
+    request: (code, durationMs) => aside.request(code, durationMs),
+    waited: (durationMs) => aside.waited(durationMs),
+    appended: (appended) => aside.appended(appended),
+    gap: (count) => aside.gap(count),
+    state(state, error) {
+      progress.waitsFor = waitsFor(state, { isLimited })
+      if (error?.code !== 'journal_full') progress.error = error ?? progress.error
+    },
+    success: () => (progress.error = undefined),
+    cursor: (atUs) => (progress.atUs = atUs),
+    ...told,
+  }
+}
