@@ -35,8 +35,9 @@ export interface Collector {
   readonly once: boolean
   /** where it is kept when a read last succeeded; absent: nowhere */
   readonly reads?: KeptReads
-  /** when foreign fetches were last told of; absent: each time */
+  /** when foreign fetches, and malformed elements, were last told of; absent: each time */
   readonly foreignTold?: Seldom
+  readonly malformedTold?: Seldom
 }
 
 interface Collected {
@@ -111,7 +112,7 @@ async function appendOrWait(
 }
 
 async function append(
-  { source, journal, watch, log, wanted, foreignTold }: Collector,
+  { source, journal, watch, log, wanted, foreignTold, malformedTold }: Collector,
   part: Part,
   notes: Append['notes'],
 ) {
@@ -131,10 +132,9 @@ async function append(
   })
   watch.appended(appended)
   if (gaps > 0) watch.gap(gaps)
-  if (appended.quarantined > 0)
-    log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', {
-      elements: appended.quarantined,
-    })
+  const elements = malformedTold ? malformedTold.next(appended.quarantined) : appended.quarantined
+  if (elements > 0)
+    log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', { elements })
   const fetches = foreignTold ? foreignTold.next(appended.findings) : appended.findings
   if (fetches > 0)
     log.warn(
@@ -148,7 +148,8 @@ async function append(
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once } = collector
   await collector.reads?.recall()
-  const reader = { ...collector, foreignTold: new Seldom(() => clock.elapsed()) }
+  const seldom = () => new Seldom(() => clock.elapsed())
+  const reader = { ...collector, foreignTold: seldom(), malformedTold: seldom() }
   let cursor = await journal.cursor(source.origin)
   const streak = new Streak(() => clock.elapsed())
   const pauses = new Pauses(collector)

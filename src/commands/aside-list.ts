@@ -28,7 +28,7 @@ export function showList<T>(
   if (json) for (const each of shown) world.stdout(`${JSON.stringify(texts.facts(each))}\n`)
   else world.stdout(shown.length === 0 ? `${texts.none}\n` : columns([texts.head, ...shown.map(texts.row)]))
   if (found.length <= limit) return
-  const more = `there are more than these ${limit}: a larger --limit shows them, ${texts.all} takes all of them away\n`
+  const more = `there are more than these ${limit}: a larger --limit shows them, ${texts.all} writes all of them into a file\n`
   if (json) world.stderr(`auditferry: ${more}`)
   else world.stdout(more)
 }

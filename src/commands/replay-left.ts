@@ -104,7 +104,7 @@ function namesText(origins: readonly Origin[]): string {
 const leftText = (days: readonly number[]) =>
   `${datesText(days)} (${countText(days.length, 'days')}, left out)`
 
-/** Stretches of days, each with its end excluded. */
+/** Stretches of days, each with its last day. */
 function datesText(days: readonly number[]): string {
   const stretches: { from: number; to: number }[] = []
   for (const day of days.toSorted((a, b) => a - b)) {
@@ -113,7 +113,9 @@ function datesText(days: readonly number[]): string {
     else stretches.push({ from: day, to: day + 1 })
   }
   const text = (day: number) => dayText(day * DAY_MS)
-  const told = stretches.slice(0, TOLD).map(({ from, to }) => `${text(from)} to ${text(to)}`)
+  const told = stretches
+    .slice(0, TOLD)
+    .map(({ from, to }) => (to === from + 1 ? text(from) : `${text(from)} to ${text(to - 1)}`))
   const more = stretches.slice(TOLD).reduce((sum, { from, to }) => sum + to - from, 0)
   return told.join(', ') + (more > 0 ? ` and ${countText(more, 'days')} more` : '')
 }

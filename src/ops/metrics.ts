@@ -152,7 +152,7 @@ function canaryMetrics({ gauge }: Makers) {
 function rereadMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
   const which = `by ${name} under way or ended within the last day; 0: none`
   return {
-    underWay: gauge(`${what}_under_way`, `How many of ${name} are under way; 0: none`, ...own),
+    underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`, ...own),
     read: gauge(`${what}_read_entries`, `Entries read ${which}`, ...own),
     gaps: gauge(`${what}_gaps`, `Places at which entries may have been left out ${which}`, ...own),
   }

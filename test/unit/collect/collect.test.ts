@@ -1,4 +1,5 @@
 // Reading as a step: what lands, what an error means, and how long the loop waits for it.
+import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { collect, collectOnce } from '../../../src/collect.ts'
 import type { Collector } from '../../../src/collect.ts'
@@ -425,11 +426,19 @@ it('a journal that is full and not full by turns writes few lines, and the last 
   await loop
 })
 
-it('foreign fetches are told when they begin, and then as a sum an hour apart, while each is counted', async () => {
+it('foreign fetches and malformed elements are told when they begin, and then as a sum an hour apart, while each is counted', async () => {
   const quay = await openQuay()
   let seq = 0
+  const malformed = () => {
+    const bytes = Buffer.from(`{"number":${seq}}`)
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    return { reason: 'no_id' as const, bytes, totalBytes: bytes.length, sha256 }
+  }
   const source = new FakeSource(() => [
-    page((seq += 1), 1, { cursor: String(seq), findings: [{ kind: 'foreign_fetch', index: 0 }] }),
+    page((seq += 1), 1, {
+      ...{ cursor: String(seq), findings: [{ kind: 'foreign_fetch', index: 0 }] },
+      quarantined: [malformed()],
+    }),
   ])
   const { collector, watch } = collectorOf(quay, source)
   const stop = new AbortController()
@@ -438,8 +447,11 @@ it('foreign fetches are told when they begin, and then as a sum an hour apart, w
   stop.abort()
   await pass(quay, START + 151 * MINUTE)
   await reading
-  const told = quay.log.lines.filter((line) => line.includes('fetched under our user'))
-  expect(told).toHaveLength(3)
-  expect(told[1]).toContain('60')
+  for (const words of ['fetched under our user', 'Malformed elements are quarantined']) {
+    const told = quay.log.lines.filter((line) => line.includes(words))
+    expect(told).toHaveLength(3)
+    expect(told[1]).toContain('60')
+  }
   expect(watch.sum('findings')).toBeGreaterThan(140)
+  expect(watch.sum('quarantined')).toBeGreaterThan(140)
 })

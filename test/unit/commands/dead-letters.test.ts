@@ -92,7 +92,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stdout).not.toContain('planted')
     await listLetters(stand.world, options({ limit: 1 }))
     expect(stand.heard().stdout).toContain(
-      'there are more than these 1: a larger --limit shows them, dead-letters export takes all of them away\n',
+      'there are more than these 1: a larger --limit shows them, dead-letters export writes all of them into a file\n',
     )
     await listLetters(stand.world, options({ sink: 'archive' }))
     expect(stand.heard().stdout).toBe('no dead letters\n')

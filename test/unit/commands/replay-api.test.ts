@@ -261,7 +261,7 @@ test('a day that the journal drops between the plan and the sending is told, and
   const { stdout, stderr } = stand.heard()
   expect(stdout).toContain('0 entries')
   expect(stderr).toContain(
-    'of acme audit, 2026-02-01 to 2026-02-02, the journal keeps 0 of the 1 entry that it took in on 1 day',
+    'of acme audit, 2026-02-01, the journal keeps 0 of the 1 entry that it took in on 1 day',
   )
 })
 
@@ -271,11 +271,11 @@ test('with no daemon the journal gives what it has, and the rest is told; --only
   const { stdout, stderr } = stand.heard()
   expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
   expect(stderr).toContain(
-    'of acme audit, 2026-01-31 to 2026-02-01, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
+    'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
   )
   expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
   expect(stand.heard().stderr).toContain(
-    'of acme audit, 2026-01-31 to 2026-02-01, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent with --only journal\n',
+    'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent with --only journal\n',
   )
   expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
   expect(stand.heard().stderr).toContain('what comes from the API needs one')
@@ -287,7 +287,7 @@ test('days that are left out are told: which, how many, and how to have them', a
   const span = { from: '2026-01-29', to: '2026-02-08', dryRun: true }
   expect(await replay(stand.world, options(span), clock)).toBe(0)
   const left =
-    'the journal took nothing in on 2026-01-29 to 2026-01-31, 2026-02-02 to 2026-02-05 (5 days, left out)'
+    'the journal took nothing in on 2026-01-29 to 2026-01-30, 2026-02-02 to 2026-02-04 (5 days, left out)'
   expect(stand.heard().stdout).toContain(`Of acme audit ${left}; --only api reads what the API has of it\n`)
   expect(await replay(stand.world, options({ from: '2026-01-10', to: '2026-01-12' }), clock)).toBe(0)
   const { stdout } = stand.heard()
@@ -296,7 +296,7 @@ test('days that are left out are told: which, how many, and how to have them', a
   )
   expect(stdout).not.toContain('they go out')
   expect(stdout).toContain(
-    'Of all that siem takes (acme audit) the journal took nothing in on 2026-01-10 to 2026-01-12 (2 days, left out); --only',
+    'Of all that siem takes (acme audit) the journal took nothing in on 2026-01-10 to 2026-01-11 (2 days, left out); --only',
   )
 })
 
@@ -307,14 +307,14 @@ test('a source that has no days yet is told too, today as well, and one that nob
   expect(await replay(stand.world, options({ dryRun: true, to: '2026-02-06' }), clock)).toBe(0)
   const { stdout } = stand.heard()
   expect(stdout).toContain(
-    'Of acme audit the journal took nothing in on 2026-02-02 to 2026-02-05 (3 days, left out)',
+    'Of acme audit the journal took nothing in on 2026-02-02 to 2026-02-04 (3 days, left out)',
   )
-  const all = 'the journal took nothing in on 2026-01-31 to 2026-02-06 (6 days, left out)'
+  const all = 'the journal took nothing in on 2026-01-31 to 2026-02-05 (6 days, left out)'
   expect(stdout).toContain(`Of acme history.usage ${all}; --only api reads what the API has of it\n`)
   expect(stdout).toContain(`Of acme vault.projects ${all}\n`)
   expect(await replay(stand.world, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
-    'Of all that siem takes (acme audit, acme history.usage, acme vault.projects) the journal took nothing in on 2026-02-04 to 2026-02-05 (1 day, left out)',
+    'Of all that siem takes (acme audit, acme history.usage, acme vault.projects) the journal took nothing in on 2026-02-04 (1 day, left out)',
   )
   expect(await replay(stand.world, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
@@ -346,10 +346,10 @@ test('days that are not whole are told one by one where others lie between them,
     via: 'journal' as const,
   }))
   expect(shortText(short, () => 'so it is')).toBe(
-    'auditferry: of acme audit, 2026-01-31 to 2026-02-02, 2026-02-03 to 2026-02-04, the journal keeps 3 of the 6 entries that it took in on 3 days: so it is\n',
+    'auditferry: of acme audit, 2026-01-31 to 2026-02-01, 2026-02-03, the journal keeps 3 of the 6 entries that it took in on 3 days: so it is\n',
   )
   const many = Array.from({ length: 10 }, (_, i) => ({ ...short[0], day: from + 2 * i }) as PlannedDay)
-  expect(shortText(many, () => '')).toContain('2026-02-14 to 2026-02-15 and 2 days more, the journal')
+  expect(shortText(many, () => '')).toContain('2026-02-14 and 2 days more, the journal')
 })
 
 test('an inventory has no past: what of it the journal lost is told, and the command fails', async () => {
