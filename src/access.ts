@@ -4,6 +4,7 @@ import type { Collector } from './collect.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
 import { keptReads } from './kept-reads.ts'
 import type { Transport } from './model/http.ts'
+import type { Room } from './model/room.ts'
 import type { Source, SourceName } from './model/source.ts'
 import { SECOND_MS } from './model/time.ts'
 import type { SourceWatch } from './model/watch.ts'
@@ -55,7 +56,7 @@ export class Access {
   }
 
   /** A client whose requests are counted under the source that they are made for. */
-  client(source: SourceName, watch: SourceWatch, room = this.shared.room): Client {
+  client(source: SourceName, watch: SourceWatch, room = this.#roomOf(source)): Client {
     const { outside, instance } = this.shared
     return new Client({
       baseUrl: this.workspace.base_url,
@@ -67,6 +68,10 @@ export class Access {
       watch,
       userAgent: `auditferry/${outside.version} (instance ${instance})`,
     })
+  }
+
+  #roomOf(source: SourceName): Room {
+    return areaOf[source] === 'history' ? this.shared.longRoom : this.shared.room
   }
 
   /** The API answered 429 to somebody who reads in the same area, and that is waited out. */

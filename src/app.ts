@@ -93,8 +93,7 @@ export async function openApp(
   const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
   const pastAlone = mode.pastAlone === true
   const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
-  const { reading: room, past: pastRoom, manyRows } = rooms
-  const toRead = { ...parts, room, pastRoom, manyRows, budgets }
+  const toRead = { ...parts, room: rooms.reading, longRoom: rooms.long, pastRoom: rooms.past, budgets }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()
   const readers = readings.flatMap((reading) => reading.readers)

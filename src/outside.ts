@@ -6,7 +6,7 @@ import type { Disk } from './model/disk.ts'
 import type { Transport } from './model/http.ts'
 import type { Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
-import type { ManyRows, Room } from './model/room.ts'
+import type { Room } from './model/room.ts'
 import type { Connect, OpenDatagrams, TlsOptions } from './model/socket.ts'
 import type { Tracing } from './model/trace.ts'
 import type { Board } from './ops/board.ts'
@@ -56,9 +56,10 @@ export interface Shared {
 export interface SharedToRead extends Shared {
   /** the readers' part of the process's room */
   readonly room: Room
+  /** the part of that in which answers may stream for hours */
+  readonly longRoom: Room
   /** the part of that in which the past is read */
   readonly pastRoom: Room
-  readonly manyRows: ManyRows
   readonly budgets: Budgets
 }
 

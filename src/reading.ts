@@ -126,7 +126,6 @@ function historyReader(
         start: history.start,
         rereadMs: history.reread,
         keepKeysMs: access.shared.config.journal.keep_keys,
-        manyRows: access.shared.manyRows,
       })
     },
   )
@@ -138,8 +137,8 @@ function historyRange(
   kind: HistoryKind,
   reader: Reader,
 ): RangeReader {
-  const { journal, outside, manyRows } = access.shared
-  const common = { ...rangeCommon(access, reader), kind, version, v1Until, manyRows }
+  const { journal, outside } = access.shared
+  const common = { ...rangeCommon(access, reader), kind, version, v1Until }
   const { origin } = common
   const note = `versions:${origin.workspace}:${origin.source}`
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }

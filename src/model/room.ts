@@ -3,15 +3,14 @@
 const MIB = 1024 * 1024
 /** What readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
 const READING_BYTES = 16 * MIB
+/** Part of that for answers that may stream for hours, the history's and all of the past: the audit log and the vault are read meanwhile. */
+const LONG_BYTES = 12 * MIB
 /** Part of that for reading the past, so that backfills and replays whose answers stall keep no live reading waiting; whoever waits here lets live reading pass. */
 const PAST_BYTES = 8 * MIB
 /** Part of what readers may hold, for single entries larger than their sinks' shares, or for one that wants more: receivers that hang over such keep no reading waiting. */
 const LARGE_BYTES = 8 * MIB
 /** What sinks may hold, an equal share each: receivers that hang, however many, keep neither reading nor other sinks waiting. */
 const SINKS_BYTES = 16 * MIB
-
-/** They take 6 MB, and up to 50 in the seat. */
-const FREE_ROWS = 400_000
 
 /** The way out of a room: gives back all but `keptBytes`, which stay held. It never holds more than before. */
 export type WayOut = (keptBytes?: number) => void
@@ -185,21 +184,14 @@ export class Room {
   }
 }
 
-/** Of rows without an id all different ones of an answer are remembered, beside what the rooms hold. */
-export interface ManyRows {
-  /** where an answer has more, it is read on in the seat */
-  readonly freeRows: number
-  /** of 1: one at a time in the process */
-  readonly seat: Room
-}
-
 export interface Rooms {
   /** around the others: what it holds is what the process holds (law 4) */
   readonly all: Room
   readonly reading: Room
+  /** the part of that for what may stream for hours */
+  readonly long: Room
   /** the part of that for readers of the past */
   readonly past: Room
-  readonly manyRows: ManyRows
   /** The share of one of the sinks. */
   readonly share: () => Room
 }
@@ -209,15 +201,10 @@ export function openRooms(sinks: number): Rooms {
   const all = new Room(READING_BYTES + SINKS_BYTES)
   const reading = new Room(READING_BYTES, all)
   const large = new Room(LARGE_BYTES, reading)
-  const past = new Room(PAST_BYTES, reading, 'behind')
+  const long = new Room(LONG_BYTES, reading)
+  const past = new Room(PAST_BYTES, long, 'behind')
   const shareBytes = Math.floor(SINKS_BYTES / sinks)
-  return {
-    all,
-    reading,
-    past,
-    manyRows: { freeRows: FREE_ROWS, seat: new Room(1) },
-    share: () => new Room(shareBytes, all, 'in_turn', large),
-  }
+  return { all, reading, long, past, share: () => new Room(shareBytes, all, 'in_turn', large) }
 }
 
 const both = (one: WayOut, other: WayOut) => (keptBytes?: number) => {

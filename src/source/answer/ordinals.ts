@@ -22,11 +22,6 @@ export class Ordinals {
     this.#mostSlots = mostSlots
   }
 
-  /** How many different ones there were. */
-  get rows(): number {
-    return this.#rows
-  }
-
   /** The ordinal of one more row of this hash, from 1. Throws ConnectorError `too_large` where there are too many different ones. */
   next(high: number, low: number): number {
     let slot = this.#find(high, low)

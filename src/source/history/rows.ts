@@ -23,11 +23,6 @@ export class RowNaming implements Naming {
       }
   }
 
-  /** How many different ones were named. */
-  get rows(): number {
-    return this.#ordinals.rows
-  }
-
   /** Rows that say no time may be equal on every day: their day is a part of what they are called. */
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array {
     const row = bytes.subarray(start, end)

@@ -1,6 +1,5 @@
 // What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
 import type { Appended } from '../../model/journal.ts'
-import type { ManyRows } from '../../model/room.ts'
 import type { Lane, Part } from '../../model/source.ts'
 import { partOf } from '../part.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -23,8 +22,6 @@ export interface HistoryOptions extends SourceOptions {
   readonly rereadMs: number
   /** what is older is not known when it is read again */
   readonly keepKeysMs: number
-  /** the process's own */
-  readonly manyRows: ManyRows
 }
 
 /** What every step of a reader works with: the options, and a cursor that it may change. */

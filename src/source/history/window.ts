@@ -1,7 +1,6 @@
 // One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
 import { ConnectorError } from '../../model/errors.ts'
 import type { ErrorCode } from '../../model/errors.ts'
-import type { WayOut } from '../../model/room.ts'
 import type { Lane } from '../../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../../model/time.ts'
 import { readWholeElements } from '../answer/groups.ts'
@@ -109,7 +108,6 @@ export async function* readWindow(
   const seen = { elements: 0, bytes: 0, answered: false, untold: false }
   const behind = new OneBehind()
   let error: ConnectorError | undefined
-  let leave: WayOut | undefined
   try {
     const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
     for await (const whole of groups) {
@@ -124,14 +122,10 @@ export async function* readWindow(
         seen.untold = false
         yield partOf({ ...ready, headUs })
       }
-      const { seat, freeRows } = options.manyRows
-      if (naming && naming.rows > freeRows) leave ??= await seat.enter(1, step.signal)
     }
   } catch (caught) {
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
     error = caught
-  } finally {
-    leave?.()
   }
   const light = seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS
   return {

@@ -195,6 +195,18 @@ it('what reads the past holds half of the readers’ room at most, and waits wit
   expect([reading.tryEnter(1), all.heldBytes]).toEqual([undefined, 16 * MIB])
 })
 
+it('answers that stream for hours leave room for the audit log, and those of the past do not keep live ones out', async () => {
+  const { all, reading, long, past } = openRooms(4)
+  for (let answers = 0; answers < 3; answers++) expect(long.tryEnter(4 * MIB)).toBeDefined()
+  const waits = long.enter(4 * MIB, never)
+  const old = past.enter(4 * MIB, never)
+  await settled()
+  const leave = reading.tryEnter(4 * MIB)
+  expect([leave !== undefined, reading.tryEnter(1), all.heldBytes]).toEqual([true, undefined, 16 * MIB])
+  leave?.()
+  await expect(Promise.race([waits, old, settled()])).resolves.toBeUndefined()
+})
+
 it('what reads the past waits behind all others: a live reader that fits is in at once, and one that does not comes first', async () => {
   const { all, reading, past } = openRooms(4)
   const order: string[] = []
@@ -313,15 +325,15 @@ const lists = fc.array(fc.array(visit, { maxLength: 6 }), { minLength: 1, maxLen
 it('whoever waits gets in when those before have left, whatever comes, goes and gives up in all parts', async () => {
   await fc.assert(
     fc.asyncProperty(lists, lists, lists, async (sinks, readers, old) => {
-      const { all, reading, past, share } = openRooms(sinks.length)
+      const { all, reading, long, past, share } = openRooms(sinks.length)
       const shares = sinks.map(share)
       const work = [
         ...sinks.map((list, i) => visits(shares[i] as Room, all, list)),
-        ...readers.map((list) => visits(reading, all, bounded(list, 4 * MIB))),
+        ...readers.map((list, i) => visits(i % 2 ? long : reading, all, bounded(list, 4 * MIB))),
         ...old.map((list) => visits(past, all, bounded(list, 4 * MIB))),
       ]
       expect(await ends(work)).toBe(true)
-      expect([all, reading, past, ...shares].every(({ heldBytes }) => heldBytes === 0)).toBe(true)
+      expect([all, reading, long, past, ...shares].every(({ heldBytes }) => heldBytes === 0)).toBe(true)
     }),
     { numRuns: 300 },
   )

@@ -84,7 +84,6 @@ export class HistoryDesk {
       start: { kind: 'span', ms: 7 * DAY },
       rereadMs: 3 * DAY,
       keepKeysMs: 35 * DAY,
-      manyRows: { freeRows: 1000, seat: new Room(1) },
       once: false,
       maxEntryBytes: 16 * 2 ** 20,
       maxDepth: 512,
@@ -99,14 +98,7 @@ export class HistoryDesk {
     const note = 'versions:acme:history.usage'
     const common = {
       ...({ kind: 'usage', version: 'v2' } as const),
-      ...{
-        origin,
-        client: this.#client,
-        clock,
-        log,
-        v1Until: undefined,
-        manyRows: { freeRows: 1000, seat: new Room(1) },
-      },
+      ...{ origin, client: this.#client, clock, log, v1Until: undefined },
       ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, live: () => journal.cursor(origin) },
       versions: { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) },
     }

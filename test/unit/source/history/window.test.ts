@@ -2,8 +2,6 @@
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import { nothingAppended } from '../../../../src/model/journal.ts'
-import { Room } from '../../../../src/model/room.ts'
 import type { Part } from '../../../../src/model/source.ts'
 import type { BodyLimits } from '../../../../src/source/client/body.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
@@ -17,7 +15,6 @@ import {
   windowOver,
 } from '../../../../src/source/history/window.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
-import { settled } from '../../../simulation/virtual-clock.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
 
@@ -135,52 +132,6 @@ test('a window that can be halved is given up for its size or its time; one that
   expect([more?.capBytes, more?.longestMs]).toEqual([2 * 2 ** 30, 10 * MINUTE])
   expect(minute).toEqual({ ...more, capBytes: 64 * 2 ** 30, longestMs: undefined })
   expect(minute?.minBytesPerSecond).toBeGreaterThan(0)
-})
-
-test('of answers with very many different rows without an id one at a time is read on, whoever reads them', async () => {
-  const row = (i: number) => `{"timestamp":"2026-01-01T00:00:00Z","n":${i}},`
-  async function* body() {
-    yield Buffer.from('[')
-    for (let from = 0; from < 200_000; from += 2_000)
-      yield Buffer.from(Array.from({ length: 2_000 }, (_, i) => row(from + i)).join(''))
-    yield Buffer.from(`${row(0).slice(0, -1)}]`)
-  }
-  const send = (_: unknown, __: unknown, ___: unknown, take: (answer: object) => unknown) =>
-    take({ body: body(), none: false })
-  const seat = new Room(1)
-  const manyRows = { freeRows: 120_000, seat }
-  const clock = { elapsed: () => 0, now: () => START }
-  const open = (signal: AbortSignal) => {
-    const options = { client: { send }, clock, manyRows, maxDepth: 64, maxEntryBytes: 2 ** 20 }
-    const cursor = freshHistoryCursor(START, 0, Infinity)
-    const window = { from: 0, to: START, version: 'v1', isDay: false, divisible: true } as const
-    return readWindow(
-      { options: options as unknown as HistoryOptions, cursor, signal },
-      window,
-      'live',
-      undefined,
-    )
-  }
-  /** Parts that come without a wait; true: its end did. */
-  const readOn = async (reading: ReturnType<typeof open>) => {
-    let parts = 0
-    for (;;) {
-      const next = await Promise.race([reading.next(nothingAppended), settled()])
-      if (!next || next.done === true) return { parts, ended: next?.done === true }
-      parts++
-    }
-  }
-  const { signal } = new AbortController()
-  const first = open(signal)
-  while (seat.heldBytes === 0) await first.next(nothingAppended)
-  const second = open(signal)
-  const { parts, ended } = await readOn(second)
-  expect(ended).toBe(false)
-  expect(parts).toBeGreaterThan(100)
-  // One that is left gives its seat to the next, one that comes to its end too.
-  await first.return(undefined as never)
-  expect((await readOn(second)).ended).toBe(true)
-  expect(seat.heldBytes).toBe(0)
 })
 
 test('a cursor that moves before all of an answer is kept does not say that the read went well', async () => {
