@@ -168,6 +168,30 @@ test.each([
   },
 )
 
+test('histories whose answers go on and on keep no audit log from its room', async () => {
+  const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
+  const { seen, answer } = stalledAnswers()
+  const place = openHouse({
+    others,
+    otherWorkspaces: { history: { version: 'v2', usage: true, interval: '1s', start: '1h' } },
+    api: async (request, signal) => {
+      if (request.headers['authorization'] === 'Bearer acme-key') return place.mock.transport(request, signal)
+      return new URL(request.url).pathname.includes('/history/') ? answer() : reply(200, {})
+    },
+  })
+  house = place
+  app = await place.open(false)
+  app.run().catch(() => undefined)
+  const daemon = app
+  await until(() => seen.open === others.length, 'all of them under way')
+  place.mock.add({ at: place.clock.now() })
+  await until(
+    () => daemon.board.status().sinks[0]?.accepted_entries === 21,
+    'what the audit log has meanwhile',
+  )
+  expect(seen.left).toBe(0)
+})
+
 test('a single run leaves what was begun on somebody’s word where it is', async () => {
   const { place, app: daemon } = await start()
   await daemon.stop()
