@@ -176,6 +176,10 @@ test('bodies packed at the same time do not mix', async () => {
     expect(gunzipSync(packed[place] ?? Buffer.alloc(0)).equals(body)).toBe(true)
 })
 
+test('the head names no file, no time and no system, so that the same bytes are packed alike everywhere', async () => {
+  expect([...(await gzip(entries(3))).subarray(0, 10)]).toEqual([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])
+})
+
 test('the sum and the length at the end are those of the whole body', async () => {
   const bytes = entries(9_000)
   const packed = Buffer.from(await gzip(bytes))
