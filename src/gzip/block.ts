@@ -43,7 +43,7 @@ export class BlockWriter {
     writeExtraBitTables(new DataView(buffer))
   }
 
-  /** `piece`: at least a byte, at most `PIECE_BYTES`. What is returned is nobody else's. */
+  /** `piece`: at least a byte, at most `PIECE_BYTES`. What is returned stands in the writer's memory until the next piece. */
   write(piece: Uint8Array): Uint8Array {
     const { SOURCE, OUTPUT } = layout
     this.#memory.set(piece, SOURCE)
@@ -55,7 +55,7 @@ export class BlockWriter {
     const head = new Bits(this.#memory, OUTPUT)
     writeHead(literals, distances, head)
     const end = this.#loops.write(tokensEnd, head.at, BigInt(head.bits), BigInt(head.count))
-    return this.#memory.slice(OUTPUT, end)
+    return this.#memory.subarray(OUTPUT, end)
   }
 }
 

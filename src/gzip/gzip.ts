@@ -15,15 +15,20 @@ let writer: BlockWriter | undefined
 export async function gzip(body: Uint8Array): Promise<Uint8Array> {
   writer ??= new BlockWriter()
   const parts: Uint8Array[] = [HEAD]
+  let block: Uint8Array = new Uint8Array(0)
   let sum = 0
   for (let at = 0; at < body.length; at += PIECE_BYTES) {
-    if (at > 0) await turn()
+    if (at > 0) {
+      // Whoever has the turn may pack too.
+      parts.push(block.slice())
+      await turn()
+    }
     const piece = body.subarray(at, at + PIECE_BYTES)
     sum = crc32(piece, sum)
-    parts.push(writer.write(piece))
+    block = writer.write(piece)
   }
   const tail = Buffer.alloc(8)
   tail.writeUInt32LE(sum, 0)
   tail.writeUInt32LE(body.length % 2 ** 32, 4)
-  return Buffer.concat([...parts, LAST_BLOCK, tail])
+  return Buffer.concat([...parts, block, LAST_BLOCK, tail])
 }
