@@ -62,7 +62,7 @@ const mayKnowInPast: typeof mayKnow = {
   'notes.ts': ['progress.ts'],
   'backfill-order.ts': ['notes.ts', 'progress.ts'],
   'replay-order.ts': ['notes.ts', 'progress.ts'],
-  'orders.ts': ['notes.ts', 'progress.ts'],
+  'orders.ts': ['keep.ts', 'notes.ts', 'progress.ts'],
   'keep.ts': ['progress.ts'],
   'surveys.ts': ['ranges.ts', 'progress.ts'],
   'backfills.ts': [...everyJob, 'backfill-order.ts'],

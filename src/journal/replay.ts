@@ -4,6 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { Entries, TRANSACTION_BYTES } from '../model/entries.ts'
 import type { DayCount } from '../model/balance.ts'
 import type { Batch, Run, Seq, Stretch } from '../model/journal.ts'
+import { PAST_SHARE } from '../model/past.ts'
 import type { Replayed, ReplayQuery, Resend } from '../model/replay.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_US, epochDay } from '../model/time.ts'
@@ -65,7 +66,7 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
 
 /** Half of the bound is left to live reading, as all that reads the past leaves it. */
 function leaveHalf({ ledger, maxBytes, path }: Core): void {
-  if (ledger.owedBytes < maxBytes / 2) return
+  if (ledger.owedBytes < maxBytes * PAST_SHARE) return
   throw new ConnectorError(
     'journal_full',
     `The journal ${path} holds ${ledger.owedBytes} bytes that are not delivered yet, half of its bound of ${maxBytes} (journal.max_bytes) or more, and the other half is live reading's: a replay goes on when the sinks have taken some`,

@@ -10,7 +10,6 @@ import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { added, nameOf, none, NOTE, otherSpan, readOrder, reportOf } from './backfill-order.ts'
 import type { StoredBackfill } from './backfill-order.ts'
-import { keepUnlessStopped } from './keep.ts'
 import { PastOrders, jobOf } from './orders.ts'
 import type { Job } from './orders.ts'
 import { watching } from './progress.ts'
@@ -110,8 +109,7 @@ export class Backfills implements Omit<Past, 'survey'> {
   }
 
   async #end(range: RangeReader, job: BackfillJob, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options
-    const order = { ...job.order, endedAt: clock.now() }
+    const order = { ...job.order, endedAt: this.#options.clock.now() }
     const unread = range.unread(order.place)
     if (unread) {
       // What was passed at first may have been read in the end.
@@ -119,8 +117,7 @@ export class Backfills implements Omit<Past, 'survey'> {
       order.counts = { ...order.counts, gaps: unread.length }
     }
     delete order.place
-    if (!(await keepUnlessStopped(() => this.#orders.save(job, order), job, clock, signal))) return
-    job.order = order
+    if (!(await this.#orders.keep(job, order, signal))) return
     range.log.info('A backfill has come to its end', { ...order.counts })
   }
 

@@ -6,6 +6,7 @@ import type { Log, LogFields } from '../model/log.ts'
 import { lackingText } from '../model/past.ts'
 import type { Lacking } from '../model/past.ts'
 import { DAY_MS } from '../model/time.ts'
+import { keepUnlessStopped } from './keep.ts'
 import { noteText } from './notes.ts'
 import type { Progress } from './progress.ts'
 
@@ -45,7 +46,7 @@ interface PastOrdersOptions<Order extends Ending, OwnJob extends Job<Order>> {
   /** What the configuration has not, without which it waits in the journal. */
   readonly lacks: (order: Order) => Lacking | undefined
   readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'sleep'>
   readonly log: Log
   /** Whose it is, as the log is to tell. */
   readonly whose: (order: Order) => LogFields
@@ -185,6 +186,14 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
   /** How far it is. One that was cancelled meanwhile must not come back. */
   async save(job: OwnJob, order: Order = job.order): Promise<void> {
     for (const { name, value } of this.noteOf(job, order)) await this.#options.journal.putNote(name, value)
+  }
+
+  /** The same of what no loop would write again, as the job's order from then on. False: `signal` came first, and nothing of it was kept. */
+  async keep(job: OwnJob, order: Order, signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.#options
+    const isKept = await keepUnlessStopped(() => this.save(job, order), job, clock, signal)
+    if (isKept) job.order = order
+    return isKept
   }
 
   /** To land with what the reading has come to by it: `order` as it is then. None of one that was cancelled meanwhile. */

@@ -143,7 +143,7 @@ export class ApiReplays implements Replays {
       const until = AbortSignal.any([signal, job.cancelled.signal])
       if (!(await this.#readSpans(range, job, until))) continue
       const ended = { ...job.order, endedAt: this.#options.clock.now() }
-      if (!(await this.#keep(job, ended, until))) continue
+      if (!(await this.#orders.keep(job, ended, until))) continue
       range.log.info('A replay from the API has come to its end', {
         sink: job.order.sink,
         ...job.order.counts,
@@ -164,22 +164,10 @@ export class ApiReplays implements Replays {
       const next = { ...job.order, counts: { ...counts, gaps }, span: job.order.span + 1 }
       delete next.place
       delete next.voided
-      if (!(await this.#keep(job, next, signal))) return false
+      if (!(await this.#orders.keep(job, next, signal))) return false
       span = job.order.spans[job.order.span]
     }
     return true
-  }
-
-  /** False: it was broken off, and nothing of it has landed. */
-  async #keep(job: ReplayJob, order: StoredReplay, signal: AbortSignal): Promise<boolean> {
-    const isKept = await keepUnlessStopped(
-      () => this.#orders.save(job, order),
-      job,
-      this.#options.clock,
-      signal,
-    )
-    if (isKept) job.order = order
-    return isKept
   }
 
   #collector(range: RangeReader, job: ReplayJob, span: PastSpan): Collector {

@@ -1,14 +1,12 @@
 // The journal as what reads the past sees it: full at half of its bound, since the other half is live reading's.
 import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
-
-/** What of the journal's bound the past leaves to live reading, which stops when it is full. */
-const FULL_SHARE = 0.5
+import { PAST_SHARE } from '../model/past.ts'
 
 /** As what reads the past sees them. */
 export function statsForPast(journal: Pick<Journal, 'stats'>) {
   const stats = journal.stats()
-  return { ...stats, full: stats.full || stats.bytes >= stats.capacityBytes * FULL_SHARE }
+  return { ...stats, full: stats.full || stats.bytes >= stats.capacityBytes * PAST_SHARE }
 }
 
 /** An answer may be larger than the room that was there when it was asked for. Throws ConnectorError `journal_full`. */

@@ -29,9 +29,10 @@ function openOrders({ refuses = '' } = {}) {
       for (const { name, value } of put) notes.set(name, value)
     },
   }
+  const clock = { now: () => state.now, sleep: async () => undefined }
   const again = (lacks: (order: Order) => 'source' | undefined = () => undefined) =>
     new PastOrders({
-      ...{ what: 'backfill' as const, prefix: '', journal, clock: { now: () => state.now } },
+      ...{ what: 'backfill' as const, prefix: '', journal, clock },
       nameOf: ({ name }: Order) => name,
       read(note) {
         const { atUs, ...order } = JSON.parse(note) as Order & { atUs?: number }
