@@ -132,10 +132,10 @@ async function append(
   })
   watch.appended(appended)
   if (gaps > 0) watch.gap(gaps)
-  const elements = malformedTold ? malformedTold.next(appended.quarantined) : appended.quarantined
+  const elements = toTell(malformedTold, appended.quarantined)
   if (elements > 0)
     log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', { elements })
-  const fetches = foreignTold ? foreignTold.next(appended.findings) : appended.findings
+  const fetches = toTell(foreignTold, appended.findings)
   if (fetches > 0)
     log.warn(
       'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents; if none of them is known, rotate the key',
@@ -143,6 +143,8 @@ async function append(
     )
   return appended
 }
+
+const toTell = (seldom: Seldom | undefined, amount: number) => (seldom ? seldom.next(amount) : amount)
 
 /** Reads until `signal` aborts, or, with `once`, until the source has read all. Throws only what must stop the process. */
 export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {

@@ -3,8 +3,8 @@ import type { Backfill, PastSpan, Unread } from '../model/past.ts'
 import { secondText } from '../model/time.ts'
 import { countText, numberText } from '../ops/words.ts'
 import { plain } from './columns.ts'
-import { gapsText, percentText } from './follow.ts'
-import type { Following } from './follow.ts'
+import { gapsText, percentText } from './follow-text.ts'
+import type { Following } from './follow-text.ts'
 
 const BAR_WIDTH = 30
 /** Parts that stayed unread. */

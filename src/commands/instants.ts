@@ -3,6 +3,7 @@ import type { DayRange } from '../model/balance.ts'
 import type { PastSpan } from '../model/past.ts'
 import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../model/time.ts'
 import { durationMs, durationPattern } from '../model/units.ts'
+import { stampText } from '../ops/words.ts'
 import type { World } from './world.ts'
 
 /** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`, `now` is that. */
@@ -13,7 +14,7 @@ function instantUs(text: string, nowMs: number): number {
 }
 
 /** As a column has it, in UTC: `2026-01-31 12:00:00`. */
-export const instantText = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ')
+export const instantText = (at: number): string => stampText(new Date(at).toISOString())
 
 const WANT =
   'want a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'

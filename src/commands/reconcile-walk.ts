@@ -7,7 +7,7 @@ import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../model/past.
 import type { Origin } from '../model/source.ts'
 import { countText } from '../ops/words.ts'
 import { plain } from './columns.ts'
-import { percentText, troubleText } from './follow.ts'
+import { percentText, troubleText } from './follow-text.ts'
 import type { World } from './world.ts'
 
 export interface Walked {

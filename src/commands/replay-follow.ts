@@ -3,8 +3,8 @@ import type { ApiReplay } from '../model/replays.ts'
 import { secondText } from '../model/time.ts'
 import { countText, numberText } from '../ops/words.ts'
 import { plain } from './columns.ts'
-import { gapsText } from './follow.ts'
-import type { Following } from './follow.ts'
+import { gapsText } from './follow-text.ts'
+import type { Following } from './follow-text.ts'
 import { spansText } from './replay-cut.ts'
 
 export const replaysFollowed: Following<ApiReplay> = {

@@ -1,19 +1,17 @@
 // What `status` says of the past that is read again just now: backfills, and replays from the API.
-import { countText, numberText } from '../ops/words.ts'
+import { countText, numberText, stampText } from '../ops/words.ts'
 import type { BackfillStatus, ReplayStatus, StatusReport } from '../ops/status.ts'
 import { plain } from './columns.ts'
-import { gapsText, percentText, troubleText } from './follow.ts'
+import { gapsText, percentText, troubleText } from './follow-text.ts'
 
 /** Of each kind: the commands' own --status lists them all. */
 const SHOWN = 10
 
 type Reread = Omit<BackfillStatus, 'new_entries'>
 
-const instantText = (iso: string) => iso.slice(0, 19).replace('T', ' ')
-
 function lineText(one: Reread, to: string, came: string): string {
   const { workspace, source, from, to: until, progress, read_entries, gaps } = one
-  const span = `${instantText(from)} to ${instantText(until)} UTC`
+  const span = `${stampText(from)} to ${stampText(until)} UTC`
   const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
   const trouble = troubleText({ error: one.error, waitsFor: one.waits_for })
   return `  ${plain(`${workspace} ${source}${to}`)}, ${plain(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`

@@ -21,8 +21,10 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 
-/** `2026-11-25 18:12:50 UTC`, of an ISO instant. */
-export const utcText = (iso: string): string => `${iso.slice(0, 19).replace('T', ' ')} UTC`
+/** `2026-11-25 18:12:50`, of an ISO instant in UTC. */
+export const stampText = (iso: string): string => iso.slice(0, 19).replace('T', ' ')
+
+export const utcText = (iso: string): string => `${stampText(iso)} UTC`
 
 /** Of a budget of which less is asked since a 429. */
 export const loweredText = (limit: number, from: number): string =>

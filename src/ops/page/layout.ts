@@ -1,5 +1,5 @@
 // The status page: a report as plain HTML, made on the server, whole without a script; with one it keeps itself up to date in place.
-import { spanText } from '../words.ts'
+import { spanText, utcText } from '../words.ts'
 import type { StatusReport } from '../status.ts'
 import { edition } from './headers.ts'
 import { backfillsHtml, deliveringHtml, readingHtml, replaysHtml } from './rows.ts'
@@ -48,9 +48,9 @@ function headHtml({ ok }: StatusReport): string {
 
 function bannerHtml({ version, started_at, reported_at }: StatusReport, now: number): string {
   const up = unbroken(spanText(Math.max(0, (now - Date.parse(started_at)) / 1000)))
-  const at = escapeHtml(reported_at.slice(0, 19).replace('T', ' '))
+  const at = escapeHtml(utcText(reported_at))
   return `<header>${logo}<b>Auditferry</b><span id="about" data-live>${escapeHtml(version)}, up ${up}</span>
-<span class="clock"><time id="as-of" data-live datetime="${escapeHtml(reported_at)}">${at} UTC</time>
+<span class="clock"><time id="as-of" data-live datetime="${escapeHtml(reported_at)}">${at}</time>
 <button type="button" id="hold" aria-pressed="false" hidden>Pause</button></span></header>
 <p id="lost" role="alert" hidden></p>`
 }

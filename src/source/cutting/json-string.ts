@@ -1,5 +1,5 @@
 // The inside of a JSON string: where its plain bytes end, and whether an escape is one; knows nothing of what stands around.
-import { BACKSLASH, QUOTE } from '../../model/ascii.ts'
+import { BACKSLASH, QUOTE, SMALL_U } from '../../model/ascii.ts'
 
 const ONES = 0x01010101
 const TWOS = 0x02020202
@@ -38,7 +38,7 @@ export function afterEscape(pending: number, byte: number): number {
     const hex = (byte >= 48 && byte <= 57) || (lower >= 97 && lower <= 102)
     return hex ? pending - 1 : -1
   }
-  if (byte === 117) return 4
+  if (byte === SMALL_U) return 4
   // b f n r t " \ /
   const known =
     byte === 110 ||
@@ -62,7 +62,7 @@ export function cutBefore(bytes: Uint8Array, start: number, most: number): numbe
 
 function widthAt(bytes: Uint8Array, at: number): number {
   if (bytes[at] !== BACKSLASH) return 1
-  return bytes[at + 1] === 117 ? 6 : 2
+  return bytes[at + 1] === SMALL_U ? 6 : 2
 }
 
 /** The text of a valid string's inside, escapes decoded. */
