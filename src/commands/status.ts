@@ -9,6 +9,7 @@ import {
   countText,
   limitedText,
   loweredText,
+  memoryText,
   nextTryText,
   sizeText,
   spanText,
@@ -147,7 +148,20 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
-  return columns([head, ...rows], paint) + faultLines(sources, report, ago) + limitLines(report)
+  return (
+    columns([head, ...rows], paint) +
+    faultLines(sources, report, ago) +
+    limitLines(report) +
+    memoryLines(sources, Date.parse(report.reported_at))
+  )
+}
+
+function memoryLines(sources: readonly SourceStatus[], now: number): string {
+  return sources
+    .map(({ name, waits_for_memory_since: since }) =>
+      since === undefined ? '' : `  ${name}: ${memoryText(since, now)}\n`,
+    )
+    .join('')
 }
 
 /** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */

@@ -18,8 +18,8 @@ export const lackingText: Readonly<Record<Lacking, string>> = {
   sources: "its source is not among the sink's `sources` any more",
 }
 
-/** What holds a walk over the past up for now: one begun before it, its share of the request budget, the end of a 429, room in the journal, what it lacks. */
-export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room' | Lacking
+/** What holds a walk over the past up for now: one begun before it, its share of the request budget, the end of a 429, room in the journal or in memory, what it lacks. */
+export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room' | 'memory' | Lacking
 
 /** By the entries' own time, µs: included, excluded. */
 export interface PastSpan {

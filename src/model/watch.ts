@@ -26,6 +26,8 @@ export interface SourceWatch {
   request(code: string, durationMs: number): void
   /** for a place in the budget */
   waited(durationMs: number): void
+  /** An answer waits until there is memory for its body; to be called when it waits no more. */
+  waitsForMemory(): () => void
   appended(appended: Appended): void
   /** A read went well to its end. */
   success(): void
@@ -51,6 +53,7 @@ export const silentWatch: SourceWatch = {
   state: nobody,
   request: nobody,
   waited: nobody,
+  waitsForMemory: () => nobody,
   appended: nobody,
   success: nobody,
   caughtUp: nobody,

@@ -4,6 +4,7 @@ import type { Origin } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
 import { sourceStates } from '../model/watch.ts'
 import type { SourceWatch } from '../model/watch.ts'
+import { lagSeconds, type Memory, pausedLagSeconds, progress, unknown } from './board-lag.ts'
 import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metric-labels.ts'
 import type { SourceMetrics } from './metrics.ts'
@@ -27,46 +28,6 @@ export interface BoardSource {
 
 export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
 
-const unknown = {
-  lastSuccessAt: 0,
-  caughtUpAt: 0,
-  caughtUp: false,
-  headUs: 0,
-  cursorUs: 0,
-  /** where the backlog that is worked through began */
-  backlogUs: 0,
-  newEntries: 0,
-  filteredEntries: 0,
-  gaps: 0,
-  lastGapAt: 0,
-  findings: 0,
-}
-
-type Memory = typeof unknown & {
-  /** of the clock that only runs: set right, the other would tell of a silence that was none */
-  aliveAt: number
-}
-
-function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
-  if (caughtUp || headUs === 0 || cursorUs === 0) return 0
-  return Math.max(0, (headUs - cursorUs) / 1e6)
-}
-
-/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
-function pausedLagSeconds(memory: Memory, intervalMs: number, now: number): number {
-  const { caughtUp, caughtUpAt, cursorUs } = memory
-  const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
-  if (readToMs === 0 || (caughtUp && now < readToMs + intervalMs)) return 0
-  return Math.max(lagSeconds(memory), (now - readToMs) / 1000)
-}
-
-/** By the entries' own times: of what lies between, nobody knows how much there is. */
-function progress(memory: Memory): number | null {
-  const { backlogUs, cursorUs, headUs } = memory
-  if (lagSeconds(memory) === 0 || headUs <= backlogUs) return null
-  return Math.min(1, Math.max(0, (cursorUs - backlogUs) / (headUs - backlogUs)))
-}
-
 function prepareSeries(metrics: SourceMetrics, own: Own): void {
   for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
     gauge.set(own, 0)
@@ -78,9 +39,10 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
   metrics.ownFetchLateness.zero(own)
 }
 
-/** A loop that has silently died fails as loudly as one that says so. */
+/** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not. */
 function stalled(memory: Memory, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
   const silentMs = clock.elapsed() - memory.aliveAt
+  if (memory.memoryAwaitedAt !== 0) return null
   if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
   const silence = spanText(silentMs / 1000)
   const due = spanText(intervalMs / 1000)
@@ -189,6 +151,13 @@ function watchOver(
       // What was kept found room.
       if (condition.state === 'paused') condition.succeed()
     },
+    waitsForMemory() {
+      memory.memoryAwaitedAt = alive()
+      return () => {
+        alive()
+        memory.memoryAwaitedAt = 0
+      }
+    },
     success() {
       places.success()
       condition.succeed()
@@ -235,6 +204,9 @@ export function openBoardSource(
         head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
         cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
         ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
+        ...(memory.memoryAwaitedAt !== 0 && {
+          waits_for_memory_since: new Date(memory.memoryAwaitedAt).toISOString(),
+        }),
         lag_seconds: lag(),
         progress: progress(memory),
         new_entries: memory.newEntries,

@@ -66,6 +66,7 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
 }
 
 function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {
+  if (source.waits_for_memory_since !== undefined) return ', waiting for memory that other answers hold'
   if (source.state !== 'waiting') return ''
   const until = budgetOf(source, workspace)?.limited_until
   return `, waiting${until === undefined ? ' for its request budget' : `: ${limitedText(until, Date.parse(reported_at))}`}`

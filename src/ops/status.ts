@@ -28,6 +28,8 @@ export interface SourceStatus {
   readonly cursor_at: Instant
   /** how often a read is due; absent: not known, or only once */
   readonly interval_seconds?: number
+  /** the API has answered, and other answers hold all the memory that there is for them; absent: it does not wait for that */
+  readonly waits_for_memory_since?: string
   /** while reading is paused, and was due: how long ago all was read, or the last that is */
   readonly lag_seconds: number
   /** while it works through a backlog: how far it came on the way from where it began to the head, 0 to 1 */

@@ -18,6 +18,7 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
     'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sources: "its source to stand among the sink's `sources` again",
+  memory: 'memory for an answer: others that are being read hold what there is for them',
   room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
 }
 
@@ -34,6 +35,13 @@ export const loweredText = (limit: number, from: number): string =>
 export function nextTryText(at: string | undefined, nowMs: number): string {
   const leftMs = at === undefined ? 0 : Date.parse(at) - nowMs
   return leftMs > 0 ? `, next try in ${spanText(Math.ceil(leftMs / 1000))}` : ''
+}
+
+/** Of a source whose answer waits; nothing where none does. */
+export function memoryText(since: string | undefined, nowMs: number): string {
+  if (since === undefined) return ''
+  const waited = spanText(Math.max(0, (nowMs - Date.parse(since)) / 1000))
+  return `an answer has waited for memory for ${waited}: others that are being read hold what there is for them`
 }
 
 /** Of a 429 that is waited out. */

@@ -36,6 +36,10 @@ export function watching(
     ...silentWatch,
     request: (code, durationMs) => aside.request(code, durationMs),
     waited: (durationMs) => aside.waited(durationMs),
+    waitsForMemory() {
+      progress.waitsFor = 'memory'
+      return () => (progress.waitsFor = undefined)
+    },
     appended: (appended) => aside.appended(appended),
     gap: (count) => aside.gap(count),
     state(state, error) {

@@ -17,6 +17,7 @@ export class SourceNotes implements SourceWatch {
   readonly codes: string[] = []
   readonly parts: Appended[] = []
   waitedMs = 0
+  waitsForMemoryNow = 0
   successes = 0
   caughtUps = 0
   headUs = 0
@@ -35,6 +36,10 @@ export class SourceNotes implements SourceWatch {
   }
   waited(durationMs: number): void {
     this.waitedMs += durationMs
+  }
+  waitsForMemory(): () => void {
+    this.waitsForMemoryNow++
+    return () => this.waitsForMemoryNow--
   }
   appended(appended: Appended): void {
     this.parts.push(appended)

@@ -11,7 +11,7 @@ import type {
 } from '../status.ts'
 import { faultText } from '../sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { limitedText, nextTryText, numberText, waitsForText } from '../words.ts'
+import { limitedText, memoryText, nextTryText, numberText, waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -54,6 +54,12 @@ function limit(budget: BudgetStatus | undefined, now: number) {
   return { kind: 'limit', html: escapeHtml(limitedText(budget.limited_until, now)) } as const
 }
 
+function memory({ waits_for_memory_since: since }: SourceStatus, now: number) {
+  return since === undefined
+    ? undefined
+    : ({ kind: 'limit', html: escapeHtml(memoryText(since, now)) } as const)
+}
+
 function budgetHtml(budget: BudgetStatus | undefined): string {
   if (!budget) return soft('none')
   const { used, limit, lowered_from: from, shared_with: others = [] } = budget
@@ -89,7 +95,12 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: Sta
       zeroIsWell(source.gaps),
       zeroIsWell(source.findings),
     ],
-    notes: [backlog(source), limit(budgetOf(source, workspace), now), fault(source.error, report, now)],
+    notes: [
+      backlog(source),
+      limit(budgetOf(source, workspace), now),
+      memory(source, now),
+      fault(source.error, report, now),
+    ],
   }
 }
 

@@ -154,13 +154,18 @@ export class Client {
 
   /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
   async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
+    const { room, watch } = this.#options
+    const leave = signal.aborted ? undefined : room.tryEnter(heldBytes(reply))
+    if (leave) return leave
     deadline.pause()
+    const over = watch.waitsForMemory()
     try {
-      return await this.#options.room.enter(heldBytes(reply), signal)
+      return await room.enter(heldBytes(reply), signal)
     } catch (error) {
       abandon(reply)
       throw error
     } finally {
+      over()
       deadline.resume()
     }
   }

@@ -111,6 +111,15 @@ test('a budget that is smaller since a 429 than what may be asked tells why', ()
   )
 })
 
+test('a source whose answer waits for memory says since when, and who holds it', () => {
+  const { board, clock, source } = openHouse()
+  source.waitsForMemory()
+  clock.pass(120_000)
+  expect(statusText(board.status())).toContain(
+    '\n  acme audit: an answer has waited for memory for 2 min: others that are being read hold what there is for them\n',
+  )
+})
+
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)

@@ -524,6 +524,26 @@ describe('/status', () => {
     )
   })
 
+  it('a source whose answer waits for memory says so for as long, and is not taken for one that has died', () => {
+    const house = openHouse()
+    settle(house)
+    house.source.state('reading')
+    const over = house.source.waitsForMemory()
+    house.clock.pass(3_600_000)
+    house.source.head((startAt + 3_600_000) * 1000)
+    const since = '2026-11-21T10:00:00.000Z'
+    const source = () => house.board.status().workspaces[0]?.sources[0]
+    expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
+    expect(house.board.status().sentence).toContain(
+      'acme audit is 60 min behind and reading on, waiting for memory that other answers hold',
+    )
+    over()
+    expect(source()).toMatchObject({ state: 'reading', error: null })
+    expect(source()).not.toHaveProperty('waits_for_memory_since')
+    house.clock.pass(3_600_000)
+    expect(source()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
+  })
+
   it('a source that has silently died is told as failing', () => {
     const house = openHouse()
     settle(house)

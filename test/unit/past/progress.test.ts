@@ -37,6 +37,14 @@ test('live reading that has silently died is told as failing while a backfill of
   expect(text).toMatch(/gaps_total\{[^}]*\} 60/)
 })
 
+test('an answer that waits for memory says what the walk waits for, until it has it', () => {
+  const progress = { ...notBegun }
+  const over = watching({ watch: silentWatch, isLimited: () => false }, progress).waitsForMemory()
+  expect(progress.waitsFor).toBe('memory')
+  over()
+  expect(progress).toEqual(notBegun)
+})
+
 test('to wait for room is no failure, and takes away none that was told', () => {
   const progress = { ...notBegun }
   const watch = watching({ watch: silentWatch, isLimited: () => false }, progress, {

@@ -137,6 +137,17 @@ describe('the status page', () => {
     expect(renderPage(calm)).not.toContain('since a 429')
   })
 
+  it('says of a source whose answer waits for memory since when', () => {
+    const waiting = { ...calmSource, waits_for_memory_since: '2026-11-21T10:00:00.000Z' }
+    const page = renderPage({
+      ...calm,
+      reported_at: '2026-11-21T10:02:00.000Z',
+      workspaces: [{ name: 'acme', sources: [waiting] }],
+    })
+    expect(page).toMatch(/class="note limit"[^>]*><td [^>]*>an answer has waited for memory for 2 min:/)
+    expect(renderPage(calm)).not.toContain('memory')
+  })
+
   it('says of a budget that a 429 holds until when', () => {
     const budget = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
     const page = renderPage({

@@ -514,7 +514,7 @@ it('an abort while the request waits for its place says the same', async () => {
 
 it('a held body takes its place in memory before it is read, and waits while there is none', async () => {
   let read = 0
-  const { ask, room } = open(async () => {
+  const { ask, room, watch } = open(async () => {
     async function* body() {
       read++
       yield Buffer.from('[]')
@@ -524,14 +524,15 @@ it('a held body takes its place in memory before it is read, and waits while the
   const leave = await room.enter(32 * 2 ** 20, never)
   const done = ask()
   await settled()
-  expect(read).toBe(0)
+  expect([read, watch.waitsForMemoryNow]).toEqual([0, 1])
   leave()
   expect(await done).toBe(2)
+  expect(watch.waitsForMemoryNow).toBe(0)
 })
 
 it('an abort while the body waits for its place closes the connection', async () => {
   const { given, state } = reply({})
-  const { ask, room, budget } = open(async () => given)
+  const { ask, room, budget, watch } = open(async () => given)
   const leave = await room.enter(32 * 2 ** 20, never)
   const leaving = new AbortController()
   const asked = errorOf(ask(PATH, leaving.signal))
@@ -540,6 +541,7 @@ it('an abort while the body waits for its place closes the connection', async ()
   expect((await asked).code).toBe('aborted')
   leave()
   expect([state.left, room.heldBytes, budget.used.places]).toEqual([true, 0, 1])
+  expect(watch.waitsForMemoryNow).toBe(0)
 })
 
 it('a server that does not answer holds no memory', async () => {
