@@ -2,15 +2,7 @@
 import type { Clock } from '../model/clock.ts'
 import type { ConnectorError } from '../model/errors.ts'
 import type { FaultStatus } from './status.ts'
-
-/** A message is for a person; a receiver that talks without end is not let through. */
-const MAX_MESSAGE = 500
-
-/** Cut at a word, where there is one near, and seen to be cut. */
-export function messageOf({ message }: ConnectorError): string {
-  if (message.length <= MAX_MESSAGE) return message
-  return `${message.slice(0, MAX_MESSAGE - 1).replace(/\s+\S{0,100}$/, '')}…`
-}
+import { messageOf } from './words.ts'
 
 interface Fault {
   readonly code: ConnectorError['code']

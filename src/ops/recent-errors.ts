@@ -1,7 +1,7 @@
 // The last errors that parts told, so that what mended itself in the night can still be read in the morning. Words as they were told, never content.
 import type { ConnectorError, ErrorCode } from '../model/errors.ts'
 import { causeOf } from '../model/cause.ts'
-import { messageOf } from './condition.ts'
+import { messageOf } from './words.ts'
 
 const MOST = 20
 

@@ -1,4 +1,5 @@
 // How figures and long texts are told to people: spans, sizes, counts, and what something waits for.
+import type { ConnectorError } from '../model/errors.ts'
 import type { WaitsFor } from '../model/past.ts'
 
 /** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
@@ -74,4 +75,13 @@ export function cutText(text: string, most: number): string {
 
 export function countText(count: number, noun: string): string {
   return `${numberText(count)} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/ches$/, 'ch').replace(/s$/, '') : noun}`
+}
+
+/** A message is for a person; a receiver that talks without end is not let through. */
+const MAX_MESSAGE = 500
+
+/** Cut at a word, where there is one near, and seen to be cut. */
+export function messageOf({ message }: ConnectorError): string {
+  if (message.length <= MAX_MESSAGE) return message
+  return `${message.slice(0, MAX_MESSAGE - 1).replace(/\s+\S{0,100}$/, '')}…`
 }

@@ -1,5 +1,4 @@
-// What the inventory keeps at most, whatever the list says: ids, texts, levels, and its cursor as a whole.
-import { hash } from 'node:crypto'
+// What the inventory keeps at most, whatever the list says: tables, pages, and its cursor as a whole.
 import { ConnectorError } from '../../model/errors.ts'
 import type { VaultCursor } from './cursor.ts'
 
@@ -13,24 +12,10 @@ const MOST_ON_A_PAGE = 30_000
 /** The API's permission levels are a handful. */
 export const MOST_LEVELS = 1000
 export const MOST_PRINCIPALS = 50_000
-/** A UUID has 36. */
-const LONGEST_ID = 64
-/** A longer id is kept as so much of its beginning and its hash: together as long as the longest id. */
-const ID_HEAD = 20
 /** Quotes, commas and brackets of a row, the flag and the pass that saw it. */
 const PROJECT_BYTES = 40
 const SHARE_BYTES = 6
 const PRINCIPAL_BYTES = 20
-
-/** The id as it is kept and told: one of more than 64 characters is its first 20, `#`, and its SHA-256 in base64url. */
-export function keptId(id: string): string {
-  return id.length <= LONGEST_ID ? id : `${headOf(id, ID_HEAD)}#${hash('sha256', id, 'base64url')}`
-}
-
-/** Characters of its own: `slice` alone would keep the whole text in memory. */
-export function headOf(text: string, length: number): string {
-  return text.length <= length ? text : Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le')
-}
 
 const bytesOf = (text: string): number => Buffer.byteLength(text)
 

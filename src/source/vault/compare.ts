@@ -1,7 +1,7 @@
 // One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
 import { eachMember } from '../../model/json-members.ts'
 import { keyText, memberValue, valueText } from '../cutting/json-elements.ts'
-import { headOf } from './bounds.ts'
+import { headOf } from './kept-id.ts'
 import { MARK, NO_MARK } from './cursor.ts'
 import type { Known, Principal, VaultCursor } from './cursor.ts'
 import { Digests } from './digest.ts'

@@ -2,7 +2,7 @@
 import type { Cursor } from '../../model/source.ts'
 import type { Fields } from '../stored-cursor.ts'
 import { areNumbers, isListOf, isNullOr, isText, openStored } from '../stored-cursor.ts'
-import { keptId } from './bounds.ts'
+import { keptId } from './kept-id.ts'
 
 /** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
 export interface Principal {

@@ -6,7 +6,8 @@ import type { BodySample } from '../answer/body-sample.ts'
 import { memberValue, valueText } from '../cutting/json-elements.ts'
 import { openSplitter, Splitter } from '../cutting/splitter.ts'
 import type { EntryLimits, SplitterLimits } from '../cutting/splitter.ts'
-import { checkPage, keptId } from './bounds.ts'
+import { checkPage } from './bounds.ts'
+import { keptId } from './kept-id.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4

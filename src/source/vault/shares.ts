@@ -2,7 +2,8 @@
 import { OPEN_ARRAY } from '../../model/ascii.ts'
 import { eachMember } from '../../model/json-members.ts'
 import { eachElement, keyText, memberValue, valueText } from '../cutting/json-elements.ts'
-import { checkTable, headOf, keptId, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
+import { checkTable, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
+import { headOf, keptId } from './kept-id.ts'
 import type { Principal, VaultCursor } from './cursor.ts'
 import { digestOf, Digests } from './digest.ts'
 

@@ -7,7 +7,7 @@ import { translate } from '../../../src/journal/faults.ts'
 import { explaining } from '../../../src/journal/filled.ts'
 import { atStart, diskFull } from '../../../src/journal/no-room.ts'
 import { Space } from '../../../src/journal/space.ts'
-import { messageOf } from '../../../src/ops/condition.ts'
+import { messageOf } from '../../../src/ops/words.ts'
 
 const path = `/var/lib/auditferry/${'volume-of-the-journal/'.repeat(4)}auditferry.db`
 const LARGE = 100 * 2 ** 30

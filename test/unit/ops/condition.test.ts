@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { SourceState } from '../../../src/model/watch.ts'
-import { Condition, messageOf } from '../../../src/ops/condition.ts'
+import { Condition } from '../../../src/ops/condition.ts'
+import { messageOf } from '../../../src/ops/words.ts'
 import { startAt } from './board-fixture.ts'
 
 const refused = new ConnectorError('unreachable', 'refused')

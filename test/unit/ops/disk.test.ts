@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { messageOf } from '../../../src/ops/condition.ts'
+import { messageOf } from '../../../src/ops/words.ts'
 import { diskError, syncError } from '../../../src/ops/disk-errors.ts'
 import { disk } from '../../../src/ops/disk.ts'
 

@@ -1,6 +1,7 @@
 // How much the inventory may keep, to the byte where it is a bound, and about as much as is written where it is a weight.
 import { expect, it } from 'vitest'
-import { checkPage, checkTable, checkWeight, headOf, keptId } from '../../../../src/source/vault/bounds.ts'
+import { checkPage, checkTable, checkWeight } from '../../../../src/source/vault/bounds.ts'
+import { headOf, keptId } from '../../../../src/source/vault/kept-id.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../../src/source/vault/cursor.ts'
 import type { Known, Principal, VaultCursor } from '../../../../src/source/vault/cursor.ts'
 
