@@ -70,6 +70,19 @@ const mayKnowInPast: typeof mayKnow = {
   'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],
 }
 
+const everyCommand = ['aside', 'backfill', 'config', 'demo', 'replay', 'reconcile', 'run', 'status', 'verify']
+
+/** The same of what stands in src/commands: what several commands need stands in `shared`, and no command knows another. */
+const mayKnowInCommands: typeof mayKnow = {
+  ...Object.fromEntries(everyCommand.map((command) => [command, ['shared']])),
+  // The demo has the daemon run in it.
+  demo: ['shared', 'run'],
+  'command-options.ts': ['arguments.ts'],
+  'command-list.ts': ['arguments.ts', 'command-options.ts', 'shared', ...everyCommand],
+  'completion.ts': ['shared'],
+  'program.ts': ['command-list.ts', 'completion.ts', 'shared'],
+}
+
 const namesIn = (folder: string) =>
   readdirSync(new URL(`${folder}/`, import.meta.url)).filter((name) => name !== 'README.md')
 
@@ -114,6 +127,7 @@ export default defineConfig(
             ...floorPlan('src', mayKnow),
             ...floorPlan('src/source', mayKnowInSource),
             ...floorPlan('src/past', mayKnowInPast),
+            ...floorPlan('src/commands', mayKnowInCommands),
             readOnly,
           ],
         },

@@ -833,14 +833,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: nothing is dropped',
     edits: [
       {
-        file: 'src/commands/replay-plan.ts',
+        file: 'src/commands/replay/plan.ts',
         find: '=> day.still >= day.kept',
         replace: '=> day.still > 0',
       },
     ],
     tests: [
       {
-        file: 'test/unit/commands/replay-api.test.ts',
+        file: 'test/unit/commands/replay/api.test.ts',
         title: 'what is left of such a day in the journal is not sent from there',
       },
     ],

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else changes the process.
-import type { World } from './commands/world.ts'
+import type { World } from './commands/shared/world.ts'
 
 const needed = [22, 19] as const
 

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { MOST_LINES } from '../ops/taps.ts'
 import { listenAddress, tapLimit } from './arguments.ts'
-import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './dead-letters.ts'
+import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './aside/dead-letters.ts'
 import {
   cancelOption,
   chosen,
@@ -16,22 +16,22 @@ import {
   verifyOptions,
   withConfig,
 } from './command-options.ts'
-import { bundle } from './bundle.ts'
-import { backfill } from './backfill.ts'
-import { configPrint } from './config-print.ts'
-import { init } from './init.ts'
-import { dropQuarantine, exportQuarantine, listQuarantine, showQuarantine } from './quarantine.ts'
-import { reconcile } from './reconcile.ts'
-import { replay } from './replay.ts'
-import { run } from './run.ts'
-import { schema } from './schema.ts'
-import { status } from './status.ts'
-import { tap } from './tap.ts'
-import { validate } from './validate.ts'
-import type { DemoOptions } from './demo.ts'
-import type { MockCommandOptions } from './mock.ts'
-import type { VerifyCommandOptions } from './verify.ts'
-import type { World } from './world.ts'
+import { bundle } from './status/bundle.ts'
+import { backfill } from './backfill/backfill.ts'
+import { configPrint } from './config/print.ts'
+import { init } from './config/init.ts'
+import { dropQuarantine, exportQuarantine, listQuarantine, showQuarantine } from './aside/quarantine.ts'
+import { reconcile } from './reconcile/reconcile.ts'
+import { replay } from './replay/replay.ts'
+import { run } from './run/run.ts'
+import { schema } from './config/schema.ts'
+import { status } from './status/status.ts'
+import { tap } from './status/tap.ts'
+import { validate } from './config/validate.ts'
+import type { DemoOptions } from './demo/demo.ts'
+import type { MockCommandOptions } from './demo/mock.ts'
+import type { VerifyCommandOptions } from './verify/verify.ts'
+import type { World } from './shared/world.ts'
 
 export interface CommandSpec {
   readonly name: string
@@ -114,7 +114,7 @@ export const specs: readonly CommandSpec[] = [
           'where the status page goes (default: $AUDITFERRY_LISTEN, 127.0.0.1:9464)',
           listenAddress,
         ),
-    run: async (world: World, options: DemoOptions) => (await import('./demo.ts')).demo(world, options),
+    run: async (world: World, options: DemoOptions) => (await import('./demo/demo.ts')).demo(world, options),
   },
   {
     name: 'validate',
@@ -174,7 +174,7 @@ export const specs: readonly CommandSpec[] = [
     summary: "prove by its signed manifests that an s3 sink's bucket is whole and unchanged",
     options: verifyOptions,
     run: async (world: World, options: VerifyCommandOptions, where?: string) =>
-      (await import('./verify.ts')).verify(world, options, where),
+      (await import('./verify/verify.ts')).verify(world, options, where),
   },
   {
     name: 'tap',
@@ -215,6 +215,6 @@ export const specs: readonly CommandSpec[] = [
     summary: 'serve the mock API alone',
     options: mockOptions,
     run: async (world: World, options: MockCommandOptions) =>
-      (await import('./mock.ts')).mock(world, options),
+      (await import('./demo/mock.ts')).mock(world, options),
   },
 ]

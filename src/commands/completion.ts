@@ -1,5 +1,5 @@
 // `completion`: a script that lets a shell complete commands and options. Made from the list of commands, so that it knows all of them.
-import { exitCodes, type World } from './world.ts'
+import { exitCodes, type World } from './shared/world.ts'
 
 /** A command as completion sees it: its full name, such as `dead-letters list`, and what may follow. */
 export interface CompletedCommand {

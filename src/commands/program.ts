@@ -5,7 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { bugLine } from '../model/thrown.ts'
 import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
-import { exitCodes, type World } from './world.ts'
+import { exitCodes, type World } from './shared/world.ts'
 import { type CommandSpec, specs } from './command-list.ts'
 
 /** The one command that knows all of them. */

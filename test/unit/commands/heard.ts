@@ -1,5 +1,5 @@
 // A world that remembers what was said in it.
-import type { World } from '../../../src/commands/world.ts'
+import type { World } from '../../../src/commands/shared/world.ts'
 
 export function openWorld() {
   const said = { stdout: '', stderr: '' }

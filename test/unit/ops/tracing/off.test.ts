@@ -12,7 +12,7 @@ registerHooks({
     return next(url, context)
   },
 })
-await import('./src/commands/run.ts')
+await import('./src/commands/run/run.ts')
 const { openTracing } = await import('./src/ops/tracing/open.ts')
 const log = { warn() {}, info() {} }
 await openTracing({ env: {}, version: '1', log, clock: {} })

@@ -1,0 +1,211 @@
+// `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
+import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../model/set-aside.ts'
+import { parseInstantText } from '../../model/time.ts'
+import { countText, cutText, sizeText } from '../../ops/words.ts'
+import type { OpenAside, ShowOptions } from '../shared/aside.ts'
+import { inChunks, pages, withAside } from '../shared/aside.ts'
+import { LIST_LIMIT, showList } from './list.ts'
+import { columns } from '../shared/columns.ts'
+import { exportAside, showContent } from '../shared/export-file.ts'
+import { instantText } from '../shared/instants.ts'
+import { isKnown } from '../shared/named.ts'
+import { exitCodes, type World } from '../shared/world.ts'
+
+interface LetterOptions {
+  readonly config?: string
+  readonly sink?: string
+  readonly id: readonly number[]
+  readonly limit?: number
+  /** of drop */
+  readonly yes?: boolean
+  /** of list */
+  readonly json?: boolean
+}
+
+/** The API's own are short, and a body may have any. */
+const typeText = ({ type }: DeadLetter) => cutText(type, 80)
+/** The entry's own, which may name any zone. */
+const timeText = ({ time }: DeadLetter) => {
+  const us = parseInstantText(time)
+  return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
+}
+const noun = (count: number) => countText(count, 'dead letters')
+
+function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
+  return { ...(sink === undefined ? {} : { sink }), ...(id.length > 0 ? { ids: id } : {}) }
+}
+
+function lettersOf({ aside }: OpenAside, options: LetterOptions, limit?: number) {
+  return pages((page) => aside.deadLetters({ ...queryOf(options), ...page }), limit)
+}
+
+async function all(opened: OpenAside, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
+  const found: DeadLetter[] = []
+  for await (const page of lettersOf(opened, options, limit)) found.push(...page)
+  return found
+}
+
+/** Among so many letters those of sinks that left are looked for, to be named. */
+const OTHERS = 1000
+
+/** Known is a sink that is configured, or of which the journal has letters still. */
+function withLetters(
+  world: World,
+  options: LetterOptions,
+  use: (opened: OpenAside) => Promise<number>,
+): Promise<number> {
+  return withAside(world, options.config, async (opened) => {
+    const { sink } = options
+    if (sink === undefined) return use(opened)
+    const { sinks } = await opened.there()
+    const own = await opened.aside.deadLetters({ sink, limit: 1 })
+    const letters = own.length > 0 ? own : await opened.aside.deadLetters({ limit: OTHERS })
+    const left = letters.map((letter) => ({ name: letter.sink }))
+    return isKnown(world, 'sink', sink, [...sinks, ...left]) ? use(opened) : exitCodes.usage
+  })
+}
+
+export function listLetters(world: World, options: LetterOptions): Promise<number> {
+  return withLetters(world, options, async (opened) => {
+    const limit = options.limit ?? LIST_LIMIT
+    const found = await all(opened, options, limit + 1)
+    showList(world, found, {
+      ...{ limit, json: options.json === true, none: 'no dead letters', all: 'dead-letters export' },
+      head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
+      row: (letter) => [
+        ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
+        ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
+        ...[letter.code, letter.reason],
+      ],
+      facts: factsOf,
+    })
+    return found.length > limit ? exitCodes.done : judged(world, options, found)
+  })
+}
+
+export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
+  return withAside(world, options.config, async ({ aside }) => {
+    const [letter] = await aside.deadLetters({ ids: [id], limit: 1 })
+    if (!letter) return missing(world, [id])
+    if (options.content) {
+      const raw = await aside.deadLetterRaw(id)
+      if (!raw) return missing(world, [id])
+      await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
+      return exitCodes.done
+    }
+    world.stdout(
+      columns([
+        ['id', String(letter.id)],
+        ['sink', letter.sink],
+        ['workspace', letter.origin.workspace],
+        ['source', letter.origin.source],
+        ['entry', letter.entryId],
+        ['time', letter.time],
+        ['type', typeText(letter)],
+        ['bytes', String(letter.bytes)],
+        ['position', String(letter.seq)],
+        ['parked', `${instantText(letter.parkedAt)} UTC`],
+        ['code', letter.code],
+        ['reason', letter.reason],
+        ['content', `not shown: --content prints it`],
+      ]),
+    )
+    return exitCodes.done
+  })
+}
+
+function missing(world: World, ids: readonly number[]): number {
+  world.stderr(`auditferry: no dead letter ${ids.join(', ')}: dead-letters list tells which there are\n`)
+  return exitCodes.failed
+}
+
+function isUnnamed(world: World, options: LetterOptions, verb: 'retry' | 'drop', done = false): boolean {
+  if (options.sink !== undefined || options.id.length > 0 || done) return false
+  const yes = verb === 'drop' ? ' and --yes (or all with --yes alone)' : ''
+  world.stderr(`error: which to ${verb}? Name a sink with --sink NAME${yes}, or letters with --id N\n`)
+  return true
+}
+
+/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
+function judged(world: World, { id }: LetterOptions, found: readonly DeadLetter[]): number {
+  const known = new Set(found.map((letter) => letter.id))
+  const unknown = id.filter((wanted) => !known.has(wanted))
+  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
+}
+
+function whyLeft({ sink, why }: LeftLetters): string {
+  if (why === 'not_configured') return `${sink} is not in the configuration`
+  return `${sink} does not want them any more (its ${why}); change that to send them, or let them go with dead-letters drop`
+}
+
+const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
+
+export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
+  if (isUnnamed(world, options, 'retry')) return exitCodes.usage
+  return withLetters(world, options, async (opened) => {
+    const found = await all(opened, options, options.limit)
+    const left: LeftLetters[] = []
+    const count = await inChunks(found, async (ids) => {
+      const retried = await opened.retry({ ids })
+      left.push(...retried.left)
+      return retried.count
+    })
+    const when = opened.running ? 'they go out as soon as it takes them' : 'they go out when the daemon runs'
+    world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
+    for (const [why, many] of Map.groupBy(left, whyLeft))
+      world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
+    const code = judged(world, options, found)
+    return left.length > 0 ? exitCodes.failed : code
+  })
+}
+
+export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
+  if (isUnnamed(world, options, 'drop', options.yes)) return exitCodes.usage
+  if (options.id.length === 0 && options.yes !== true) {
+    world.stderr(
+      'error: this lets entries go for good: say --yes, or name each with --id N (dead-letters export keeps a copy)\n',
+    )
+    return exitCodes.usage
+  }
+  return withLetters(world, options, async (opened) => {
+    const found = await all(opened, options, options.limit)
+    const count = await inChunks(found, (ids) => opened.aside.dropDeadLetters({ ids }))
+    world.stdout(`${noun(count)} dropped\n`)
+    return judged(world, options, found)
+  })
+}
+
+function factsOf({ origin, entryId, parkedAt, ...rest }: DeadLetter): object {
+  return {
+    id: rest.id,
+    sink: rest.sink,
+    workspace: origin.workspace,
+    source: origin.source,
+    entry_id: entryId,
+    time: rest.time,
+    type: rest.type,
+    code: rest.code,
+    reason: rest.reason,
+    parked_at: new Date(parkedAt).toISOString(),
+    bytes: rest.bytes,
+  }
+}
+
+/** The entry is one line of JSON as it is: it goes in byte for byte. */
+function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
+  const facts = JSON.stringify(factsOf(letter))
+  return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
+}
+
+export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
+  return withLetters(world, options, async (opened) => {
+    const seen = await exportAside(world, file, {
+      pages: lettersOf(opened, options, options.limit),
+      rawOf: (id) => opened.aside.deadLetterRaw(id),
+      line: exported,
+      none: 'no dead letters',
+      noun,
+    })
+    return judged(world, options, seen)
+  })
+}

@@ -1,0 +1,101 @@
+// What others talk to, the listener and the control socket: it stays where it is while the app behind it changes.
+import type { App } from '../../app.ts'
+import type { Config } from '../../config/schema.ts'
+import { configText } from '../../config/shown.ts'
+import { hostPort } from '../../model/socket.ts'
+import { openControl } from '../../ops/control.ts'
+import type { Control } from '../../ops/control.ts'
+import { openHttp } from '../../ops/http.ts'
+import type { OpsHttp } from '../../ops/http.ts'
+import { retryWanted } from '../../retrying.ts'
+import type { Setup } from './daemon.ts'
+
+export class Front {
+  ready = false
+  readonly #app: () => App
+  #listen = ''
+  #http: OpsHttp | undefined
+  #control: Control | undefined
+  #shown: { readonly of: Config; readonly text: string } | undefined
+  #change: Promise<unknown> = Promise.resolve()
+
+  constructor(app: () => App) {
+    this.#app = app
+  }
+
+  get url(): string {
+    const at = this.#http?.address
+    return at ? `http://${hostPort({ host: at.address, port: at.port })}/` : ''
+  }
+
+  async open(setup: Setup): Promise<void> {
+    await this.move(setup)
+    const now = this.#app
+    this.#control = await openControl({
+      journalPath: setup.config.journal.path,
+      log: setup.outside.log,
+      ready: () => this.#change,
+      get board() {
+        return now().board
+      },
+      get journal() {
+        return now().journal
+      },
+      retry: (query) => retryWanted(now().journal, now().config.sinks, query),
+      get taps() {
+        return now().taps
+      },
+      get past() {
+        return now().past
+      },
+      get replays() {
+        return now().replays
+      },
+      get metrics() {
+        return now().metrics
+      },
+    })
+  }
+
+  /** Commands that come meanwhile are answered behind it: a replay of many steps would break off in its middle. */
+  waitFor(change: () => Promise<void>): Promise<void> {
+    const changing = change()
+    this.#change = changing.catch(() => undefined)
+    return changing
+  }
+
+  /** Listens where this configuration wants it. Throws ConnectorError as `openHttp` does, and stays where it was. */
+  async move({ config, outside }: Setup): Promise<void> {
+    const listen = hostPort(config.server.listen)
+    if (listen === this.#listen) return
+    const now = this.#app
+    const before = this.#http
+    this.#http = await openHttp({
+      listen,
+      get board() {
+        return now().board
+      },
+      get metrics() {
+        return now().metrics
+      },
+      live: () => now().alive(),
+      ready: () => this.ready,
+      config: () => this.#configText(),
+    })
+    this.#listen = listen
+    outside.log.info('Listening', { listen: new URL(this.url).host })
+    await before?.close()
+  }
+
+  /** Made once for each: the page asks every few seconds. */
+  #configText(): string {
+    const { config } = this.#app()
+    if (this.#shown?.of !== config) this.#shown = { of: config, text: configText(config) }
+    return this.#shown.text
+  }
+
+  async close(): Promise<void> {
+    await this.#http?.close()
+    await this.#control?.close()
+  }
+}

@@ -1,0 +1,114 @@
+// `auditferry run --once`: until all that is there now is delivered, or nothing but a person can help.
+import { openApp } from '../../app.ts'
+import type { App, Outside } from '../../app.ts'
+import type { Config } from '../../config/schema.ts'
+import { checkApart } from '../../journal/check-apart.ts'
+import type { StatusReport } from '../../ops/status.ts'
+import type { World } from '../shared/world.ts'
+import { exitCodes } from '../shared/world.ts'
+
+/** How often --once looks whether it is done. */
+const LOOK_MS = 100
+/** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
+const STUCK_MS = 2_000
+
+export interface Once {
+  readonly code: number
+  /** for a person or a job's log, to be told when nothing else will be */
+  readonly line: string
+}
+
+/** Rejects with what stopped the daemon, once everything is closed. */
+export async function runOnce(
+  config: Config,
+  outside: Outside,
+  { signal, journalCheck: program }: Pick<World, 'signal' | 'journalCheck'>,
+  timeoutMs: number,
+): Promise<Once> {
+  const { path } = config.journal
+  const open = await checkApart({ path, program, log: outside.log }, signal)
+  if (signal.aborted)
+    return {
+      code: exitCodes.done,
+      line: 'auditferry: not done, stopped while the journal was checked; nothing is lost, the next run goes on\n',
+    }
+  const app = await openApp(config, outside, { once: true }, open)
+  // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
+  const ending = new AbortController()
+  try {
+    const running = app.run()
+    const ended = await Promise.race([
+      running.then(() => 'done' as const),
+      watchOnce(app, outside, AbortSignal.any([signal, ending.signal]), timeoutMs),
+    ])
+    return onceOf(app, ended)
+  } finally {
+    ending.abort()
+    await app.stop()
+  }
+}
+
+type Ending = 'done' | 'stuck' | 'timeout' | 'signal'
+
+async function watchOnce(
+  app: App,
+  { clock }: Outside,
+  signal: AbortSignal,
+  timeoutMs: number,
+): Promise<Ending> {
+  const startedAt = clock.elapsed()
+  let stuckSince: number | undefined
+  for (;;) {
+    await clock.sleep(LOOK_MS, signal)
+    if (signal.aborted) return 'signal'
+    const now = clock.elapsed()
+    if (now - startedAt >= timeoutMs) return 'timeout'
+    const progress = app.progress()
+    if (progress === 'done') return 'done'
+    stuckSince = progress === 'stuck' ? (stuckSince ?? now) : undefined
+    if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
+  }
+}
+
+const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
+
+/**
+ * What was read, and what the sinks took of it; what a setting kept from them is named, or nobody would know why nothing came. @internal
+ */
+export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): string {
+  const sources = workspaces.flatMap((workspace) => workspace.sources)
+  const filteredOf = (parts: readonly { readonly filtered_entries: number }[], by: string) => {
+    const filtered = parts.reduce((sum, part) => sum + part.filtered_entries, 0)
+    return filtered === 0 ? [] : [`${filtered} filtered by ${by}`]
+  }
+  const read = sources.reduce((sum, source) => sum + source.new_entries, 0)
+  const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
+  return [
+    amount(read, 'new entry', 'new entries'),
+    ...filteredOf(sources, 'audit.types'),
+    amount(delivered, 'delivery', 'deliveries'),
+    ...filteredOf(sinks, 'what the sinks take'),
+  ].join(', ')
+}
+
+/** What came of it, and the documented exit code. */
+function onceOf(app: App, ended: Ending): Once {
+  const status = app.board.status()
+  const { sinks, journal, sentence } = status
+  const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
+  const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
+  const told = `${amount(letters, 'dead letter', 'dead letters')}, ${journal.quarantined} quarantined, ${amount(journal.gaps, 'possible gap', 'possible gaps')}`
+  if (ended === 'done' && owed === 0) {
+    const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${told}\n`
+    return { code: exitCodes.done, line }
+  }
+  const why = {
+    done: 'entries are still owed',
+    stuck: 'only held parts remain',
+    timeout: 'the timeout came first',
+    signal: 'stopped',
+  }
+  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${told}; nothing is lost, the next run goes on\n`
+  // Whoever sends a signal knows that it is not done.
+  return { code: ended === 'signal' ? exitCodes.done : exitCodes.failed, line }
+}

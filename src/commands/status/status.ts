@@ -1,0 +1,221 @@
+// `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
+import type { Config } from '../../config/schema.ts'
+import { controlPath } from '../../model/journal-files.ts'
+import { systemClock } from '../../ops/clock.ts'
+import { connectControl } from '../../ops/control-client.ts'
+import { faultText } from '../../ops/sentence.ts'
+import { budgetOf, isLagUnknown, noDelivery } from '../../ops/status.ts'
+import {
+  countText,
+  limitedText,
+  loweredText,
+  memoryText,
+  nextTryText,
+  sizeText,
+  spanText,
+  utcText,
+} from '../../ops/words.ts'
+import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../../ops/status.ts'
+import { columns, type Paint, plain } from '../shared/columns.ts'
+import { configFile } from '../shared/config-file.ts'
+import { configOrPlace, tellFaulty, type DaemonPlace } from '../shared/known-config.ts'
+import { type Answer, askListener, listenerUrl } from './listener.ts'
+import { pastLines } from './past.ts'
+import { exitCodes, type World } from '../shared/world.ts'
+
+interface StatusOptions {
+  readonly config?: string
+  readonly json: boolean
+  readonly watch?: boolean
+}
+
+const WATCH_MS = 2_000
+/** To the top left, and everything off the screen. */
+const CLEAR = '\u001b[H\u001b[2J'
+
+/** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
+export async function status(world: World, options: StatusOptions): Promise<number> {
+  const file = configFile(world, options.config)
+  const { place, config, faults } = configOrPlace(file, world)
+  for (let told = false; ;) {
+    const { report, other } = await ask(place, config, world)
+    if (faults && !report) throw faults
+    if (faults && !told) tellFaulty(file, world)
+    told = true
+    if (options.watch === true && world.colours === true) world.stdout(CLEAR)
+    if (report) tell(report, world, options.json)
+    else tellNobody(file, place, other, world)
+    if (options.watch === true) await systemClock.sleep(WATCH_MS, world.signal)
+    if (options.watch !== true || world.signal.aborted)
+      return report?.ok === true ? exitCodes.done : exitCodes.failed
+  }
+}
+
+async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Answer> {
+  const client = await connectControl(place.journal.path)
+  if (client) return { report: await client.status() }
+  const asked = await askListener(place, config)
+  if (asked.report)
+    world.stderr(`auditferry: there is no control socket, this is what ${listenerUrl(place)} tells\n`)
+  return asked
+}
+
+function tell(report: StatusReport, world: World, json: boolean): void {
+  const text = json ? JSON.stringify(report, null, 2) : statusText(report, world.colours)
+  world.stdout(`${text.trimEnd()}\n`)
+}
+
+function tellNobody(file: string, config: DaemonPlace, other: string | undefined, world: World): void {
+  const socket = controlPath(config.journal.path) ?? config.journal.path
+  const url = listenerUrl(config)
+  const whose =
+    other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${plain(other)}`
+  const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
+  const first = whose
+    ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
+    : ''
+  world.stderr(
+    `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`,
+  )
+}
+
+/** @internal */
+export function statusText(report: StatusReport, colours = false): string {
+  const paint = colours ? painted : undefined
+  const now = Date.parse(report.reported_at)
+  const ago: Ago = (instant, absent = 'never') =>
+    instant === null ? absent : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
+  const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
+  return [
+    `${plain(report.sentence)}\n`,
+    sourceLines(report, ago, paint),
+    sinkLines(report, ago, paint),
+    journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
+    ...pastLines(report),
+    `Auditferry ${plain(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
+  ].join('\n')
+}
+
+const [RED, YELLOW, GREEN] = [31, 33, 32]
+const colourOf: Readonly<Record<string, number>> = {
+  failing: RED,
+  held: RED,
+  paused: YELLOW,
+  waiting: YELLOW,
+  starting: YELLOW,
+  reading: GREEN,
+  idle: GREEN,
+  sending: GREEN,
+}
+
+/** The state is said in words; colour only helps the eye to find it. */
+const painted: Paint = (padded, text) => {
+  const colour = colourOf[text]
+  return colour === undefined ? padded : `\u001b[${colour}m${padded}\u001b[0m`
+}
+
+type Ago = (instant: string | null, absent?: string) => string
+
+const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
+
+const sourceLag = (source: SourceStatus) => (isLagUnknown(source) ? 'unknown' : lag(source.lag_seconds))
+
+type Part = Readonly<{ name: string; error: FaultStatus | null }>
+
+function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): string {
+  return parts
+    .map(({ name, error }) => {
+      if (!error) return ''
+      const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
+      return `  ${name}: ${plain(faultText(error, report))} (${error.code}, since ${ago(error.since)}${next})\n`
+    })
+    .join('')
+}
+
+const usedText = (budget: BudgetStatus | undefined) =>
+  budget === undefined ? '-' : `${budget.used} of ${budget.limit}`
+
+function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
+  const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
+    own.map((source) => ({
+      ...source,
+      name: `${name} ${source.name}`,
+      used: usedText(budgetOf(source, { budget })),
+    })),
+  )
+  const rows = sources.map((source) => [
+    ...[source.name, source.state, ago(source.last_success_at), ago(source.caught_up_at)],
+    ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
+  ])
+  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
+  return (
+    columns([head, ...rows], paint) +
+    faultLines(sources, report, ago) +
+    limitLines(report) +
+    memoryLines(sources, Date.parse(report.reported_at))
+  )
+}
+
+function memoryLines(sources: readonly SourceStatus[], now: number): string {
+  return sources
+    .map(({ name, waits_for_memory_since: since }) =>
+      since === undefined ? '' : `  ${name}: ${memoryText(since, now)}\n`,
+    )
+    .join('')
+}
+
+/** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
+function limitLines({ workspaces, reported_at }: StatusReport): string {
+  return workspaces
+    .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
+    .flatMap(({ name, area, limit, limited_until: until, lowered_from: from }) => {
+      const told = [
+        ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
+        ...(from === undefined ? [] : [loweredText(limit, from)]),
+      ]
+      return told.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
+    })
+    .join('')
+}
+
+function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
+  const { sinks } = report
+  const rows = sinks.map((sink) => [
+    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at, noDelivery(report))],
+    ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
+  ])
+  const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
+  return columns([head, ...rows], paint) + faultLines(sinks, report, ago)
+}
+
+function journalLine({ journal }: StatusReport): string {
+  const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, strangers } = journal
+  const left = strangers.length > 0 ? `\n  left the configuration: ${plain(strangers.join(', '))}` : ''
+  return `JOURNAL  ${countText(entries, 'entries')} owed, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
+}
+
+function gapLines({ workspaces }: StatusReport): string {
+  return workspaces
+    .flatMap(({ name, sources }) => sources.map((source) => ({ ...source, workspace: name })))
+    .flatMap(({ workspace, name, last_gap_at: at }) =>
+      at ? [`  possible gap: last in ${plain(workspace)} ${name}, found ${utcText(at)}\n`] : [],
+    )
+    .join('')
+}
+
+/** Of these the last few: the way to them is the entry in the SIEM. */
+const SHOWN_FINDINGS = 3
+
+/** A daemon of an older version names none. */
+function findingLines({ findings = [] }: Partial<StatusReport>): string {
+  const told = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
+    const of = entry_at === null ? '' : ` of ${utcText(entry_at)}`
+    return `  ${kind.replace('_', ' ')}: entry ${plain(entry_id)}${of} in ${plain(workspace)} ${plain(source)}\n`
+  })
+  const rest = findings.length - told.length
+  return told.join('') + (rest > 0 ? '  more of them: --json\n' : '')
+}
+
+function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {
+  return warnings.map(({ message, since }) => `  to mend: ${plain(message)} (since ${ago(since)})\n`).join('')
+}

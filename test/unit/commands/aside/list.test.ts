@@ -1,0 +1,30 @@
+// What `list` shows of what was set aside, and whether it says that there is more.
+import { expect, test } from 'vitest'
+import { showList } from '../../../../src/commands/aside/list.ts'
+import type { World } from '../../../../src/commands/shared/world.ts'
+
+function shown(found: number, limit: number, json: boolean) {
+  const told = { stdout: '', stderr: '' }
+  const world = {
+    stdout: (text: string) => void (told.stdout += text),
+    stderr: (text: string) => void (told.stderr += text),
+  } as World
+  const letters = Array.from({ length: found }, (_, n) => `letter-${n}`)
+  showList(world, letters, {
+    ...{ limit, json, none: 'none', all: 'export', head: ['ID'] },
+    row: (id) => [id],
+    facts: (id) => ({ id }),
+  })
+  return told
+}
+
+test.each([false, true])(
+  'a list as long as its limit says nothing of more, a longer one does (as data: %s)',
+  (json) => {
+    const [whole, cut] = [shown(2, 2, json), shown(3, 2, json)]
+    expect(whole.stdout + whole.stderr).not.toContain('there are more')
+    expect(cut.stdout + cut.stderr).toContain('there are more than these 2')
+    expect(cut.stdout).toContain('letter-1')
+    expect(cut.stdout).not.toContain('letter-2')
+  },
+)

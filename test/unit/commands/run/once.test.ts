@@ -1,0 +1,85 @@
+// `run --once` when something cannot be gone on with: it ends, with what was wrong.
+import { writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Outside } from '../../../../src/app.ts'
+import { realOutside } from '../../../../src/commands/shared/outside.ts'
+import { deliveredText, runOnce } from '../../../../src/commands/run/once.ts'
+import { loadConfig } from '../../../../src/config/load.ts'
+import { readTextFile } from '../../../../src/config/files.ts'
+import { ConnectorError } from '../../../../src/model/errors.ts'
+import { systemClock } from '../../../../src/ops/clock.ts'
+import { logOf, part, spec } from '../../../contract/journal-parts.ts'
+import { withSink, withSource } from '../../ops/page/reports.ts'
+import { fill, openStand } from '../stand.ts'
+
+let stand: ReturnType<typeof openStand>
+beforeEach(() => {
+  stand = openStand()
+})
+afterEach(() => stand.remove())
+
+test('a standard output whose reader is gone ends the run with 1 and that word, and other sinks get theirs', async () => {
+  const journal = await stand.openJournal(['console', 'archive'])
+  await journal.append(part([spec(1), spec(2)]))
+  await journal.close()
+  const text = readTextFile(stand.config)
+  const file = `name: siem, type: file, path: ${stand.folder}/a.out`
+  writeFileSync(stand.config, text.replace(file, 'name: console, type: stdout'))
+  const loaded = loadConfig(stand.config, { env: { NOT_SET_HERE: 'planted-key' }, readFile: readTextFile })
+  // Nothing is left to read.
+  const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
+  const gone = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(),
+    print: () => Promise.reject(gone),
+  }
+  const { code, line } = await runOnce(config, outside, stand.world, 15_000)
+  expect(line).toContain('only held parts remain: console is held')
+  expect(line).toContain('standard output: its reader is gone (EPIPE)')
+  expect(code).toBe(1)
+  expect(readTextFile(`${stand.folder}/b.out`).trim().split('\n')).toHaveLength(2)
+})
+
+test('after a fatal error it rejects with it, and nothing of it sleeps on and keeps the process alive', async () => {
+  const journal = await stand.openJournal()
+  await fill(journal)
+  await journal.close()
+  const env = { NOT_SET_HERE: 'planted-key' }
+  const config = loadConfig(stand.config, { env, readFile: readTextFile })
+  const broken = new ConnectorError('disk_failed', 'the disk is broken')
+  let sleeping = 0
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(),
+    clock: {
+      ...systemClock,
+      sleep: (ms, signal) => {
+        sleeping++
+        return systemClock.sleep(ms, signal).finally(() => sleeping--)
+      },
+    },
+    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(broken) },
+    network: () => ({
+      send: () => Promise.reject(new ConnectorError('unreachable', 'nobody there')),
+      close: () => Promise.resolve(),
+    }),
+  }
+  await expect(runOnce(config, outside, stand.world, Infinity)).rejects.toBe(broken)
+  expect(sleeping).toBe(0)
+})
+
+test('its last line names what was filtered, and by what, where anything was', () => {
+  const { workspaces } = withSource({ new_entries: 593 })
+  const { sinks } = withSink({ accepted_entries: 0, filtered_entries: 593 })
+  expect(deliveredText({ workspaces, sinks })).toBe(
+    '593 new entries, 0 deliveries, 593 filtered by what the sinks take',
+  )
+  expect(deliveredText(withSource({ new_entries: 0, filtered_entries: 593 }))).toBe(
+    '0 new entries, 593 filtered by audit.types, 4663 deliveries',
+  )
+  expect(deliveredText({ workspaces: [], sinks: withSink({ accepted_entries: 1 }).sinks })).toBe(
+    '0 new entries, 1 delivery',
+  )
+  expect(deliveredText({ workspaces, sinks: withSink({}).sinks })).toBe('593 new entries, 4663 deliveries')
+})
