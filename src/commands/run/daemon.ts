@@ -1,27 +1,11 @@
 // The daemon in its process: one app after another behind the same listener and control socket, until a signal.
 import { openApp } from '../../app.ts'
-import type { App, Outside } from '../../app.ts'
-import type { Config } from '../../config/schema.ts'
+import type { App } from '../../app.ts'
 import { checkApart } from '../../journal/check-apart.ts'
 import { untilAborted } from '../../model/abort.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import { Front } from './front.ts'
-
-/** A configuration and the world that it runs in. */
-export interface Setup {
-  readonly config: Config
-  readonly outside: Outside
-}
-
-export interface CurrentSetup extends Setup {
-  /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid` or `misconfigured`; then nothing has changed. */
-  prepare(next: Setup): Promise<void>
-  /** a next one was asked for, and cannot be taken; undefined: it was this one, and none is refused any more */
-  refused(error: ConnectorError | undefined): void
-}
-
-/** Resolves with the setup that takes over from the current one; a configuration that is refused is told and waited on. */
-export type NextSetup = (current: CurrentSetup, signal: AbortSignal) => Promise<Setup>
+import type { CurrentSetup, NextSetup, Setup } from './setup.ts'
 
 const never: NextSetup = () => new Promise(() => undefined)
 

@@ -8,7 +8,7 @@ import type { Control } from '../../ops/control.ts'
 import { openHttp } from '../../ops/http.ts'
 import type { OpsHttp } from '../../ops/http.ts'
 import { retryWanted } from '../../retrying.ts'
-import type { Setup } from './daemon.ts'
+import type { Setup } from './setup.ts'
 
 export class Front {
   ready = false

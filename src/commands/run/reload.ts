@@ -8,7 +8,7 @@ import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError, isOutOfFiles, OUT_OF_FILES } from '../../model/errors.ts'
 import type { Log } from '../../model/log.ts'
-import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
+import type { CurrentSetup, NextSetup, Setup } from './setup.ts'
 
 /** How often the file is looked at. */
 const LOOK_MS = 2_000
