@@ -50,8 +50,14 @@ export async function start(
   return child
 }
 
+interface Taken extends Usage {
+  readonly wallSeconds: number
+  /** what it had taken by then, epoch ms */
+  cpuSecondsBy(at: number): number
+}
+
 /** Runs a program to its end and says what it took. Throws where it ends with anything but 0. */
-export async function runToEnd(args: readonly string[]): Promise<Usage & { readonly wallSeconds: number }> {
+export async function runToEnd(args: readonly string[]): Promise<Taken> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
   let told = ''
@@ -60,11 +66,16 @@ export async function runToEnd(args: readonly string[]): Promise<Usage & { reado
     child.once('exit', resolve)
   })
   let usage = noUsage
-  const look = setInterval(() => (usage = usageOf(child, usage)), LOOK_MS)
+  const looks: { at: number; cpuSeconds: number }[] = []
+  const look = setInterval(() => {
+    usage = usageOf(child, usage)
+    looks.push({ at: Date.now(), cpuSeconds: usage.cpuSeconds })
+  }, LOOK_MS)
   const code = await ended
   clearInterval(look)
   if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${told}`)
-  return { ...usage, wallSeconds: (performance.now() - startedAt) / 1000 }
+  const cpuSecondsBy = (by: number) => looks.findLast(({ at }) => at <= by)?.cpuSeconds ?? 0
+  return { ...usage, wallSeconds: (performance.now() - startedAt) / 1000, cpuSecondsBy }
 }
 
 /** A mock without limits, all its pages rendered. */
