@@ -2,24 +2,21 @@
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../model/set-aside.ts'
 import { parseInstantText } from '../../model/time.ts'
 import { countText, cutText, sizeText } from '../../ops/words.ts'
-import type { OpenAside, ShowOptions } from '../shared/aside.ts'
-import { inChunks, pages, withAside } from '../shared/aside.ts'
-import { LIST_LIMIT, showList } from './list.ts'
+import { withAside } from '../shared/aside.ts'
+import type { OpenAside } from '../shared/aside.ts'
 import { columns } from '../shared/columns.ts'
-import { exportAside, showContent } from '../shared/export-file.ts'
+import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { isKnown } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
+import { exitOf, idsQuery, isUnsure } from './asked.ts'
+import type { AsideOptions, ShowOptions } from './asked.ts'
+import { exportAside } from './export.ts'
+import { LIST_LIMIT, showList } from './list.ts'
+import { inChunks, pages } from './records.ts'
 
-interface LetterOptions {
-  readonly config?: string
+interface LetterOptions extends AsideOptions {
   readonly sink?: string
-  readonly id: readonly number[]
-  readonly limit?: number
-  /** of drop */
-  readonly yes?: boolean
-  /** of list */
-  readonly json?: boolean
 }
 
 /** The API's own are short, and a body may have any. */
@@ -31,8 +28,9 @@ const timeText = ({ time }: DeadLetter) => {
 }
 const noun = (count: number) => countText(count, 'dead letters')
 
-function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
-  return { ...(sink === undefined ? {} : { sink }), ...(id.length > 0 ? { ids: id } : {}) }
+function queryOf(options: LetterOptions): DeadLetterQuery {
+  const { sink } = options
+  return { ...(sink === undefined ? {} : { sink }), ...idsQuery(options) }
 }
 
 function lettersOf({ aside }: OpenAside, options: LetterOptions, limit?: number) {
@@ -79,7 +77,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : judged(world, options, found)
+    return found.length > limit ? exitCodes.done : exitOf(world, options, found, missing)
   })
 }
 
@@ -126,13 +124,6 @@ function isUnnamed(world: World, options: LetterOptions, verb: 'retry' | 'drop',
   return true
 }
 
-/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
-function judged(world: World, { id }: LetterOptions, found: readonly DeadLetter[]): number {
-  const known = new Set(found.map((letter) => letter.id))
-  const unknown = id.filter((wanted) => !known.has(wanted))
-  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
-}
-
 function whyLeft({ sink, why }: LeftLetters): string {
   if (why === 'not_configured') return `${sink} is not in the configuration`
   return `${sink} does not want them any more (its ${why}); change that to send them, or let them go with dead-letters drop`
@@ -154,24 +145,19 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
       world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
-    const code = judged(world, options, found)
+    const code = exitOf(world, options, found, missing)
     return left.length > 0 ? exitCodes.failed : code
   })
 }
 
 export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options, 'drop', options.yes)) return exitCodes.usage
-  if (options.id.length === 0 && options.yes !== true) {
-    world.stderr(
-      'error: this lets entries go for good: say --yes, or name each with --id N (dead-letters export keeps a copy)\n',
-    )
-    return exitCodes.usage
-  }
+  if (isUnsure(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.aside.dropDeadLetters({ ids }))
     world.stdout(`${noun(count)} dropped\n`)
-    return judged(world, options, found)
+    return exitOf(world, options, found, missing)
   })
 }
 
@@ -206,6 +192,6 @@ export async function exportLetters(world: World, options: LetterOptions, file: 
       none: 'no dead letters',
       noun,
     })
-    return judged(world, options, seen)
+    return exitOf(world, options, seen, missing)
   })
 }

@@ -1,36 +1,29 @@
 // `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
 import type { QuarantineRecord } from '../../model/set-aside.ts'
 import { countText, sizeText } from '../../ops/words.ts'
-import type { OpenAside, ShowOptions } from '../shared/aside.ts'
-import { inChunks, pages, withAside } from '../shared/aside.ts'
-import { LIST_LIMIT, showList } from './list.ts'
+import { withAside } from '../shared/aside.ts'
+import type { OpenAside } from '../shared/aside.ts'
 import { columns } from '../shared/columns.ts'
-import { exportAside, showContent } from '../shared/export-file.ts'
+import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-
-interface QuarantineOptions {
-  readonly config?: string
-  readonly id: readonly number[]
-  readonly limit?: number
-  /** of drop */
-  readonly yes?: boolean
-  /** of list */
-  readonly json?: boolean
-}
+import { exitOf, idsQuery, isUnsure } from './asked.ts'
+import type { AsideOptions, ShowOptions } from './asked.ts'
+import { exportAside } from './export.ts'
+import { LIST_LIMIT, showList } from './list.ts'
+import { inChunks, pages } from './records.ts'
 
 const noun = (count: number) => countText(count, 'quarantined elements')
 
-function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
-  return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
+function recordsOf({ aside }: OpenAside, options: AsideOptions, limit?: number) {
+  return pages((page) => aside.quarantined({ ...idsQuery(options), ...page }), limit)
 }
 
-export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
+export function listQuarantine(world: World, options: AsideOptions): Promise<number> {
   return withAside(world, options.config, async (opened) => {
     const limit = options.limit ?? LIST_LIMIT
     const found: QuarantineRecord[] = []
     for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
-    const seen = new Set(found.map(({ id }) => id))
     showList(world, found, {
       ...{ limit, json: options.json === true, none: 'nothing is quarantined', all: 'quarantine export' },
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
@@ -40,7 +33,7 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : judged(world, options, seen)
+    return found.length > limit ? exitCodes.done : exitOf(world, options, found, missing)
   })
 }
 
@@ -77,29 +70,18 @@ function missing(world: World, ids: readonly number[]): number {
   return exitCodes.failed
 }
 
-/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
-function judged(world: World, { id }: QuarantineOptions, seen: ReadonlySet<number>): number {
-  const unknown = id.filter((wanted) => !seen.has(wanted))
-  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
-}
-
-export async function dropQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  if (options.id.length === 0 && options.yes !== true) {
-    world.stderr(
-      'error: this lets bytes go for good: say --yes, or name each with --id N (quarantine export keeps a copy)\n',
-    )
-    return exitCodes.usage
-  }
+export async function dropQuarantine(world: World, options: AsideOptions): Promise<number> {
+  if (isUnsure(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
   return withAside(world, options.config, async (opened) => {
-    const seen = new Set<number>()
+    const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
-      for (const { id } of page) seen.add(id)
       const sizes = page.map(({ id, keptBytes }) => ({ id, bytes: keptBytes }))
+      seen.push(...sizes)
       count += await inChunks(sizes, (ids) => opened.aside.dropQuarantined({ ids }))
     }
     world.stdout(`${noun(count)} dropped\n`)
-    return judged(world, options, seen)
+    return exitOf(world, options, seen, missing)
   })
 }
 
@@ -122,7 +104,7 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
   return Buffer.from(`${JSON.stringify(line)}\n`)
 }
 
-export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
+export function exportQuarantine(world: World, options: AsideOptions, file: string): Promise<number> {
   return withAside(world, options.config, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: recordsOf(opened, options, options.limit),
@@ -131,6 +113,6 @@ export function exportQuarantine(world: World, options: QuarantineOptions, file:
       none: 'nothing quarantined',
       noun,
     })
-    return judged(world, options, new Set(seen.map(({ id }) => id)))
+    return exitOf(world, options, seen, missing)
   })
 }
