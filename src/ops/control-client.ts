@@ -10,10 +10,10 @@ import type { Backfill, Past, Surveyed } from '../model/past.ts'
 import type { ApiReplay, BegunReplay, Replays } from '../model/replays.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from '../model/journal-files.ts'
-import type { Aside, Retry } from './control-questions.ts'
+import type { AskedJournal, Retry } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 
-export interface ControlClient extends Aside, Past, Replays {
+export interface ControlClient extends AskedJournal, Past, Replays {
   status(): Promise<StatusReport>
   readonly retry: Retry
   /** the name under which this daemon's requests stand in the audit log */

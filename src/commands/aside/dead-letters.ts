@@ -2,8 +2,8 @@
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../model/set-aside.ts'
 import { parseInstantText } from '../../model/time.ts'
 import { countText, cutText, sizeText } from '../../ops/words.ts'
-import { withAside } from '../shared/aside.ts'
-import type { OpenAside } from '../shared/aside.ts'
+import { withJournal } from '../shared/journal.ts'
+import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
@@ -33,11 +33,11 @@ function queryOf(options: LetterOptions): DeadLetterQuery {
   return { ...(sink === undefined ? {} : { sink }), ...idsQuery(options) }
 }
 
-function lettersOf({ aside }: OpenAside, options: LetterOptions, limit?: number) {
-  return pages((page) => aside.deadLetters({ ...queryOf(options), ...page }), limit)
+function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
+  return pages((page) => journal.deadLetters({ ...queryOf(options), ...page }), limit)
 }
 
-async function all(opened: OpenAside, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
+async function all(opened: OpenJournal, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
   const found: DeadLetter[] = []
   for await (const page of lettersOf(opened, options, limit)) found.push(...page)
   return found
@@ -50,14 +50,14 @@ const OTHERS = 1000
 function withLetters(
   world: World,
   options: LetterOptions,
-  use: (opened: OpenAside) => Promise<number>,
+  use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+  return withJournal(world, options.config, async (opened) => {
     const { sink } = options
     if (sink === undefined) return use(opened)
     const { sinks } = await opened.there()
-    const own = await opened.aside.deadLetters({ sink, limit: 1 })
-    const letters = own.length > 0 ? own : await opened.aside.deadLetters({ limit: OTHERS })
+    const own = await opened.journal.deadLetters({ sink, limit: 1 })
+    const letters = own.length > 0 ? own : await opened.journal.deadLetters({ limit: OTHERS })
     const left = letters.map((letter) => ({ name: letter.sink }))
     return isKnown(world, 'sink', sink, [...sinks, ...left]) ? use(opened) : exitCodes.usage
   })
@@ -82,11 +82,11 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
 }
 
 export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
-  return withAside(world, options.config, async ({ aside }) => {
-    const [letter] = await aside.deadLetters({ ids: [id], limit: 1 })
+  return withJournal(world, options.config, async ({ journal }) => {
+    const [letter] = await journal.deadLetters({ ids: [id], limit: 1 })
     if (!letter) return missing(world, [id])
     if (options.content) {
-      const raw = await aside.deadLetterRaw(id)
+      const raw = await journal.deadLetterRaw(id)
       if (!raw) return missing(world, [id])
       await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
       return exitCodes.done
@@ -155,7 +155,7 @@ export async function dropLetters(world: World, options: LetterOptions): Promise
   if (isUnsure(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
-    const count = await inChunks(found, (ids) => opened.aside.dropDeadLetters({ ids }))
+    const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
     world.stdout(`${noun(count)} dropped\n`)
     return exitOf(world, options, found, missing)
   })
@@ -187,7 +187,7 @@ export async function exportLetters(world: World, options: LetterOptions, file: 
   return withLetters(world, options, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: lettersOf(opened, options, options.limit),
-      rawOf: (id) => opened.aside.deadLetterRaw(id),
+      rawOf: (id) => opened.journal.deadLetterRaw(id),
       line: exported,
       none: 'no dead letters',
       noun,

@@ -1,8 +1,8 @@
 // `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
 import type { QuarantineRecord } from '../../model/set-aside.ts'
 import { countText, sizeText } from '../../ops/words.ts'
-import { withAside } from '../shared/aside.ts'
-import type { OpenAside } from '../shared/aside.ts'
+import { withJournal } from '../shared/journal.ts'
+import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
@@ -15,12 +15,12 @@ import { inChunks, pages } from './records.ts'
 
 const noun = (count: number) => countText(count, 'quarantined elements')
 
-function recordsOf({ aside }: OpenAside, options: AsideOptions, limit?: number) {
-  return pages((page) => aside.quarantined({ ...idsQuery(options), ...page }), limit)
+function recordsOf({ journal }: OpenJournal, options: AsideOptions, limit?: number) {
+  return pages((page) => journal.quarantined({ ...idsQuery(options), ...page }), limit)
 }
 
 export function listQuarantine(world: World, options: AsideOptions): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+  return withJournal(world, options.config, async (opened) => {
     const limit = options.limit ?? LIST_LIMIT
     const found: QuarantineRecord[] = []
     for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
@@ -38,9 +38,9 @@ export function listQuarantine(world: World, options: AsideOptions): Promise<num
 }
 
 export function showQuarantine(world: World, options: ShowOptions, id: number): Promise<number> {
-  return withAside(world, options.config, async ({ aside }) => {
-    const [record] = await aside.quarantined({ ids: [id], limit: 1 })
-    const raw = options.content ? await aside.quarantinedRaw(id) : undefined
+  return withJournal(world, options.config, async ({ journal }) => {
+    const [record] = await journal.quarantined({ ids: [id], limit: 1 })
+    const raw = options.content ? await journal.quarantinedRaw(id) : undefined
     if (!record || (options.content && !raw)) return missing(world, [id])
     if (raw) {
       await showContent(world, raw)
@@ -72,13 +72,13 @@ function missing(world: World, ids: readonly number[]): number {
 
 export async function dropQuarantine(world: World, options: AsideOptions): Promise<number> {
   if (isUnsure(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
-  return withAside(world, options.config, async (opened) => {
+  return withJournal(world, options.config, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
       const sizes = page.map(({ id, keptBytes }) => ({ id, bytes: keptBytes }))
       seen.push(...sizes)
-      count += await inChunks(sizes, (ids) => opened.aside.dropQuarantined({ ids }))
+      count += await inChunks(sizes, (ids) => opened.journal.dropQuarantined({ ids }))
     }
     world.stdout(`${noun(count)} dropped\n`)
     return exitOf(world, options, seen, missing)
@@ -105,10 +105,10 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
 }
 
 export function exportQuarantine(world: World, options: AsideOptions, file: string): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+  return withJournal(world, options.config, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: recordsOf(opened, options, options.limit),
-      rawOf: (id) => opened.aside.quarantinedRaw(id),
+      rawOf: (id) => opened.journal.quarantinedRaw(id),
       line: exported,
       none: 'nothing quarantined',
       noun,
