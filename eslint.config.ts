@@ -19,7 +19,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'wanted.ts': ['config'],
   'shipping.ts': ['outside.ts', 'wanted.ts', 'formats', 'sinks', 'ops', 'config', 'ship'],
   'retrying.ts': ['wanted.ts', 'config', 'ship'],
-  'progress.ts': ['access.ts', 'shipping.ts', 'ops'],
+  'single-run.ts': ['access.ts', 'shipping.ts', 'ops'],
   'connections.ts': ['outside.ts', 'shipping.ts', 'source', 'config'],
   'unread-secrets.ts': ['ops', 'config'],
   'running.ts': [
@@ -27,7 +27,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
     ...['config', 'collect.ts', 'ship'],
   ],
   'app.ts': [
-    ...['budgets.ts', 'outside.ts', 'reading.ts', 'shipping.ts', 'past', 'progress.ts', 'running.ts'],
+    ...['budgets.ts', 'outside.ts', 'reading.ts', 'shipping.ts', 'past', 'single-run.ts', 'running.ts'],
     ...['journal', 'ops', 'config'],
   ],
   // Whoever starts it.

@@ -187,8 +187,8 @@ export class SqliteJournal implements Journal {
 
   async owed(sink: string, after: Seq | undefined) {
     const { deliveries, ledger, transactions } = this.#core
-    const progress = ledger.progress(sink)
-    return transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position))
+    const settled = ledger.settled(sink)
+    return transactions.read(() => deliveries.owed(sink, settled, after ?? settled.position))
   }
 
   async shelved(after: Seq | undefined) {
@@ -223,7 +223,7 @@ export class SqliteJournal implements Journal {
       full: ledger.owedBytes >= maxBytes,
       sinks: transactions.read(() => ledger.positions()),
       strangers: ledger.strangers,
-      ...this.#totals.told,
+      ...this.#totals.stats,
     }
   }
 

@@ -95,7 +95,8 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
-const assuranceOf = (told: Assurance | (() => Assurance)) => (typeof told === 'string' ? () => told : told)
+const assuranceOf = (given: Assurance | (() => Assurance)) =>
+  typeof given === 'string' ? () => given : given
 
 const iso = (at: number) => new Date(at).toISOString()
 

@@ -75,7 +75,7 @@ function isNobody(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
 }
 
-function told(error: unknown, socketPath: string): unknown {
+function explained(error: unknown, socketPath: string): unknown {
   if (error instanceof ConnectorError) return error
   const code = errnoOf(error, 'unknown')
   const why =
@@ -109,7 +109,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     try {
       return bytesOf(await ask(socketPath, method, path, body))
     } catch (error) {
-      throw told(error, socketPath)
+      throw explained(error, socketPath)
     }
   }
   const json = async <T>(path: string, body?: object): Promise<T> => {
@@ -121,7 +121,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     await ask(socketPath, 'GET', '/instance')
   } catch (error) {
     if (isNobody(error)) return undefined
-    throw told(error, socketPath)
+    throw explained(error, socketPath)
   }
   return {
     status: () => json<StatusReport>('/status'),

@@ -36,16 +36,15 @@ function partOf({ spans, atUs }: ApiReplay): number {
 }
 
 function countsText(one: ApiReplay): string {
-  const { counts } = one
-  const { read, sent, filtered, unknown, malformed, gaps } = counts
-  const told = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
+  const { read, sent, filtered, unknown, malformed, gaps } = one.counts
+  const sums = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
   const never =
     unknown === 0
       ? ''
       : `; ${numberText(unknown)} of them the journal does not know, or not with this content`
   const left = spansText(one)
   const cut = left === '' ? '' : `; not read, later than what live reading had read in order: ${left}`
-  return `${told}${never}${gapsText(gaps)}${cut}`
+  return `${sums}${never}${gapsText(gaps)}${cut}`
 }
 
 /** What this sink has now and the others may lack. */

@@ -90,12 +90,12 @@ export function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<St
 /** What of the span was not read whole, so far as it is known to stay so. */
 export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
   if (!place) return []
-  const told = (why: Unread['why']) => (one: Readonly<Stretch>) => ({
+  const unread = (why: Unread['why']) => (one: Readonly<Stretch>) => ({
     fromUs: one.from * 1000,
     toUs: one.to * 1000,
     why,
   })
-  const all = [...place.refused.map(told('refused')), ...place.troubles.map(told('unreadable'))]
+  const all = [...place.refused.map(unread('refused')), ...place.troubles.map(unread('unreadable'))]
   return all.toSorted((a, b) => a.fromUs - b.fromUs)
 }
 
