@@ -11,8 +11,8 @@ import type {
   NoteChange,
   Seq,
   Settlement,
-  Stretch,
   TakeLimits,
+  TakeWhere,
   TooLarge,
 } from '../model/journal.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
@@ -44,8 +44,6 @@ function prepare(db: Database) {
     notes,
   }
 }
-
-type Busy = readonly Stretch[]
 
 export class SqliteJournal implements Journal {
   readonly #core: Core
@@ -92,11 +90,11 @@ export class SqliteJournal implements Journal {
       : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
-  async take(sink: string, lone: LoneLimits, after?: Seq, busy?: Busy): Promise<Batch | TooLarge | undefined>
-  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy): Promise<Batch | undefined>
-  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy) {
+  async take(sink: string, lone: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
+  async take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
+  async take(sink: string, limits: TakeLimits, where?: TakeWhere) {
     const { ledger, shelf, transactions } = this.#core
-    const { first, last } = ledger.nextOwed(sink, after, busy)
+    const { first, last } = ledger.nextOwed(sink, where)
     return transactions.read(() => shelf.slice(first, last, limits))
   }
 

@@ -1,6 +1,6 @@
 // Who still owes what: what each sink has settled, its intents, and the journal's running totals. Memory follows the disk, never the reverse.
 import type { Database, Statement } from 'better-sqlite3'
-import type { Intent, Seq, SinkPosition, Stretch } from '../model/journal.ts'
+import type { Intent, Seq, SinkPosition, Stretch, TakeWhere } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Amount } from '../model/set-aside.ts'
 import { aheadCount, nextFree, type Settled, withSettled } from './positions.ts'
@@ -116,7 +116,7 @@ export class Ledger {
     return this.#sink(name).settled
   }
 
-  nextOwed(name: string, after: Seq | undefined, busy?: readonly Stretch[]): Stretch {
+  nextOwed(name: string, { after, busy }: TakeWhere = {}): Stretch {
     const { settled } = this.#sink(name)
     return nextFree(settled, (after ?? settled.position) + 1, this.lastSeq, busy)
   }
