@@ -39,15 +39,15 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'journal-check.ts': ['journal'],
 }
 
-const everySource = ['client', 'cutting', 'answer', 'source-options.ts', 'part.ts', 'stored-cursor.ts']
+const everySource = ['client', 'cutting', 'answer', 'shared']
 
 /** The same of what stands in src/source: no source knows another. */
 const mayKnowInSource: typeof mayKnow = {
   client: ['budget'],
   answer: ['client', 'cutting'],
-  'source-options.ts': ['client'],
-  audit: [...everySource, 'start.ts', 'leading.ts'],
-  history: [...everySource, 'start.ts', 'leading.ts'],
+  shared: ['client'],
+  audit: everySource,
+  history: everySource,
   vault: everySource,
   'shapes.ts': ['client', 'cutting', 'answer', 'audit', 'history', 'vault'],
   assistant: ['client'],

@@ -2,7 +2,7 @@
 import type { PastSpan, Unread } from '../../model/past.ts'
 import type { Cursor, Origin } from '../../model/source.ts'
 import { DAY_MS, dayStart } from '../../model/time.ts'
-import { areNumbers, isListOf } from '../stored-cursor.ts'
+import { areNumbers, isListOf } from '../shared/stored-cursor.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
 import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './cursor.ts'
 import type { Task } from './step.ts'

@@ -1,7 +1,7 @@
 // What the inventory remembers between two reads: every project by digests, who it is shared with, and how far the pass is. Pure.
 import type { Cursor } from '../../model/source.ts'
-import type { Fields } from '../stored-cursor.ts'
-import { areNumbers, isListOf, isNullOr, isText, openStored } from '../stored-cursor.ts'
+import type { Fields } from '../shared/stored-cursor.ts'
+import { areNumbers, isListOf, isNullOr, isText, openStored } from '../shared/stored-cursor.ts'
 import { keptId } from './bounds.ts'
 
 /** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
