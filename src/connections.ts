@@ -155,8 +155,12 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
   const store = { load: async () => undefined, save: async () => undefined }
   const budget = new Budget({ limit: () => workspace.rate_limits[question.area], clock, random, store })
   const client = new Client({
-    ...{ baseUrl: workspace.base_url, apiKey: workspace.api_key },
-    ...{ transport, clock, budget, userAgent },
+    baseUrl: workspace.base_url,
+    apiKey: workspace.api_key,
+    transport,
+    clock,
+    budget,
+    userAgent,
     room: new Room(WHOLE_BODY_BYTES),
     watch: silentWatch,
   })

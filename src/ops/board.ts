@@ -147,7 +147,8 @@ export function openBoard(options: BoardOptions): Board {
   })
 
   return {
-    ...{ startedAt, warn: warnings.tell },
+    startedAt,
+    warn: warnings.tell,
     source(origin, intervalMs) {
       const source = openBoardSource(origin, intervalMs, metrics.source, clock)
       sources.push(source)

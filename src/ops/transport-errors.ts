@@ -72,8 +72,13 @@ function knownOf(code: string): Known | undefined {
 
 /** What comes up before there is a way to anybody: with a proxy on it, about that one. */
 const ofTheFirst: ReadonlySet<string> = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
-  ...['UND_ERR_PRX_CONN', 'UND_ERR_PRX_TLS'],
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_PRX_CONN',
+  'UND_ERR_PRX_TLS',
 ])
 
 /** Over plain http a proxy that wants a login shows as an error of arguments. */

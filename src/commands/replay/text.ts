@@ -40,7 +40,11 @@ function daysText(
       .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${numberText(kept)}` })),
   ].sort((one, other) => nameOf(one.origin).localeCompare(nameOf(other.origin)) || one.day - other.day)
   const lines = rows.map(({ origin, day, journal, api }) => [
-    ...[origin.workspace, origin.source, dayText(day * DAY_MS), journal || '-', api || '-'],
+    origin.workspace,
+    origin.source,
+    dayText(day * DAY_MS),
+    journal || '-',
+    api || '-',
   ])
   const table =
     rows.length === 0 ? '' : columns([['WORKSPACE', 'SOURCE', 'DAY', 'FROM JOURNAL', 'FROM API'], ...lines])

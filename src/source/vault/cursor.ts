@@ -94,8 +94,14 @@ export const NO_MARK = '....'
 type Stored = Omit<VaultCursor, 'projects' | 'principals'> & {
   readonly principals: readonly (readonly [string, string, string, string, string])[]
   readonly projects: readonly (readonly [
-    ...[id: string, name: string, flag: boolean | null, content: string],
-    ...[marks: string, sharing: string, seen: number, shares: number[]],
+    id: string,
+    name: string,
+    flag: boolean | null,
+    content: string,
+    marks: string,
+    sharing: string,
+    seen: number,
+    shares: number[],
   ])[]
 }
 
