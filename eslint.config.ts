@@ -8,7 +8,7 @@ import tseslint from 'typescript-eslint'
 /** What stands in src, from its ground up: whom each may import, beside `model` and itself. Whoever is not named may import nobody. */
 const mayKnow: Readonly<Record<string, readonly string[]>> = {
   config: ['source', 'formats', 'sinks'],
-  'collect.ts': ['giving-way.ts', 'kept-reads.ts'],
+  'collect.ts': ['collect-retries.ts', 'giving-way.ts', 'kept-reads.ts'],
   // What the daemon is built of.
   'budgets.ts': ['source', 'config'],
   'outside.ts': ['ops', 'config', 'budgets.ts'],
