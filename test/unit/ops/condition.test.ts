@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { SourceState } from '../../../src/model/watch.ts'
 import { Condition, messageOf } from '../../../src/ops/condition.ts'
-import { startAt } from './board-fixture.ts'
+import { startAt } from './board-stand.ts'
 
 const refused = new ConnectorError('unreachable', 'refused')
 const full = new ConnectorError('journal_full', 'full')
