@@ -7,6 +7,8 @@ import type { SourceWatch } from '../model/watch.ts'
 import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metric-labels.ts'
 import type { SourceMetrics } from './metrics.ts'
+import { lagSeconds, nothingRead, pausedLagSeconds, progressOf } from './source-lag.ts'
+import type { ReadSoFar } from './source-lag.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -27,46 +29,6 @@ export interface BoardSource {
 
 export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
 
-const unknown = {
-  lastSuccessAt: 0,
-  caughtUpAt: 0,
-  caughtUp: false,
-  headUs: 0,
-  cursorUs: 0,
-  /** where the backlog that is worked through began */
-  backlogUs: 0,
-  newEntries: 0,
-  filteredEntries: 0,
-  gaps: 0,
-  lastGapAt: 0,
-  findings: 0,
-}
-
-type Memory = typeof unknown & {
-  /** of the clock that only runs: set right, the other would tell of a silence that was none */
-  aliveAt: number
-}
-
-function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
-  if (caughtUp || headUs === 0 || cursorUs === 0) return 0
-  return Math.max(0, (headUs - cursorUs) / 1e6)
-}
-
-/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
-function pausedLagSeconds(memory: Memory, intervalMs: number, now: number): number {
-  const { caughtUp, caughtUpAt, cursorUs } = memory
-  const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
-  if (readToMs === 0 || (caughtUp && now < readToMs + intervalMs)) return 0
-  return Math.max(lagSeconds(memory), (now - readToMs) / 1000)
-}
-
-/** By the entries' own times: of what lies between, nobody knows how much there is. */
-function progress(memory: Memory): number | null {
-  const { backlogUs, cursorUs, headUs } = memory
-  if (lagSeconds(memory) === 0 || headUs <= backlogUs) return null
-  return Math.min(1, Math.max(0, (cursorUs - backlogUs) / (headUs - backlogUs)))
-}
-
 function prepareSeries(metrics: SourceMetrics, own: Own): void {
   for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
     gauge.set(own, 0)
@@ -79,7 +41,7 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
 }
 
 /** A loop that has silently died fails as loudly as one that says so. */
-function stalled(memory: Memory, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
+function stalled(memory: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
   const silentMs = clock.elapsed() - memory.aliveAt
   if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
   const silence = spanText(silentMs / 1000)
@@ -96,7 +58,7 @@ type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'o
 type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
 /** How much. `now`: the instant, noted as a sign of life or not. */
-function counting(memory: Memory, metrics: SourceMetrics, own: Own, now: () => number): Counting {
+function counting(memory: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
   return {
     request(code, durationMs) {
       now()
@@ -127,7 +89,7 @@ function counting(memory: Memory, metrics: SourceMetrics, own: Own, now: () => n
 }
 
 /** How far. */
-function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
+function placing(memory: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
   const updateLag = () => metrics.lag.set(own, lagSeconds(memory))
   return {
     success() {
@@ -167,7 +129,7 @@ function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => 
 }
 
 function watchOver(
-  memory: Memory,
+  memory: ReadSoFar,
   condition: Condition<SourceStatus['state']>,
   metrics: SourceMetrics,
   own: Own,
@@ -204,7 +166,7 @@ export function openBoardSource(
 ): BoardSource {
   const own = { workspace: origin.workspace, source: origin.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
-  const memory: Memory = { ...unknown, aliveAt: clock.elapsed() }
+  const memory: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
   prepareSeries(metrics, own)
   metrics.interval.set(own, (intervalMs ?? 0) / 1000)
   const look = (): Pick<SourceStatus, 'state' | 'error'> => {
@@ -236,7 +198,7 @@ export function openBoardSource(
         cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
         ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
         lag_seconds: lag(),
-        progress: progress(memory),
+        progress: progressOf(memory),
         new_entries: memory.newEntries,
         filtered_entries: memory.filteredEntries,
         gaps: memory.gaps,
