@@ -22,7 +22,7 @@ export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: rea
 }
 
 /** What lets all of it go for good wants to be asked for in so many words. */
-export function isUnsure(
+export function lacksYes(
   world: World,
   { id, yes }: AsideOptions,
   { lost, command }: { lost: string; command: string },

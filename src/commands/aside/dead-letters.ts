@@ -9,7 +9,7 @@ import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { isKnown } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isUnsure } from './asked.ts'
+import { exitOf, idsQuery, lacksYes } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { LIST_LIMIT, showList } from './list.ts'
@@ -152,7 +152,7 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
 
 export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options, 'drop', options.yes)) return exitCodes.usage
-  if (isUnsure(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
+  if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))

@@ -7,7 +7,7 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isUnsure } from './asked.ts'
+import { exitOf, idsQuery, lacksYes } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { LIST_LIMIT, showList } from './list.ts'
@@ -71,7 +71,7 @@ function missing(world: World, ids: readonly number[]): number {
 }
 
 export async function dropQuarantine(world: World, options: AsideOptions): Promise<number> {
-  if (isUnsure(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
+  if (lacksYes(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
   return withJournal(world, options.config, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0

@@ -14,7 +14,7 @@ export const replaysFollowed: Following<ApiReplay> = {
   heard: (client) => client.replays(),
   begunAt: ({ runAt }) => runAt,
   nameText,
-  part: partOf,
+  ratio: ratioOf,
   countsText,
   isWhole: ({ counts }) => counts.gaps === 0,
   endText: (one, ended) =>
@@ -28,7 +28,7 @@ function nameText({ origin, sink }: ApiReplay): string {
   return plain(`${origin.workspace} ${origin.source} to ${sink}, from the API`)
 }
 
-function partOf({ spans, atUs }: ApiReplay): number {
+function ratioOf({ spans, atUs }: ApiReplay): number {
   const whole = spans.reduce((sum, { fromUs, toUs }) => sum + toUs - fromUs, 0)
   const read = (at: number) =>
     spans.reduce((sum, { fromUs, toUs }) => sum + Math.min(Math.max(at - fromUs, 0), toUs - fromUs), 0)

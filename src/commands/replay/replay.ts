@@ -13,7 +13,7 @@ import { configFile } from '../shared/config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from '../shared/follow.ts'
 import { wholeDays, spanOf } from '../shared/instants.ts'
 import { isKnown } from '../shared/named.ts'
-import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './cut.ts'
+import { cutDays, cutOffText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './cut.ts'
 import { replaysFollowed } from './followed.ts'
 import { emptyText, howText, shortText } from './left.ts'
 import { isOneOf, isUnsure, overtaken, planOf, withoutJoined } from './plan.ts'
@@ -119,7 +119,7 @@ async function send(world: World, options: Wanted, opened: OpenJournal, clock: C
     ? await preview(client, sink.name, plan, runAt)
     : await begin(world, client, sink.name, plan, runAt)
   const joined = begun.filter((one) => one.isJoined === true).map(({ origin }) => origin)
-  world.stderr(cutText(begun))
+  world.stderr(cutOffText(begun))
   const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
   const isKept = await sendKept(world, sending, joined, clock)
   const isWhole = (await tellLate(world, sending, client)) && isKept

@@ -9,7 +9,7 @@ import { credentialsOf, keyLook } from './credentials.ts'
 import { codeOf, s3Error } from './errors.ts'
 import { type LibraryHandler, libraryHandler } from './handler.ts'
 
-export interface Loaded {
+export interface OpenLibrary {
   readonly library: typeof Library
   readonly client: Library.S3Client
 }
@@ -26,7 +26,7 @@ export class BucketLibrary {
   readonly #handler: LibraryHandler
   readonly #roles: LibraryHandler
   readonly #key: SecretLook
-  #loaded: Promise<Loaded> | undefined
+  #loaded: Promise<OpenLibrary> | undefined
 
   constructor(options: S3Options, { clock, transport }: Pick<SinkDeps, 'clock' | 'transport'>) {
     this.#options = options
@@ -40,7 +40,7 @@ export class BucketLibrary {
   }
 
   /** One request; once more at once where that may help: a key that was changed, a role's that ended early, a clock that the library has now set right. */
-  async ask<T>(signal: AbortSignal, work: (loaded: Loaded) => Promise<T>): Promise<T> {
+  async ask<T>(signal: AbortSignal, work: (loaded: OpenLibrary) => Promise<T>): Promise<T> {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.#where}: called off`)
     if (this.#key.look()) this.forget()
     const bore = this.#key.values
@@ -76,13 +76,13 @@ export class BucketLibrary {
     this.#loaded = undefined
   }
 
-  #load(): Promise<Loaded> {
+  #load(): Promise<OpenLibrary> {
     this.#loaded ??= this.#open()
     this.#loaded.catch(() => (this.#loaded = undefined))
     return this.#loaded
   }
 
-  async #open(): Promise<Loaded> {
+  async #open(): Promise<OpenLibrary> {
     const library = await import('@aws-sdk/client-s3')
     const { region, endpoint, force_path_style: forcePathStyle } = this.#options
     const there = region ?? (endpoint === undefined ? undefined : 'us-east-1')
