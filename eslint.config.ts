@@ -8,7 +8,7 @@ import tseslint from 'typescript-eslint'
 /** What stands in src, from its ground up: whom each may import, beside `model` and itself. Whoever is not named may import nobody. */
 const mayKnow: Readonly<Record<string, readonly string[]>> = {
   config: ['source', 'formats', 'sinks'],
-  'collect.ts': ['giving-way.ts', 'kept-reads.ts'],
+  'collect.ts': ['collect-retries.ts', 'giving-way.ts', 'kept-reads.ts'],
   // What the daemon is built of.
   'budgets.ts': ['source', 'config'],
   'outside.ts': ['ops', 'config', 'budgets.ts'],
@@ -19,7 +19,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'wanted.ts': ['config'],
   'shipping.ts': ['outside.ts', 'wanted.ts', 'formats', 'sinks', 'ops', 'config', 'ship'],
   'retrying.ts': ['wanted.ts', 'config', 'ship'],
-  'progress.ts': ['access.ts', 'shipping.ts', 'ops'],
+  'single-run.ts': ['access.ts', 'shipping.ts', 'ops'],
   'connections.ts': ['outside.ts', 'shipping.ts', 'source', 'config'],
   'unread-secrets.ts': ['ops', 'config'],
   'running.ts': [
@@ -27,7 +27,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
     ...['config', 'collect.ts', 'ship'],
   ],
   'app.ts': [
-    ...['budgets.ts', 'outside.ts', 'reading.ts', 'shipping.ts', 'past', 'progress.ts', 'running.ts'],
+    ...['budgets.ts', 'outside.ts', 'reading.ts', 'shipping.ts', 'past', 'single-run.ts', 'running.ts'],
     ...['journal', 'ops', 'config'],
   ],
   // Whoever starts it.
@@ -39,15 +39,15 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'journal-check.ts': ['journal'],
 }
 
-const everySource = ['client', 'cutting', 'answer', 'source-options.ts', 'part.ts', 'stored-cursor.ts']
+const everySource = ['client', 'cutting', 'answer', 'shared']
 
 /** The same of what stands in src/source: no source knows another. */
 const mayKnowInSource: typeof mayKnow = {
   client: ['budget'],
   answer: ['client', 'cutting'],
-  'source-options.ts': ['client'],
-  audit: [...everySource, 'start.ts', 'leading.ts'],
-  history: [...everySource, 'start.ts', 'leading.ts'],
+  shared: ['client'],
+  audit: everySource,
+  history: everySource,
   vault: everySource,
   'shapes.ts': ['client', 'cutting', 'answer', 'audit', 'history', 'vault'],
   assistant: ['client'],

@@ -14,7 +14,7 @@ import type { Network, SharedToRead } from './outside.ts'
 import { Client } from './source/client/client.ts'
 import { tellingClocks } from './source/client/clocks-apart.ts'
 import type { Budgeting } from './source/budget/joint.ts'
-import type { SourceOptions } from './source/source-options.ts'
+import type { SourceOptions } from './source/shared/source-options.ts'
 
 export interface Reader extends Collector {
   /** how often a read is due */

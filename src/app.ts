@@ -26,8 +26,8 @@ import { Backfills } from './past/backfills.ts'
 import { replayStatusOf } from './past/replay-order.ts'
 import { ApiReplays } from './past/replays.ts'
 import { Surveys } from './past/surveys.ts'
-import { comingOnce, progressOf } from './progress.ts'
-import type { Progress } from './progress.ts'
+import { comingOnce, singleRunOf } from './single-run.ts'
+import type { SingleRun } from './single-run.ts'
 import { openReading } from './reading.ts'
 import type { Reading } from './reading.ts'
 import { Running } from './running.ts'
@@ -49,9 +49,9 @@ export interface App {
   readonly past: Past
   /** Reading again what was, for one sink alone. */
   readonly replays: Replays
-  /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `progress` tells when that is due. */
+  /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `singleRun` tells when that is due. */
   run(): Promise<void>
-  progress(): Progress
+  singleRun(): SingleRun
   /** The journal answers. */
   alive(): Promise<boolean>
   /** Stops reading and sending, leaves the journal in order, within 8 s whatever hangs. May be called more than once. */
@@ -115,7 +115,7 @@ export async function openApp(
     past: pastOf(backfills, surveys),
     replays,
     run: () => running.run(),
-    progress: () => progressOf(readers, shippings, board.status()),
+    singleRun: () => singleRunOf(readers, shippings, board.status()),
     alive: () => isAlive(journal, clock),
     stop: () => running.stop(),
   }
@@ -148,12 +148,12 @@ async function readToOf(
   origin: Origin,
   { readers, board, journal }: LiveReading,
 ): Promise<number | undefined> {
-  const told = () => board.reading(origin)?.readTo()
-  if (told() !== undefined) return told()
+  const readTo = () => board.reading(origin)?.readTo()
+  if (readTo() !== undefined) return readTo()
   // Right after a start its loop may not have told yet where the process before it was.
   const reader = readers.find(({ source }) => isSameOrigin(source.origin, origin))
   reader?.source.plan(await journal.cursor(origin))
-  return told()
+  return readTo()
 }
 
 /** Told apart from others that read the same workspace: stays the same as long as the journal lives. */

@@ -1,5 +1,4 @@
 // The conductor of reading: asks a source for its next page, hands it to the journal, and decides what an error means. The loop only waits.
-import { backoffMs } from './model/backoff.ts'
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Append, Appended, Journal } from './model/journal.ts'
@@ -8,20 +7,14 @@ import type { Cursor, Part, Source } from './model/source.ts'
 import { Seldom } from './model/seldom.ts'
 import { Streak, tellFailure } from './model/streak.ts'
 import type { SourceWatch } from './model/watch.ts'
+import { retryDelayMs } from './collect-retries.ts'
 import { giveWay } from './giving-way.ts'
 import type { KeptReads } from './kept-reads.ts'
 
-const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
-/** The other side answers, only badly: what helps is another look, not a long wait. */
-const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
-const HELD = { baseMs: 15_000, capMs: 60_000 }
 /** While the journal is full its room is looked for this often. */
 const PAUSED_MS = 1_000
 /** A journal that fills up in the middle of an answer holds its socket so long, then the answer is given up. */
 const FULL_HOLD_MS = 30_000
-/** A disk's room can only be tried, and each try costs a request that is itself an entry. */
-const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
-
 export interface Collector {
   readonly source: Source
   readonly journal: Pick<Journal, 'append' | 'cursor' | 'stats'>
@@ -226,22 +219,8 @@ class Pauses {
 function delayAfter({ watch, log, random }: Collector, error: unknown, streak: Streak): number {
   const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
   const { action, code } = failure
-  const delayMs = delayOf(failure, count, random)
+  const delayMs = retryDelayMs(failure, count, random)
   const state = action === 'pause' ? 'paused' : action === 'hold' ? 'held' : 'failing'
   watch.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs
-}
-
-function delayOf({ action, code, retryAfterMs }: ConnectorError, count: number, random: Random): number {
-  if (action === 'pause') return backoffMs(count, FULL_DISK, random)
-  if (action === 'hold') return heldMs(retryAfterMs) ?? backoffMs(count, HELD, random)
-  // The budget itself waits out a rate limit.
-  if (code === 'rate_limited') return 0
-  return Math.max(retryAfterMs ?? 0, backoffMs(count, code === 'bad_reply' ? BAD_REPLY : RETRY, random))
-}
-
-/** No hint of a server's keeps a repaired key waiting, or has a refused one asked for again and again. At once is our own word: the key has changed. */
-function heldMs(hintMs: number | undefined): number | undefined {
-  if (hintMs === undefined || hintMs === 0) return hintMs
-  return Math.min(Math.max(hintMs, HELD.baseMs), HELD.capMs)
 }

@@ -155,24 +155,28 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
   const store = { load: async () => undefined, save: async () => undefined }
   const budget = new Budget({ limit: () => workspace.rate_limits[question.area], clock, random, store })
   const client = new Client({
-    ...{ baseUrl: workspace.base_url, apiKey: workspace.api_key },
-    ...{ transport, clock, budget, userAgent },
+    baseUrl: workspace.base_url,
+    apiKey: workspace.api_key,
+    transport,
+    clock,
+    budget,
+    userAgent,
     room: new Room(WHOLE_BODY_BYTES),
     watch: silentWatch,
   })
-  const told = { what: `${workspace.name}: ${question.what}` }
+  const asked = { what: `${workspace.name}: ${question.what}` }
   const right = 'answers, accepts the key'
   const rightAndEmpty = `${right}, and knows no entry yet`
   try {
     const isSome = await looked(client, question, asking)
-    return { ...told, ok: true, message: isSome || !question.isThere ? right : rightAndEmpty }
+    return { ...asked, ok: true, message: isSome || !question.isThere ? right : rightAndEmpty }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
     if (error.code === 'not_found' && (await question.isThere?.(client, signal).catch(() => false)))
-      return { ...told, ok: true, message: rightAndEmpty }
+      return { ...asked, ok: true, message: rightAndEmpty }
     const { hint } = question
     const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
-    return { ...told, ok: false, message: `${error.message}${more}` }
+    return { ...asked, ok: false, message: `${error.message}${more}` }
   } finally {
     await budget.close()
   }

@@ -89,7 +89,7 @@ function asking(
       yield { serverAt, characters }
     })
     let serverAt: number | undefined
-    for await (const told of answers) serverAt = told.serverAt
+    for await (const answer of answers) serverAt = answer.serverAt
     return serverAt
   }
 }

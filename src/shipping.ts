@@ -135,7 +135,7 @@ export function openSink(
   config: SinkConfig,
   outside: Outside,
   log: Log,
-  { ear, ...told }: Watcher = nobody,
+  { ear, ...watches }: Watcher = nobody,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = outside
   const networks: Network[] = []
@@ -156,7 +156,7 @@ export function openSink(
       return connection
     }, ear),
     datagrams: (to) => outside.datagrams(to),
-    ...told,
+    ...watches,
     print: (bytes) => outside.print(bytes),
     gzip: (bytes) => outside.gzip(bytes),
     hostOf: (name) => hostOf(whole, name),

@@ -2,7 +2,7 @@
 import { documentedTypes } from '../formats/event-types.ts'
 import { globFilter } from '../model/globs.ts'
 import { isoFromUs } from '../model/time.ts'
-import type { Start } from '../source/start.ts'
+import type { Start } from '../source/shared/start.ts'
 import { paceOf } from '../source/audit/tiers.ts'
 import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'

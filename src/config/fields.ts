@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { isPlausibleInstant, parseInstantText, plausibleInstants } from '../model/time.ts'
 import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '../model/units.ts'
-import type { Start } from '../source/start.ts'
+import type { Start } from '../source/shared/start.ts'
 
 export const partName = () =>
   z.string().regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')

@@ -1,7 +1,7 @@
 // What the configuration says of the journal, as the room of the journal wants it.
 import { besideBytes, wantedBytes } from '../model/volume.ts'
 import { isoFromUs } from '../model/time.ts'
-import type { Start } from '../source/start.ts'
+import type { Start } from '../source/shared/start.ts'
 import type { Config } from './schema.ts'
 import { durationText } from './shown.ts'
 

@@ -23,12 +23,15 @@ function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
   const polls: Polls[] = []
   if (audit?.interval !== undefined)
     polls.push({
-      ...{ area: 'audit', intervalMs: audit.interval, requests: AUDIT_REQUESTS },
+      area: 'audit',
+      intervalMs: audit.interval,
+      requests: AUDIT_REQUESTS,
       again: audit.sweep > 0 ? 'sweep' : undefined,
     })
   if (history)
     polls.push({
-      ...{ area: 'history', intervalMs: history.interval },
+      area: 'history',
+      intervalMs: history.interval,
       requests: Number(history.usage) + Number(history.query),
       again: history.reread > 0 ? 'reread' : undefined,
     })

@@ -52,12 +52,12 @@ export function fieldFormat(dialect: Dialect): Format {
     const writing = { dialect, out, raw: entries.raw(index) }
     const table = tables[source]
     findMembers(writing.raw, table)
-    const told = originOf(run)
+    const origin = originOf(run)
     const { bytes, typeIsExact, typed } = headOf(source, entries.type(index))
     out.copy(bytes)
     out.text(String(Math.floor(entries.at(index) / 1000)))
     const idIsExact = writeColumn(writing, run, index, ID_START, 'id', 'id')
-    out.copy(told)
+    out.copy(origin)
     const version = entries.version(index)
     if (version > 0) writeText(writing, 'version', String(version), 'version')
     out.copy(typed)

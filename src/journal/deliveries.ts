@@ -5,7 +5,7 @@ import type { Seq } from '../model/journal.ts'
 import type { Origin } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import type { Origins } from './origins.ts'
-import type { Progress } from './positions.ts'
+import type { Settled } from './positions.ts'
 
 interface ChunkTimes {
   first: Seq
@@ -56,10 +56,10 @@ export class Deliveries {
    * A sink that was not counted so far, or lost entries while it was away: what was kept and is neither counted nor owed was
    * before its time. From then on kept = before + accepted + filtered + parked + dropped + owed, on every day.
    */
-  begin(sink: string, progress: Progress): void {
+  begin(sink: string, settled: Settled): void {
     const owed = new Map<string, number>()
-    for (let after = progress.position; ;) {
-      const step = this.#owed(sink, progress, after)
+    for (let after = settled.position; ;) {
+      const step = this.#owed(sink, settled, after)
       for (const { source, day, count } of step.rows) {
         const key = `${source} ${day}`
         owed.set(key, (owed.get(key) ?? 0) + count)
@@ -87,8 +87,8 @@ export class Deliveries {
   }
 
   /** One bounded step over what stands behind `after`: entries that are owed to this sink for the first time, or once more after they were parked. */
-  owed(sink: string, progress: Progress, after: Seq): OwedStep {
-    const { rows, ...step } = this.#owed(sink, progress, after)
+  owed(sink: string, settled: Settled, after: Seq): OwedStep {
+    const { rows, ...step } = this.#owed(sink, settled, after)
     return { ...step, rows: rows.map((row) => this.#named(row)) }
   }
 
@@ -101,7 +101,7 @@ export class Deliveries {
     return { origin: this.#origins.origin(source), ...rest }
   }
 
-  #owed(sink: string, { ahead }: Progress, after: Seq) {
+  #owed(sink: string, { ahead }: Settled, after: Seq) {
     const isSettled = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
     const chunks = this.#statements.times.all({ next: after + 1 })
     const counts = new Map<string, Counted & { count: number }>()

@@ -31,9 +31,9 @@ function explained(
   const filling = kinds.filter(({ bytes }) => bytes >= bound * SET_ASIDE_SHARE)
   if (filling.length === 0) return isSystems ? atSystemsBound(path, bound, error) : error
   const commands = filling.map(({ command }) => `"auditferry ${command} export", then "drop"`).join('; ')
-  const told = filling.map(({ bytes, are }) => `${inMib(bytes)} of them are ${are}`).join(', ')
+  const parts = filling.map(({ bytes, are }) => `${inMib(bytes)} of them are ${are}`).join(', ')
   const remedy = { what: `export and drop what was set aside (${commands})` }
-  const why = `the file has reached its bound of ${inMib(bound)}, and ${told}, which no delivery removes`
+  const why = `the file has reached its bound of ${inMib(bound)}, and ${parts}, which no delivery removes`
   return diskFull(path, { remedy, why }, error)
 }
 

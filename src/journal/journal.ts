@@ -11,8 +11,8 @@ import type {
   NoteChange,
   Seq,
   Settlement,
-  Stretch,
   TakeLimits,
+  TakeWhere,
   TooLarge,
 } from '../model/journal.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
@@ -44,8 +44,6 @@ function prepare(db: Database) {
     notes,
   }
 }
-
-type Busy = readonly Stretch[]
 
 export class SqliteJournal implements Journal {
   readonly #core: Core
@@ -92,11 +90,11 @@ export class SqliteJournal implements Journal {
       : transactions.read(() => keys.known(id, origin.source, entries))
   }
 
-  async take(sink: string, lone: LoneLimits, after?: Seq, busy?: Busy): Promise<Batch | TooLarge | undefined>
-  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy): Promise<Batch | undefined>
-  async take(sink: string, limits: TakeLimits, after?: Seq, busy?: Busy) {
+  async take(sink: string, lone: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
+  async take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
+  async take(sink: string, limits: TakeLimits, where?: TakeWhere) {
     const { ledger, shelf, transactions } = this.#core
-    const { first, last } = ledger.nextOwed(sink, after, busy)
+    const { first, last } = ledger.nextOwed(sink, where)
     return transactions.read(() => shelf.slice(first, last, limits))
   }
 
@@ -187,8 +185,8 @@ export class SqliteJournal implements Journal {
 
   async owed(sink: string, after: Seq | undefined) {
     const { deliveries, ledger, transactions } = this.#core
-    const progress = ledger.progress(sink)
-    return transactions.read(() => deliveries.owed(sink, progress, after ?? progress.position))
+    const settled = ledger.settled(sink)
+    return transactions.read(() => deliveries.owed(sink, settled, after ?? settled.position))
   }
 
   async shelved(after: Seq | undefined) {
@@ -223,7 +221,7 @@ export class SqliteJournal implements Journal {
       full: ledger.owedBytes >= maxBytes,
       sinks: transactions.read(() => ledger.positions()),
       strangers: ledger.strangers,
-      ...this.#totals.told,
+      ...this.#totals.stats,
     }
   }
 

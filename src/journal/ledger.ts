@@ -1,12 +1,12 @@
-// Who still owes what: each sink's progress and intents, and the journal's running totals. Memory follows the disk, never the reverse.
+// Who still owes what: what each sink has settled, its intents, and the journal's running totals. Memory follows the disk, never the reverse.
 import type { Database, Statement } from 'better-sqlite3'
-import type { Intent, Seq, SinkPosition, Stretch } from '../model/journal.ts'
+import type { Intent, Seq, SinkPosition, Stretch, TakeWhere } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Amount } from '../model/set-aside.ts'
-import { advance, aheadCount, nextFree, type Progress } from './positions.ts'
+import { aheadCount, nextFree, type Settled, withSettled } from './positions.ts'
 
 interface SinkState {
-  progress: Progress
+  settled: Settled
   deadLetters: number
 }
 
@@ -74,24 +74,24 @@ export class Ledger {
     if (lost) this.#statements.uncount.run(name)
     dropIntentsBelow.run(name, position)
     this.#sinks.set(name, {
-      progress: this.#progressFrom(name, position),
+      settled: this.#settledFrom(name, position),
       deadLetters: deadLettersOf.get(name) ?? 0,
     })
   }
 
   /** What stands on the disk ahead may lie below the position by now: a sink may come back behind it. */
-  #progressFrom(name: string, position: Seq): Progress {
+  #settledFrom(name: string, position: Seq): Settled {
     const ahead = this.#statements.aheadOf.all(name)
-    return ahead.reduce<Progress>(advance, { position, ahead: [] })
+    return ahead.reduce<Settled>(withSettled, { position, ahead: [] })
   }
 
   #tell(name: string, row: SinkRow | undefined, log: Log): void {
     if (row?.told === 1) return
     const { keptFor, tellSink } = this.#statements
-    const progress = this.#progressFrom(name, row?.position ?? 0)
+    const settled = this.#settledFrom(name, row?.position ?? 0)
     log.warn('A sink left the configuration: what it had not settled is no longer kept for it', {
       sink: name,
-      entries: (keptFor.get({ after: progress.position, sink: name }) ?? 0) - aheadCount(progress),
+      entries: (keptFor.get({ after: settled.position, sink: name }) ?? 0) - aheadCount(settled),
     })
     tellSink.run(name)
   }
@@ -108,17 +108,17 @@ export class Ledger {
 
   /** All up to here is settled by every sink. With no sink at all nothing is: the first one to come is owed all. */
   get settledTo(): Seq {
-    const positions = [...this.#sinks.values()].map(({ progress }) => progress.position)
+    const positions = [...this.#sinks.values()].map(({ settled }) => settled.position)
     return positions.length === 0 ? this.#owedFrom - 1 : Math.min(...positions)
   }
 
-  progress(name: string): Progress {
-    return this.#sink(name).progress
+  settled(name: string): Settled {
+    return this.#sink(name).settled
   }
 
-  nextOwed(name: string, after: Seq | undefined, busy?: readonly Stretch[]): Stretch {
-    const { progress } = this.#sink(name)
-    return nextFree(progress, (after ?? progress.position) + 1, this.lastSeq, busy)
+  nextOwed(name: string, { after, busy }: TakeWhere = {}): Stretch {
+    const { settled } = this.#sink(name)
+    return nextFree(settled, (after ?? settled.position) + 1, this.lastSeq, busy)
   }
 
   intents(name: string): readonly Intent[] {
@@ -132,13 +132,13 @@ export class Ledger {
   }
 
   /** Inside a transaction; `apply` what it returns when that has landed. */
-  writeSettled(name: string, stretch: Stretch): Progress {
-    const before = this.#sink(name).progress
+  writeSettled(name: string, stretch: Stretch): Settled {
+    const before = this.#sink(name).settled
     if (stretch.last < stretch.first || stretch.last > this.lastSeq)
       throw new Error(
         `Sink ${name} settled ${stretch.first} to ${stretch.last}, which the journal does not hold`,
       )
-    const after = advance(before, stretch)
+    const after = withSettled(before, stretch)
     const { setPosition, dropIntents } = this.#statements
     if (after.position !== before.position) setPosition.run(after.position, name)
     dropIntents.run(name, stretch.first, stretch.last)
@@ -146,14 +146,14 @@ export class Ledger {
     return after
   }
 
-  #writeAhead(name: string, { ahead }: Progress): void {
+  #writeAhead(name: string, { ahead }: Settled): void {
     this.#statements.dropAhead.run(name)
     for (const { first, last } of ahead) this.#statements.putAhead.run(name, first, last)
   }
 
-  applySettled(name: string, progress: Progress, parked: Amount): void {
+  applySettled(name: string, settled: Settled, parked: Amount): void {
     const sink = this.#sink(name)
-    sink.progress = progress
+    sink.settled = settled
     sink.deadLetters += parked.count
     this.letterBytes += parked.bytes
     this.#release()
@@ -186,12 +186,12 @@ export class Ledger {
   }
 
   positions(): SinkPosition[] {
-    return [...this.#sinks].map(([sink, { progress, deadLetters }]) => ({
+    return [...this.#sinks].map(([sink, { settled, deadLetters }]) => ({
       sink,
-      position: progress.position,
-      owedEntries: this.lastSeq - progress.position - aheadCount(progress),
+      position: settled.position,
+      owedEntries: this.lastSeq - settled.position - aheadCount(settled),
       oldestOwedAt:
-        progress.position < this.lastSeq ? this.#statements.appendedAt.get(progress.position + 1) : undefined,
+        settled.position < this.lastSeq ? this.#statements.appendedAt.get(settled.position + 1) : undefined,
       deadLetters,
     }))
   }

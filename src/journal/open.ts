@@ -160,7 +160,7 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   const opened = transactions.write(() => {
     const ledger = new Ledger(db, sinks, log)
     if (options.workspaces) tellWorkspaces(db, options.workspaces, log)
-    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, ledger.progress(sink))
+    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, ledger.settled(sink))
     return { ledger, quarantine: new Quarantine(db, origins, clock.now() - keepKeysMs) }
   })
   const limits = { maxBytes, keepKeysMs, keepSettledBytes }

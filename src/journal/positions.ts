@@ -1,7 +1,7 @@
 // How far a sink has settled: all up to `position`, and some stretches above it. Pure.
 import type { Seq, Stretch } from '../model/journal.ts'
 
-export interface Progress {
+export interface Settled {
   readonly position: Seq
   /** settled above the position; ascending, apart from each other and from the position */
   readonly ahead: readonly Stretch[]
@@ -11,7 +11,7 @@ export interface Progress {
  * Settles [first, last]. Position 10 with 21 to 30 ahead: settling 11 to 20 gives position 30 and nothing ahead,
  * settling 15 to 18 gives position 10 with 15 to 18 and 21 to 30 ahead.
  */
-export function advance({ position, ahead }: Progress, { first, last }: Stretch): Progress {
+export function withSettled({ position, ahead }: Settled, { first, last }: Stretch): Settled {
   const merged: Stretch[] = []
   let reached = position
   for (const stretch of [...ahead, { first, last }].sort((a, b) => a.first - b.first)) {
@@ -26,7 +26,7 @@ export function advance({ position, ahead }: Progress, { first, last }: Stretch)
 
 /** The first stretch at or behind `from` that is neither settled nor busy: where to take next, and how far. */
 export function nextFree(
-  { position, ahead }: Progress,
+  { position, ahead }: Settled,
   from: Seq,
   until: Seq,
   busy: readonly Stretch[] = [],
@@ -39,6 +39,6 @@ export function nextFree(
   return { first, last: until }
 }
 
-export function aheadCount({ ahead }: Progress): number {
+export function aheadCount({ ahead }: Settled): number {
   return ahead.reduce((sum, { first, last }) => sum + last - first + 1, 0)
 }

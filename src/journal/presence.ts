@@ -34,14 +34,14 @@ export class Presence {
     for (const [path, was] of this.#opened) {
       const is = identityOf(path)
       if (is === 'unknown') continue
-      if (is === 'gone') return this.#told(`${path} is gone`)
+      if (is === 'gone') return this.#inWords(`${path} is gone`)
       if (is.dev !== was.dev || is.ino !== was.ino)
-        return this.#told(`${path} is another file than the one that was opened`)
+        return this.#inWords(`${path} is another file than the one that was opened`)
     }
     return undefined
   }
 
-  #told(what: string): string {
+  #inWords(what: string): string {
     return `The journal is lost to the next start: ${what}. While this process lives it goes on delivering; let it deliver what it owes, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
   }
 }

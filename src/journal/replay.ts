@@ -11,7 +11,7 @@ import { DAY_US, epochDay } from '../model/time.ts'
 import { applyPut, putChunks, refuseWhenFull, SMALL_BYTES, sourceOf } from './append.ts'
 import { pack, payloadBytes } from './chunk.ts'
 import type { Core } from './core.ts'
-import type { Progress } from './positions.ts'
+import type { Settled } from './positions.ts'
 import { writeNotes } from './notes.ts'
 import type { NoteStatements } from './notes.ts'
 
@@ -73,8 +73,8 @@ function leaveHalf({ ledger, maxBytes, path }: Core): void {
   )
 }
 
-function settledOf({ ledger }: Core, sink: string): Progress {
-  if (ledger.positions().some((each) => each.sink === sink)) return ledger.progress(sink)
+function settledOf({ ledger }: Core, sink: string): Settled {
+  if (ledger.positions().some((each) => each.sink === sink)) return ledger.settled(sink)
   throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
 }
 

@@ -32,7 +32,7 @@ export function settle(
     if (notes) writeNotes(noteStatements, { put: notes })
     return settled
   }
-  const progress = explaining(core, TRANSACTION_BYTES, () => transactions.write(land))
-  ledger.applySettled(sink, progress, copied)
+  const settled = explaining(core, TRANSACTION_BYTES, () => transactions.write(land))
+  ledger.applySettled(sink, settled, copied)
   shelf.release(ledger.settledTo)
 }

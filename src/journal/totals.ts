@@ -8,8 +8,8 @@ import type { Quarantine } from './quarantine.ts'
 /** So many are told with the totals; all of them stay. */
 const LAST_FINDINGS = 10
 
-type Told = Pick<JournalStats, 'quarantined' | 'gaps' | 'findings' | 'lastFindings'>
-type Sums = Pick<Told, 'gaps' | 'findings'>
+type Stats = Pick<JournalStats, 'quarantined' | 'gaps' | 'findings' | 'lastFindings'>
+type Sums = Pick<Stats, 'gaps' | 'findings'>
 
 export class Totals {
   readonly #lastOnDisk: () => readonly FindingRecord[]
@@ -33,7 +33,7 @@ export class Totals {
     if (appended.findings > 0) this.#last = this.#lastOnDisk()
   }
 
-  get told(): Told {
+  get stats(): Stats {
     return { quarantined: this.#quarantine.held.count, ...this.#sums, lastFindings: this.#last }
   }
 }

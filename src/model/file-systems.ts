@@ -12,8 +12,11 @@ const network: Readonly<Record<number, string>> = {
 
 /** Their folders say that they may be written, to root, and take no file. */
 const kernel: ReadonlySet<number> = new Set([
-  // proc, sysfs, cgroup and its second version, devpts
-  ...[0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x1cd1],
+  0x9fa0, // proc
+  0x62656572, // sysfs
+  0x27e0eb, // cgroup
+  0x63677270, // its second version
+  0x1cd1, // devpts
 ])
 
 /** The name of a network file system; undefined: the type is none. */

@@ -104,6 +104,14 @@ export interface LoneLimits extends TakeLimits {
   readonly loneBytes: number | undefined
 }
 
+/** Where a take looks; without: at all that is owed. */
+export interface TakeWhere {
+  /** behind this one alone */
+  readonly after?: Seq | undefined
+  /** in none of these: they are on their way */
+  readonly busy?: readonly Stretch[] | undefined
+}
+
 /** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (law 2). */
 export interface Intent {
   readonly first: Seq
@@ -186,17 +194,9 @@ export interface Journal extends Books {
   append(part: Append): Promise<Appended>
   /** One byte an entry: 1 where its key is known, 2 where it is and this content would be kept as a new version. A look only. */
   known(origin: Origin, entries: Entries): Promise<Uint8Array>
-  /**
-   * The oldest entries after `after` (default: the sink's position) that are not settled and in no stretch of `busy`, whatever
-   * they are: the caller filters. Undefined: none.
-   */
-  take(
-    sink: string,
-    limits: LoneLimits,
-    after?: Seq,
-    busy?: readonly Stretch[],
-  ): Promise<Batch | TooLarge | undefined>
-  take(sink: string, limits: TakeLimits, after?: Seq, busy?: readonly Stretch[]): Promise<Batch | undefined>
+  /** The oldest that are not settled, whatever they are: the caller filters. Undefined: none. */
+  take(sink: string, limits: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
+  take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   /** Exactly [first, last]: for an intent found at start. */
   range(first: Seq, last: Seq): Promise<Batch>
   intents(sink: string): Promise<readonly Intent[]>

@@ -103,9 +103,16 @@ const DROPPED = 'auditferry_dropped'
 
 /** What an entry of any source is known by: its id, its times and its kind stay, however large. */
 const keptFields: ReadonlySet<string> = new Set([
-  ...['id', 'timestamp', 'type'],
-  ...['unique_usage_id', 'utc_time', 'product_surface_area', 'action'],
-  ...['created_at', 'updated_at', 'project_updated_at'],
+  'id',
+  'timestamp',
+  'type',
+  'unique_usage_id',
+  'utc_time',
+  'product_surface_area',
+  'action',
+  'created_at',
+  'updated_at',
+  'project_updated_at',
 ])
 /** True for the name of a member that an entry is known by. */
 export const knownBy = (field: string): boolean => keptFields.has(field)

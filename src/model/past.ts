@@ -92,7 +92,13 @@ export interface SurveyDay {
 
 export const emptyDay = (day: number): Required<SurveyDay> => ({
   day,
-  ...{ fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 },
+  fetched: 0,
+  known: 0,
+  changed: 0,
+  filtered: 0,
+  malformed: 0,
+  early: 0,
+  unknown: 0,
 })
 
 /** Both of one day. */

@@ -17,11 +17,12 @@ export function setRereadGauges(
   { backfills, replays }: Rereads,
 ): void {
   const kinds = [[backfill, backfills?.() ?? []] as const, [replay, replays?.() ?? []] as const]
-  for (const [gauges, told] of kinds)
+  for (const [gauges, rereads] of kinds)
     for (const { origin } of sources) {
       const { workspace, source } = origin
-      const its = told.filter((one) => one.workspace === workspace && one.source === source)
-      const sum = (of: (one: (typeof told)[number]) => number) => its.reduce((all, one) => all + of(one), 0)
+      const its = rereads.filter((one) => one.workspace === workspace && one.source === source)
+      const sum = (of: (one: (typeof rereads)[number]) => number) =>
+        its.reduce((all, one) => all + of(one), 0)
       const own = { workspace, source }
       gauges.underWay.set(
         own,
@@ -40,11 +41,11 @@ export function setRereadGauges(
 
 /** What is read again, each with its error as it may be shown. */
 function safely<One extends Pick<BackfillStatus, 'error'>>(
-  told: (() => readonly One[]) | undefined,
+  rereads: (() => readonly One[]) | undefined,
   mask: Mask,
 ): readonly One[] {
   const safe = ({ code, message }: NonNullable<One['error']>) => ({ code, message: mask(message) })
-  return (told?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
+  return (rereads?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
 }
 
 export function rereadStatus(

@@ -4,10 +4,11 @@ import type { Origin } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
 import { sourceStates } from '../model/watch.ts'
 import type { SourceWatch } from '../model/watch.ts'
-import { lagSeconds, type Memory, pausedLagSeconds, progress, unknown } from './board-lag.ts'
 import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metric-labels.ts'
 import type { SourceMetrics } from './metrics.ts'
+import { lagSeconds, nothingRead, pausedLagSeconds, progressOf } from './source-lag.ts'
+import type { ReadSoFar } from './source-lag.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -40,7 +41,7 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
 }
 
 /** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not. */
-function stalled(memory: Memory, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
+function stalled(memory: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
   const silentMs = clock.elapsed() - memory.aliveAt
   if (memory.memoryAwaitedAt !== 0) return null
   if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
@@ -58,7 +59,7 @@ type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'o
 type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
 /** How much. `now`: the instant, noted as a sign of life or not. */
-function counting(memory: Memory, metrics: SourceMetrics, own: Own, now: () => number): Counting {
+function counting(memory: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
   return {
     request(code, durationMs) {
       now()
@@ -89,7 +90,7 @@ function counting(memory: Memory, metrics: SourceMetrics, own: Own, now: () => n
 }
 
 /** How far. */
-function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
+function placing(memory: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
   const updateLag = () => metrics.lag.set(own, lagSeconds(memory))
   return {
     success() {
@@ -129,7 +130,7 @@ function placing(memory: Memory, metrics: SourceMetrics, own: Own, alive: () => 
 }
 
 function watchOver(
-  memory: Memory,
+  memory: ReadSoFar,
   condition: Condition<SourceStatus['state']>,
   metrics: SourceMetrics,
   own: Own,
@@ -173,7 +174,7 @@ export function openBoardSource(
 ): BoardSource {
   const own = { workspace: origin.workspace, source: origin.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
-  const memory: Memory = { ...unknown, aliveAt: clock.elapsed() }
+  const memory: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
   prepareSeries(metrics, own)
   metrics.interval.set(own, (intervalMs ?? 0) / 1000)
   const look = (): Pick<SourceStatus, 'state' | 'error'> => {
@@ -208,7 +209,7 @@ export function openBoardSource(
           waits_for_memory_since: new Date(memory.memoryAwaitedAt).toISOString(),
         }),
         lag_seconds: lag(),
-        progress: progress(memory),
+        progress: progressOf(memory),
         new_entries: memory.newEntries,
         filtered_entries: memory.filteredEntries,
         gaps: memory.gaps,

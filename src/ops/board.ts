@@ -95,7 +95,8 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
-const assuranceOf = (told: Assurance | (() => Assurance)) => (typeof told === 'string' ? () => told : told)
+const assuranceOf = (given: Assurance | (() => Assurance)) =>
+  typeof given === 'string' ? () => given : given
 
 const iso = (at: number) => new Date(at).toISOString()
 
@@ -146,7 +147,8 @@ export function openBoard(options: BoardOptions): Board {
   })
 
   return {
-    ...{ startedAt, warn: warnings.tell },
+    startedAt,
+    warn: warnings.tell,
     source(origin, intervalMs) {
       const source = openBoardSource(origin, intervalMs, metrics.source, clock)
       sources.push(source)

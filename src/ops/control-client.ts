@@ -10,10 +10,10 @@ import type { Backfill, Past, Surveyed } from '../model/past.ts'
 import type { ApiReplay, BegunReplay, Replays } from '../model/replays.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from '../model/journal-files.ts'
-import type { Aside, Retry } from './control-questions.ts'
+import type { AskedJournal, Retry } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 
-export interface ControlClient extends Aside, Past, Replays {
+export interface ControlClient extends AskedJournal, Past, Replays {
   status(): Promise<StatusReport>
   readonly retry: Retry
   /** the name under which this daemon's requests stand in the audit log */
@@ -75,7 +75,7 @@ function isNobody(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
 }
 
-function told(error: unknown, socketPath: string): unknown {
+function explained(error: unknown, socketPath: string): unknown {
   if (error instanceof ConnectorError) return error
   const code = errnoOf(error, 'unknown')
   const why =
@@ -109,7 +109,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     try {
       return bytesOf(await ask(socketPath, method, path, body))
     } catch (error) {
-      throw told(error, socketPath)
+      throw explained(error, socketPath)
     }
   }
   const json = async <T>(path: string, body?: object): Promise<T> => {
@@ -121,7 +121,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     await ask(socketPath, 'GET', '/instance')
   } catch (error) {
     if (isNobody(error)) return undefined
-    throw told(error, socketPath)
+    throw explained(error, socketPath)
   }
   return {
     status: () => json<StatusReport>('/status'),

@@ -13,7 +13,7 @@ import { MOST_LINES } from './taps.ts'
 import type { Taps } from './taps.ts'
 
 /** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
-export type Aside = Pick<
+export type AskedJournal = Pick<
   Journal,
   | 'deadLetters'
   | 'deadLetterRaw'
@@ -33,7 +33,7 @@ export type Retry = (query: DeadLetterQuery) => Promise<Retried>
 export interface ControlOptions {
   readonly journalPath: string
   readonly board: Pick<Board, 'status'>
-  readonly journal: Aside & Pick<Journal, 'note'>
+  readonly journal: AskedJournal & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
   /** Absent: nothing is put back here. */
   readonly retry?: Retry

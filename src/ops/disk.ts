@@ -7,11 +7,11 @@ import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { makeFolders } from '../model/folders.ts'
 import { diskError, syncError } from './disk-errors.ts'
 
-async function told<T>(doing: string, path: string, work: () => Promise<T>): Promise<T> {
+async function attempt<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {
-    throw cause instanceof ConnectorError ? cause : diskError(doing, path, cause)
+    throw cause instanceof ConnectorError ? cause : diskError(what, path, cause)
   }
 }
 
@@ -54,20 +54,20 @@ function kindOf(entry: Dirent): Listed['kind'] {
 
 function openedFile(handle: FileHandle, path: string): DiskFile {
   return {
-    size: () => told('read the size of', path, async () => (await handle.stat()).size),
+    size: () => attempt('read the size of', path, async () => (await handle.stat()).size),
     identity: () =>
-      told('read the state of', path, async () => stateOf(await handle.stat({ bigint: true })).identity),
-    isNamed: () => told('read the state of', path, async () => (await handle.stat()).nlink > 0),
-    read: (offset, length) => told('read', path, () => readUpTo(handle, offset, length)),
-    write: (bytes, offset) => told('write', path, () => writeAll(handle, bytes, offset)),
-    truncate: (size) => told('cut', path, () => handle.truncate(size)),
+      attempt('read the state of', path, async () => stateOf(await handle.stat({ bigint: true })).identity),
+    isNamed: () => attempt('read the state of', path, async () => (await handle.stat()).nlink > 0),
+    read: (offset, length) => attempt('read', path, () => readUpTo(handle, offset, length)),
+    write: (bytes, offset) => attempt('write', path, () => writeAll(handle, bytes, offset)),
+    truncate: (size) => attempt('cut', path, () => handle.truncate(size)),
     sync: () => synced(path, () => handle.sync()),
-    close: () => told('close', path, () => handle.close()),
+    close: () => attempt('close', path, () => handle.close()),
   }
 }
 
 async function syncFolder(folder: string): Promise<void> {
-  const handle = await told('open the folder', folder, () => open(folder, constants.O_RDONLY))
+  const handle = await attempt('open the folder', folder, () => open(folder, constants.O_RDONLY))
   try {
     await synced(folder, () => handle.sync())
   } finally {
@@ -98,11 +98,11 @@ export const disk: Disk = {
       if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
     }
     const folder = dirname(resolve(path))
-    await told('make the folder', folder, () => makeFolders(folder, { stat, mkdir, sync: syncFolder }))
-    return openedFile(await told('open', path, () => openRegular(path)), path)
+    await attempt('make the folder', folder, () => makeFolders(folder, { stat, mkdir, sync: syncFolder }))
+    return openedFile(await attempt('open', path, () => openRegular(path)), path)
   },
   async openToRead(path) {
-    return openedFile(await told('read', path, () => openRegular(path, constants.O_RDONLY)), path)
+    return openedFile(await attempt('read', path, () => openRegular(path, constants.O_RDONLY)), path)
   },
   async exists(path) {
     try {
@@ -130,7 +130,7 @@ export const disk: Disk = {
       throw diskError('list the folder', folder, cause)
     }
   },
-  rename: (from, to) => told('rename', `${from} to ${to}`, () => rename(from, to)),
-  remove: (path) => told('remove', path, () => rm(path, { force: true })),
+  rename: (from, to) => attempt('rename', `${from} to ${to}`, () => rename(from, to)),
+  remove: (path) => attempt('remove', path, () => rm(path, { force: true })),
   syncFolder,
 }

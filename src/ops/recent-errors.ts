@@ -41,9 +41,7 @@ export function openRecentErrors(): RecentErrors {
       const { code } = error
       const message = messageOf(error)
       const cause = causeOf(message)
-      const known = errors.findIndex(
-        (told) => told.part === part && told.code === code && told.cause === cause,
-      )
+      const known = errors.findIndex((one) => one.part === part && one.code === code && one.cause === cause)
       const [again] = known < 0 ? [] : errors.splice(known, 1)
       errors.push({
         part,

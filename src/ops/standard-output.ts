@@ -36,7 +36,7 @@ export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<
 export function tellTo(stdout: StandardOutput): Teller {
   const print = printTo(stdout)
   let fault: string | undefined
-  let told: Promise<unknown> = Promise.resolve()
+  let printed: Promise<unknown> = Promise.resolve()
   const failed = (error: unknown) => {
     const code = errnoOf(error, 'unknown error')
     // EIO: a terminal that is gone.
@@ -44,10 +44,10 @@ export function tellTo(stdout: StandardOutput): Teller {
   }
   return {
     tell: (text) => {
-      told = Promise.all([told, print(Buffer.from(text)).catch(failed)])
+      printed = Promise.all([printed, print(Buffer.from(text)).catch(failed)])
     },
     fault: async () => {
-      await told
+      await printed
       return fault
     },
   }

@@ -18,9 +18,9 @@ const hints = {
   own: { sink: '; if it wants a client certificate, see tls.cert_file', api: '' },
 } as const
 
-type Told = readonly [code: ErrorCode, what: string, hint?: keyof typeof hints]
+type Known = readonly [code: ErrorCode, what: string, hint?: keyof typeof hints]
 
-const codes: Readonly<Record<string, Told>> = {
+const codes: Readonly<Record<string, Known>> = {
   ECONNREFUSED: ['unreachable', 'refused the connection; is it running, and is this the right port?'],
   ECONNRESET: ['unreachable', 'reset the connection before it answered'],
   EPIPE: ['unreachable', 'closed the connection before it had read the request'],
@@ -59,7 +59,7 @@ function codesOf(error: unknown, depth = 0): string[] {
   return [...[error.cause, ...inner].flatMap((each) => codesOf(each, depth + 1)), ...own]
 }
 
-function told(code: string): Told | undefined {
+function knownOf(code: string): Known | undefined {
   const known = codes[code]
   if (known) return known
   if (code === 'HTTPParserError' || code.startsWith('HPE_'))
@@ -72,8 +72,13 @@ function told(code: string): Told | undefined {
 
 /** What comes up before there is a way to anybody: with a proxy on it, about that one. */
 const ofTheFirst: ReadonlySet<string> = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
-  ...['UND_ERR_PRX_CONN', 'UND_ERR_PRX_TLS'],
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_PRX_CONN',
+  'UND_ERR_PRX_TLS',
 ])
 
 /** Over plain http a proxy that wants a login shows as an error of arguments. */
@@ -96,7 +101,7 @@ export function transportError(
   const whom = isProxys ? `the proxy ${proxy.at} (${proxy.variable}), on the way to ${where},` : where
   const onTheWay = proxy && !isProxys ? `; on the way is the proxy of ${proxy.variable}` : ''
   for (const code of found) {
-    const known = told(code)
+    const known = knownOf(code)
     if (!known) continue
     const [decision, what, hint] = known
     const help = hint === undefined || isProxys ? '' : hints[hint][to]

@@ -98,7 +98,10 @@ function lastOfEach(headers: Record<string, string | string[] | undefined>): Rec
 }
 
 /** By hand, not a generator: `return` before the first `next` must close the connection too. */
-function streamed(body: Dispatcher.ResponseData['body'], told: (error: unknown) => Error): HttpReply['body'] {
+function streamed(
+  body: Dispatcher.ResponseData['body'],
+  explained: (error: unknown) => Error,
+): HttpReply['body'] {
   body.on('error', () => undefined) // told to whoever iterates; nobody may be
   return {
     [Symbol.asyncIterator]() {
@@ -108,7 +111,7 @@ function streamed(body: Dispatcher.ResponseData['body'], told: (error: unknown) 
           try {
             return await inner.next()
           } catch (error) {
-            throw told(error)
+            throw explained(error)
           }
         },
         async return() {
@@ -131,9 +134,9 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
 
   async function send(request: HttpRequest, signal: AbortSignal): Promise<HttpReply> {
     const where = hostPort(addressOf(request.url))
-    const told = (error: unknown) =>
+    const explained = (error: unknown) =>
       transportError(where, error, signal, settings.to, proxies.onTheWayTo(request.url))
-    if (signal.aborted) throw told(signal.reason)
+    if (signal.aborted) throw explained(signal.reason)
     try {
       const dispatcher = await source.get()
       const { origin, pathname, search } = new URL(request.url)
@@ -148,10 +151,10 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
       return {
         status: reply.statusCode,
         headers: lastOfEach(reply.headers),
-        body: streamed(reply.body, told),
+        body: streamed(reply.body, explained),
       }
     } catch (error) {
-      throw told(error)
+      throw explained(error)
     }
   }
 

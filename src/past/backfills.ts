@@ -44,7 +44,14 @@ export class Backfills implements Omit<Past, 'survey'> {
     }
     const lacks = (order: StoredBackfill) => lackingSource(ranges, order)
     this.#orders = new PastOrders({
-      ...{ what: 'backfill', prefix: NOTE, nameOf, read, lacks, journal, clock, log },
+      what: 'backfill',
+      prefix: NOTE,
+      nameOf,
+      read,
+      lacks,
+      journal,
+      clock,
+      log,
       whose: ({ origin }) => ({ ...origin }),
     })
   }

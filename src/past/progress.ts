@@ -29,7 +29,7 @@ export function waitsFor(
 export function watching(
   { watch, isLimited }: Pick<RangeReader, 'watch' | 'isLimited'>,
   progress: Progress,
-  told: Partial<SourceWatch> = {},
+  more: Partial<SourceWatch> = {},
 ): SourceWatch {
   const { aside = watch } = watch
   return {
@@ -48,6 +48,6 @@ export function watching(
     },
     success: () => (progress.error = undefined),
     cursor: (atUs) => (progress.atUs = atUs),
-    ...told,
+    ...more,
   }
 }

@@ -117,11 +117,11 @@ export class SentPages {
     write: (notes: NoteChange) => Promise<void>,
   ): Promise<void> {
     const kept = isWhole ? [] : marks.slice(0, this.#left())
-    const told = { name: nameOf(order), value: noteText(order, job) }
+    const note = { name: nameOf(order), value: noteText(order, job) }
     const page = { name: nextName(job), value: kept.join('') }
     this.#marksOnTheirWay += kept.length
     try {
-      const put = kept.length > 0 ? [told, page] : [told]
+      const put = kept.length > 0 ? [note, page] : [note]
       await write({ drop: isWhole ? job.pageNotes : [], put })
     } finally {
       this.#marksOnTheirWay -= kept.length

@@ -51,7 +51,14 @@ export class ApiReplays implements Replays {
     const lacks = (order: StoredReplay) => lackingSource(ranges, order) ?? lackingTaker(sinks, order)
     const whose = ({ origin, sink }: StoredReplay) => ({ ...origin, sink })
     this.#orders = new PastOrders({
-      ...{ what: 'replay', prefix: NOTE, nameOf, read, lacks, journal, clock, log },
+      what: 'replay',
+      prefix: NOTE,
+      nameOf,
+      read,
+      lacks,
+      journal,
+      clock,
+      log,
       whose,
     })
     this.#pages = new SentPages({ journal, mostMarks, open: () => this.#orders.open() })

@@ -35,7 +35,7 @@ interface OpenStep {
   readonly work: Promise<Surveyed>
   readonly stop: AbortController
   /** while and after it reads */
-  readonly how: Progress
+  readonly progress: Progress
 }
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
@@ -52,8 +52,8 @@ export class Surveys implements Pick<Past, 'survey'> {
   async survey(query: SurveyQuery): Promise<Surveyed> {
     const { ranges, clock } = this.#options
     const range = rangeOf(ranges, query.origin)
-    const how: Progress = { ...notBegun }
-    const watch = watching(range, how)
+    const progress: Progress = { ...notBegun }
+    const watch = watching(range, progress)
     const source = range.open(query, watch, 'tell')
     const { caughtUp, dueAt } = source.plan(query.place)
     if (caughtUp) return { ...untouched(range, query), done: true }
@@ -66,14 +66,15 @@ export class Surveys implements Pick<Past, 'survey'> {
         waitMs: Math.min(waitMs, WAIT_MS),
         waitsFor: waitsFor('idle', range),
       }
-    const step = known?.asked === asked ? known : this.#begin(range, source, query, how)
+    const step = known?.asked === asked ? known : this.#begin(range, source, query, progress)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
       this.#drop(range, step)
       throw error
     })
-    if (surveyed === undefined) return { ...untouched(range, query), waitMs: 1, waitsFor: step.how.waitsFor }
+    if (surveyed === undefined)
+      return { ...untouched(range, query), waitMs: 1, waitsFor: step.progress.waitsFor }
     this.#drop(range, step)
-    return { ...surveyed, atUs: step.how.atUs }
+    return { ...surveyed, atUs: step.progress.atUs }
   }
 
   /** No walk is under way any more. */
@@ -81,14 +82,14 @@ export class Surveys implements Pick<Past, 'survey'> {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, source: Source, query: SurveyQuery, how: Progress): OpenStep {
+  #begin(range: RangeReader, source: Source, query: SurveyQuery, progress: Progress): OpenStep {
     this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
     const stop = new AbortController()
     const asked = JSON.stringify(query)
     const step = {
       asked,
       stop,
-      how,
+      progress,
       work: readStep(range, source, query, this.#options.journal, stop.signal),
     }
     this.#steps.set(range, step)
@@ -158,8 +159,8 @@ async function readStep(
   }
   done = source.plan(place).caughtUp
   const why = fault && { code: fault.code, message: fault.message }
-  const told = { ...tally.told(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle, startUs }
-  return { ...told, ...knownAt(range, place) }
+  const step = { ...tally.surveyed(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle, startUs }
+  return { ...step, ...knownAt(range, place) }
 }
 
 /** What a part's entries are held against. */
@@ -205,7 +206,7 @@ class Tally {
     counts.malformed += quarantined.length
   }
 
-  told(): Pick<Surveyed, 'days' | 'unknown'> {
+  surveyed(): Pick<Surveyed, 'days' | 'unknown'> {
     return { days: [...this.#days.values()], unknown: this.#unknown }
   }
 

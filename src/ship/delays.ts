@@ -18,9 +18,9 @@ class Means {
     this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + ms
   }
 
-  tell(told: (meanMs: number, count: number) => void): void {
+  forEach(use: (meanMs: number, count: number) => void): void {
     this.#counts.forEach((count, bucket) => {
-      if (count > 0) told((this.#sumsMs[bucket] as number) / count, count)
+      if (count > 0) use((this.#sumsMs[bucket] as number) / count, count)
     })
   }
 }
@@ -33,7 +33,7 @@ export function tellAccepted(watch: SinkWatch, nowMs: number, times: Float64Arra
     const delayMs = Math.max(0, nowMs - (times[i] as number) / 1000)
     delays.add(bucketOf(delayMs), delayMs)
   }
-  delays.tell((meanMs, count) => watch.delivered(meanMs, count))
+  delays.forEach((meanMs, count) => watch.delivered(meanMs, count))
   watch.success()
 }
 
@@ -48,6 +48,6 @@ export class Delays {
 
   /** Tells the delays of all that were added: they are accepted now. */
   tell(watch: SinkWatch, nowMs: number): void {
-    this.#times.tell((meanAtMs, count) => watch.delivered(Math.max(0, nowMs - meanAtMs), count))
+    this.#times.forEach((meanAtMs, count) => watch.delivered(Math.max(0, nowMs - meanAtMs), count))
   }
 }

@@ -60,7 +60,7 @@ export class Left {
 
   async #fits({ first, last }: Intent): Promise<boolean> {
     const { journal, sink, limits } = this.#options
-    const batch = await journal.take(sink.name, limits, first - 1)
+    const batch = await journal.take(sink.name, limits, { after: first - 1 })
     return batch !== undefined && batch.last >= last
   }
 }

@@ -77,7 +77,7 @@ export class Loader {
     const { journal, sink, limits, clock, lookAgainMs } = this.#options
     const { maxBytes, lingerMs } = limits
     const wished = { maxEntries, maxBytes: mostBytes, loneBytes }
-    const batch = await journal.take(sink.name, wished, undefined, busy)
+    const batch = await journal.take(sink.name, wished, { busy })
     if (!batch) return Infinity
     if ('rawBytes' in batch) return batch
     const oldestAt = batch.runs[0]?.appendedAt ?? 0

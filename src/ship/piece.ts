@@ -20,6 +20,6 @@ export function takePiece(
   const { journal, sink, room } = options
   const most = Math.min(PIECE.maxEntries, maxEntries)
   const read = (maxBytes: number, loneBytes?: number) =>
-    journal.take(sink.name, { maxEntries: most, maxBytes, loneBytes }, after)
+    journal.take(sink.name, { maxEntries: most, maxBytes, loneBytes }, { after })
   return takeIntoRoom(options, read, Math.min(PIECE.maxBytes, rawBytesIn(room)), signal)
 }

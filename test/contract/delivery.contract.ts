@@ -6,7 +6,7 @@ import type { StepClock } from '../fakes/sink-deps.ts'
 import { uuid } from './journal-parts.ts'
 import { type AnswerFault, answerFaults, casesWith, type CaseWith, given, type Lacks } from './means.ts'
 import { type Secured, tlsContract } from './tls.contract.ts'
-import { openVoyage, type Start, type Voyage } from './voyage.ts'
+import { openQuay, type Start, type Quay } from './quay.ts'
 
 /** What is absent, the receiver cannot do: a reason says why, where the suite is called. */
 export interface DeliveryBench {
@@ -76,8 +76,8 @@ export function deliveryContract(kind: string, setUp: () => DeliveryBench, lacks
   })
 }
 
-async function expectAll(bench: DeliveryBench, voyage: Voyage, wanted: readonly string[]): Promise<void> {
-  await voyage.until(() => voyage.owed() === 0)
+async function expectAll(bench: DeliveryBench, quay: Quay, wanted: readonly string[]): Promise<void> {
+  await quay.until(() => quay.owed() === 0)
   const received = firsts(await bench.received())
   if (bench.unordered) expect(received.sort()).toEqual([...wanted].sort())
   else expect(received).toEqual(wanted)
@@ -86,14 +86,14 @@ async function expectAll(bench: DeliveryBench, voyage: Voyage, wanted: readonly 
 function orderCases(setUp: () => DeliveryBench): void {
   test('pages of any size arrive in the order of the journal, each entry once', async () => {
     const bench = setUp()
-    const voyage = await openVoyage(bench, { maxEntries: 7 })
-    for (const count of [1, 20, 3, 7, 40]) await voyage.append(count)
-    voyage.sail()
-    await expectAll(bench, voyage, ids(1, 71))
+    const quay = await openQuay(bench, { maxEntries: 7 })
+    for (const count of [1, 20, 3, 7, 40]) await quay.append(count)
+    quay.sail()
+    await expectAll(bench, quay, ids(1, 71))
     expect(await bench.received()).toHaveLength(71)
-    await voyage.append(5)
-    await expectAll(bench, voyage, ids(1, 76))
-    await voyage.stop()
+    await quay.append(5)
+    await expectAll(bench, quay, ids(1, 76))
+    await quay.stop()
     expect(bench.leftOpen()).toBe(0)
   })
 }
@@ -104,14 +104,14 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     async () => {
       const bench = setUp()
       const refuse = given(bench.refuse)
-      const voyage = await openVoyage(bench, { maxEntries: 10 })
-      await voyage.append(10)
+      const quay = await openQuay(bench, { maxEntries: 10 })
+      await quay.append(10)
       refuse(3)
-      voyage.sail()
-      await expectAll(bench, voyage, [...ids(1, 3), ...ids(5, 10)])
+      quay.sail()
+      await expectAll(bench, quay, [...ids(1, 3), ...ids(5, 10)])
       expect(await bench.received()).toHaveLength(9)
-      expect((await voyage.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
-      await voyage.stop()
+      expect((await quay.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
+      await quay.stop()
     },
   )
 
@@ -120,16 +120,16 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     async () => {
       const bench = setUp()
       const poison = given(bench.poison)
-      const voyage = await openVoyage(bench, { maxEntries: 16 })
-      await voyage.append(40)
+      const quay = await openQuay(bench, { maxEntries: 16 })
+      await quay.append(40)
       poison(uuid(11))
-      voyage.sail()
-      await expectAll(bench, voyage, [...ids(1, 10), ...ids(12, 40)])
+      quay.sail()
+      await expectAll(bench, quay, [...ids(1, 10), ...ids(12, 40)])
       expect(await bench.received()).toHaveLength(39)
-      const letters = await voyage.deadLetters()
+      const letters = await quay.deadLetters()
       expect(letters.map(({ entryId }) => entryId)).toEqual(ids(11, 11))
       expect(letters[0]?.reason).toMatch(/\w/)
-      await voyage.stop()
+      await quay.stop()
     },
   )
 }
@@ -137,29 +137,29 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
 function trouble(setUp: () => DeliveryBench): void {
   test('a receiver that is down for hours gets all of it in order when it is back, and was not asked without end', async () => {
     const bench = setUp()
-    const voyage = await openVoyage(bench, { maxEntries: 7 })
-    await voyage.append(5)
-    voyage.sail()
-    await expectAll(bench, voyage, ids(1, 5))
+    const quay = await openQuay(bench, { maxEntries: 7 })
+    await quay.append(5)
+    quay.sail()
+    await expectAll(bench, quay, ids(1, 5))
     await bench.down()
     for (let hour = 0; hour < 3; hour++) {
-      await voyage.append(10)
-      await voyage.pass(HOUR_MS)
+      await quay.append(10)
+      await quay.pass(HOUR_MS)
     }
     expect(await bench.received()).toEqual(ids(1, 5))
-    expect(voyage.owed()).toBe(30)
+    expect(quay.owed()).toBe(30)
     // Between two tries it holds no memory that the living could use.
-    await voyage.until(() => voyage.heldBytes() === 0)
-    const tries = voyage.watch.retries.length
+    await quay.until(() => quay.heldBytes() === 0)
+    const tries = quay.watch.retries.length
     expect(tries).toBeGreaterThan(3 * 60)
     expect(tries).toBeLessThan(3 * 240)
     await bench.up()
-    const upAt = voyage.now()
-    await expectAll(bench, voyage, ids(1, 35))
-    expect(voyage.now() - upAt).toBeLessThan(2 * MINUTE_MS)
+    const upAt = quay.now()
+    await expectAll(bench, quay, ids(1, 35))
+    expect(quay.now() - upAt).toBeLessThan(2 * MINUTE_MS)
     expect(await bench.received()).toHaveLength(35)
-    expect(await voyage.deadLetters()).toEqual([])
-    await voyage.stop()
+    expect(await quay.deadLetters()).toEqual([])
+    await quay.stop()
     expect(bench.leftOpen()).toBe(0)
   })
 }
@@ -171,20 +171,20 @@ function answerCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
       async () => {
         const bench = setUp()
         const bring = given(bench.answers?.[fault])
-        const voyage = await openVoyage(bench, { maxEntries: 8 })
-        await voyage.append(8)
-        voyage.sail()
-        await expectAll(bench, voyage, ids(1, 8))
+        const quay = await openQuay(bench, { maxEntries: 8 })
+        await quay.append(8)
+        quay.sail()
+        await expectAll(bench, quay, ids(1, 8))
         bring()
-        const before = voyage.now()
-        await voyage.append(20)
-        await expectAll(bench, voyage, ids(1, 28))
+        const before = quay.now()
+        await quay.append(20)
+        await expectAll(bench, quay, ids(1, 28))
         const received = await bench.received()
         expect(received.length).toBeLessThanOrEqual(28 + 8)
-        expect(mostOften(received)).toBeLessThanOrEqual(neverTwice(bench, voyage) ? 1 : 2)
-        expect(await voyage.deadLetters()).toEqual([])
-        expect(voyage.now() - before).toBeLessThan(10 * MINUTE_MS)
-        await voyage.stop()
+        expect(mostOften(received)).toBeLessThanOrEqual(neverTwice(bench, quay) ? 1 : 2)
+        expect(await quay.deadLetters()).toEqual([])
+        expect(quay.now() - before).toBeLessThan(10 * MINUTE_MS)
+        await quay.stop()
         expect(bench.leftOpen()).toBe(0)
       },
     )
@@ -194,36 +194,36 @@ function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
   caseWith('stall')('a stop in mid-batch ends at once, and the next process brings the rest', async () => {
     const bench = setUp()
     const stall = given(bench.stall)
-    const voyage = await openVoyage(bench, { maxEntries: 5 })
-    await voyage.append(12)
+    const quay = await openQuay(bench, { maxEntries: 5 })
+    await quay.append(12)
     stall()
-    voyage.sail()
-    await voyage.until(() => voyage.watch.states.includes('sending'))
-    await voyage.turns(20)
-    const stoppedAt = voyage.now()
-    await voyage.stop()
-    expect(voyage.now()).toBe(stoppedAt)
-    expect(voyage.owed()).toBe(12)
+    quay.sail()
+    await quay.until(() => quay.watch.states.includes('sending'))
+    await quay.turns(20)
+    const stoppedAt = quay.now()
+    await quay.stop()
+    expect(quay.now()).toBe(stoppedAt)
+    expect(quay.owed()).toBe(12)
     expect(bench.leftOpen()).toBe(0)
     await bench.up()
-    voyage.sail()
-    await expectAll(bench, voyage, ids(1, 12))
+    quay.sail()
+    await expectAll(bench, quay, ids(1, 12))
     expect((await bench.received()).length).toBeLessThanOrEqual(12 + 5)
-    await voyage.stop()
+    await quay.stop()
   })
 
   test('a kill before the journal could note what was taken: nothing is missing, and nothing twice at a sink that stores', async () => {
     const bench = setUp()
-    const voyage = await openVoyage(bench, { maxEntries: 5 })
-    await voyage.append(12)
-    const killed = voyage.sailUntilSettling()
-    await voyage.until(killed)
-    voyage.sail()
-    await expectAll(bench, voyage, ids(1, 12))
+    const quay = await openQuay(bench, { maxEntries: 5 })
+    await quay.append(12)
+    const killed = quay.sailUntilSettling()
+    await quay.until(killed)
+    quay.sail()
+    await expectAll(bench, quay, ids(1, 12))
     const received = await bench.received()
-    if (neverTwice(bench, voyage)) expect(received).toHaveLength(12)
+    if (neverTwice(bench, quay)) expect(received).toHaveLength(12)
     else expect(received.length).toBeLessThanOrEqual(12 + 5)
-    await voyage.stop()
+    await quay.stop()
   })
 }
 
@@ -233,25 +233,25 @@ function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     async () => {
       const bench = setUp()
       const key = given(bench.key)
-      const voyage = await openVoyage(bench, { maxEntries: 5 })
-      await voyage.append(3)
-      voyage.sail()
-      await expectAll(bench, voyage, ids(1, 3))
+      const quay = await openQuay(bench, { maxEntries: 5 })
+      await quay.append(3)
+      quay.sail()
+      await expectAll(bench, quay, ids(1, 3))
       key.revoke()
-      await voyage.append(4)
-      await voyage.pass(10 * MINUTE_MS)
+      await quay.append(4)
+      await quay.pass(10 * MINUTE_MS)
       expect(await bench.received()).toHaveLength(3)
-      expect(voyage.watch.states.at(-1)).toBe('held')
-      expect(voyage.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
+      expect(quay.watch.states.at(-1)).toBe('held')
+      expect(quay.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
         action: 'hold',
       })
       key.renew()
-      const renewedAt = voyage.now()
-      await expectAll(bench, voyage, ids(1, 7))
-      expect(voyage.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
+      const renewedAt = quay.now()
+      await expectAll(bench, quay, ids(1, 7))
+      expect(quay.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
       expect(await bench.received()).toHaveLength(7)
-      expect(await voyage.deadLetters()).toEqual([])
-      await voyage.stop()
+      expect(await quay.deadLetters()).toEqual([])
+      await quay.stop()
     },
   )
 }

@@ -417,14 +417,14 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await journal.append(part(many(4, 3)))
         const size = entriesOf([spec(1)]).rawBytes(0)
         const take = (maxEntries: number, maxBytes: number, after?: number) =>
-          journal.take('a', { maxEntries, maxBytes }, after).then(idsOf)
+          journal.take('a', { maxEntries, maxBytes }, { after }).then(idsOf)
         expect(await take(4, 1e6)).toEqual([1, 2, 3, 4].map(uuid))
         expect(await take(9, 5 * size)).toEqual([1, 2, 3, 4, 5].map(uuid))
         expect(await take(9, 5 * size - 1)).toEqual([1, 2, 3, 4].map(uuid))
         expect(await take(9, 3 * size)).toEqual([1, 2, 3].map(uuid))
         expect(await take(9, 1)).toEqual([uuid(1)])
         expect(await take(2, 1e6, 2)).toEqual([3, 4].map(uuid))
-        expect(await journal.take('a', plenty, 6)).toBeUndefined()
+        expect(await journal.take('a', plenty, { after: 6 })).toBeUndefined()
       })
 
       it('an entry larger than wished is told of and stays on the disk; behind others it waits for the next batch', async () => {
@@ -432,7 +432,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await reopen()
         const size = entriesOf([spec(1)]).rawBytes(0)
         const take = (loneBytes: number, after?: number) =>
-          journal.take('a', { maxEntries: 9, maxBytes: 2 * size, loneBytes }, after)
+          journal.take('a', { maxEntries: 9, maxBytes: 2 * size, loneBytes }, { after })
         expect(await take(size - 1)).toEqual({ rawBytes: size })
         expect(idsOf((await take(size)) as Batch)).toEqual([1, 2].map(uuid))
         expect(await take(size - 1, 2)).toEqual({ rawBytes: size })
@@ -464,7 +464,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await reopen()
         expect(journal.stats().sinks[0]).toMatchObject({ position: 0, owedEntries: 6 })
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3].map(uuid))
-        expect(idsOf(await journal.take('a', plenty, 3))).toEqual([7, 8].map(uuid))
+        expect(idsOf(await journal.take('a', plenty, { after: 3 }))).toEqual([7, 8].map(uuid))
         await settle('a', 1, 3)
         expect(journal.stats().sinks[0]).toMatchObject({ position: 6, owedEntries: 3 })
         await settle('a', 7, 8)
@@ -1076,7 +1076,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           const order: string[] = []
           const seen = new Map(sinks.map((name) => [name, new Map<number, string>()]))
           const deliver = async (name: string, max: number, after?: number) => {
-            const batch = await run.take(name, { maxEntries: max, maxBytes: 400 }, after)
+            const batch = await run.take(name, { maxEntries: max, maxBytes: 400 }, { after })
             if (!batch) return false
             idsOf(batch).forEach((id, i) => {
               expect(seen.get(name)?.has(batch.first + i)).toBe(false)

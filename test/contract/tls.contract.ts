@@ -9,7 +9,7 @@ import { systemClock } from '../../src/ops/clock.ts'
 import { certificate, type Issued } from '../fakes/certificates.ts'
 import { part, spec, uuid } from './journal-parts.ts'
 import { type CaseWith, given } from './means.ts'
-import { openParts, type Start } from './voyage.ts'
+import { openParts, type Start } from './quay.ts'
 
 /** What the receiver shows, and whom it asks for a certificate. */
 export interface Shown extends Issued {

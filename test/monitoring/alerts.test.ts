@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../integration/receivers/ports.ts'
 import { dashboardQueries } from './dashboard-queries.ts'
-import { openHouse } from './house.ts'
-import type { House } from './house.ts'
+import { openStand } from './stand.ts'
+import type { Stand } from './stand.ts'
 import { monitoringMissing, promtool, promtoolMissing } from './programs.ts'
 import { scaledRules } from './scaled-rules.ts'
 import { openTower } from './tower.ts'
@@ -16,7 +16,7 @@ import { systemClock } from '../../src/ops/clock.ts'
 const PATIENCE_MS = 45_000
 const CALM_SECONDS = 4
 
-/** What the house's troubles must raise; nothing else may come. */
+/** What their troubles must raise; nothing else may come. */
 const expected: readonly Readonly<Record<string, string>>[] = [
   { alertname: 'AuditferryKeyRefused', workspace: 'acme', source: 'audit' },
   { alertname: 'AuditferrySourceStalled', workspace: 'acme', source: 'audit' },
@@ -41,19 +41,19 @@ const told = (alerts: readonly Alert[]) =>
 
 describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   let folder = ''
-  let house: House
+  let stand: Stand
   let tower: Tower
   const closing: (() => Promise<void>)[] = []
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'auditferry-monitoring-'))
-    house = await openHouse(folder)
-    closing.push(() => house.close())
-    await house.inOrder()
+    stand = await openStand(folder)
+    closing.push(() => stand.close())
+    await stand.inOrder()
     tower = await openTower(
       join(folder, 'tower'),
       scaledRules(readFileSync('monitoring/rules.yaml', 'utf8')),
-      house.targets,
+      stand.targets,
     )
     closing.push(() => tower.close())
   }, 60_000)
@@ -84,10 +84,10 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   })
 
   test('each trouble arrives at the receiver as an alert of its own, and nothing else does', async () => {
-    await house.spoil()
+    await stand.spoil()
     // Mended sooner, the source would be read again before it counts as stalled.
     await Promise.all(expected.slice(0, 2).map((labels) => arrives('firing', labels)))
-    house.mendKey()
+    stand.mendKey()
     await Promise.all(expected.map((labels) => arrives('firing', labels)))
     const others = tower.arrived.filter((alert) => !expected.some((labels) => isOf(labels)(alert)))
     expect(told(others)).toBe('')
@@ -103,7 +103,7 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   })
 
   test.skipIf(promtoolMissing)('what the daemons expose then passes the lint of promtool', async () => {
-    for (const text of await house.metrics()) expect(promtool(['check', 'metrics'], text)).toBe('')
+    for (const text of await stand.metrics()) expect(promtool(['check', 'metrics'], text)).toBe('')
   })
 
   test('every query of the dashboard is answered, and with something where there is something', async () => {
@@ -119,8 +119,8 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   }, 60_000)
 
   test('what is mended is resolved, and a daemon that is gone is told by its job', async () => {
-    house.mendConfig()
-    await house.leave()
+    stand.mendConfig()
+    await stand.leave()
     await arrives('resolved', { alertname: 'AuditferryKeyRefused', workspace: 'acme' })
     await arrives('resolved', { alertname: 'AuditferryConfigReloadFailed', job: 'reading' })
     await arrives('firing', { alertname: 'AuditferryTargetAbsent', job: 'delivering' })

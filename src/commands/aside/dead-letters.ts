@@ -2,24 +2,21 @@
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../model/set-aside.ts'
 import { parseInstantText } from '../../model/time.ts'
 import { countText, cutText, sizeText } from '../../ops/words.ts'
-import type { OpenAside, ShowOptions } from '../shared/aside.ts'
-import { inChunks, pages, withAside } from '../shared/aside.ts'
-import { LIST_LIMIT, showList } from './list.ts'
+import { withJournal } from '../shared/journal.ts'
+import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
-import { exportAside, showContent } from '../shared/export-file.ts'
+import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { isKnown } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
+import { exitOf, idsQuery, lacksYes } from './asked.ts'
+import type { AsideOptions, ShowOptions } from './asked.ts'
+import { exportAside } from './export.ts'
+import { LIST_LIMIT, showList } from './list.ts'
+import { inChunks, pages } from './records.ts'
 
-interface LetterOptions {
-  readonly config?: string
+interface LetterOptions extends AsideOptions {
   readonly sink?: string
-  readonly id: readonly number[]
-  readonly limit?: number
-  /** of drop */
-  readonly yes?: boolean
-  /** of list */
-  readonly json?: boolean
 }
 
 /** The API's own are short, and a body may have any. */
@@ -31,15 +28,16 @@ const timeText = ({ time }: DeadLetter) => {
 }
 const noun = (count: number) => countText(count, 'dead letters')
 
-function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
-  return { ...(sink === undefined ? {} : { sink }), ...(id.length > 0 ? { ids: id } : {}) }
+function queryOf(options: LetterOptions): DeadLetterQuery {
+  const { sink } = options
+  return { ...(sink === undefined ? {} : { sink }), ...idsQuery(options) }
 }
 
-function lettersOf({ aside }: OpenAside, options: LetterOptions, limit?: number) {
-  return pages((page) => aside.deadLetters({ ...queryOf(options), ...page }), limit)
+function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
+  return pages((page) => journal.deadLetters({ ...queryOf(options), ...page }), limit)
 }
 
-async function all(opened: OpenAside, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
+async function all(opened: OpenJournal, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
   const found: DeadLetter[] = []
   for await (const page of lettersOf(opened, options, limit)) found.push(...page)
   return found
@@ -52,14 +50,14 @@ const OTHERS = 1000
 function withLetters(
   world: World,
   options: LetterOptions,
-  use: (opened: OpenAside) => Promise<number>,
+  use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+  return withJournal(world, options.config, async (opened) => {
     const { sink } = options
     if (sink === undefined) return use(opened)
     const { sinks } = await opened.there()
-    const own = await opened.aside.deadLetters({ sink, limit: 1 })
-    const letters = own.length > 0 ? own : await opened.aside.deadLetters({ limit: OTHERS })
+    const own = await opened.journal.deadLetters({ sink, limit: 1 })
+    const letters = own.length > 0 ? own : await opened.journal.deadLetters({ limit: OTHERS })
     const left = letters.map((letter) => ({ name: letter.sink }))
     return isKnown(world, 'sink', sink, [...sinks, ...left]) ? use(opened) : exitCodes.usage
   })
@@ -79,16 +77,16 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : judged(world, options, found)
+    return found.length > limit ? exitCodes.done : exitOf(world, options, found, missing)
   })
 }
 
 export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
-  return withAside(world, options.config, async ({ aside }) => {
-    const [letter] = await aside.deadLetters({ ids: [id], limit: 1 })
+  return withJournal(world, options.config, async ({ journal }) => {
+    const [letter] = await journal.deadLetters({ ids: [id], limit: 1 })
     if (!letter) return missing(world, [id])
     if (options.content) {
-      const raw = await aside.deadLetterRaw(id)
+      const raw = await journal.deadLetterRaw(id)
       if (!raw) return missing(world, [id])
       await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
       return exitCodes.done
@@ -126,13 +124,6 @@ function isUnnamed(world: World, options: LetterOptions, verb: 'retry' | 'drop',
   return true
 }
 
-/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
-function judged(world: World, { id }: LetterOptions, found: readonly DeadLetter[]): number {
-  const known = new Set(found.map((letter) => letter.id))
-  const unknown = id.filter((wanted) => !known.has(wanted))
-  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
-}
-
 function whyLeft({ sink, why }: LeftLetters): string {
   if (why === 'not_configured') return `${sink} is not in the configuration`
   return `${sink} does not want them any more (its ${why}); change that to send them, or let them go with dead-letters drop`
@@ -154,24 +145,19 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
       world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
-    const code = judged(world, options, found)
+    const code = exitOf(world, options, found, missing)
     return left.length > 0 ? exitCodes.failed : code
   })
 }
 
 export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options, 'drop', options.yes)) return exitCodes.usage
-  if (options.id.length === 0 && options.yes !== true) {
-    world.stderr(
-      'error: this lets entries go for good: say --yes, or name each with --id N (dead-letters export keeps a copy)\n',
-    )
-    return exitCodes.usage
-  }
+  if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
-    const count = await inChunks(found, (ids) => opened.aside.dropDeadLetters({ ids }))
+    const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
     world.stdout(`${noun(count)} dropped\n`)
-    return judged(world, options, found)
+    return exitOf(world, options, found, missing)
   })
 }
 
@@ -201,11 +187,11 @@ export async function exportLetters(world: World, options: LetterOptions, file: 
   return withLetters(world, options, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: lettersOf(opened, options, options.limit),
-      rawOf: (id) => opened.aside.deadLetterRaw(id),
+      rawOf: (id) => opened.journal.deadLetterRaw(id),
       line: exported,
       none: 'no dead letters',
       noun,
     })
-    return judged(world, options, seen)
+    return exitOf(world, options, seen, missing)
   })
 }

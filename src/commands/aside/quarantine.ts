@@ -1,36 +1,29 @@
 // `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
 import type { QuarantineRecord } from '../../model/set-aside.ts'
 import { countText, sizeText } from '../../ops/words.ts'
-import type { OpenAside, ShowOptions } from '../shared/aside.ts'
-import { inChunks, pages, withAside } from '../shared/aside.ts'
-import { LIST_LIMIT, showList } from './list.ts'
+import { withJournal } from '../shared/journal.ts'
+import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
-import { exportAside, showContent } from '../shared/export-file.ts'
+import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-
-interface QuarantineOptions {
-  readonly config?: string
-  readonly id: readonly number[]
-  readonly limit?: number
-  /** of drop */
-  readonly yes?: boolean
-  /** of list */
-  readonly json?: boolean
-}
+import { exitOf, idsQuery, lacksYes } from './asked.ts'
+import type { AsideOptions, ShowOptions } from './asked.ts'
+import { exportAside } from './export.ts'
+import { LIST_LIMIT, showList } from './list.ts'
+import { inChunks, pages } from './records.ts'
 
 const noun = (count: number) => countText(count, 'quarantined elements')
 
-function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
-  return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
+function recordsOf({ journal }: OpenJournal, options: AsideOptions, limit?: number) {
+  return pages((page) => journal.quarantined({ ...idsQuery(options), ...page }), limit)
 }
 
-export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+export function listQuarantine(world: World, options: AsideOptions): Promise<number> {
+  return withJournal(world, options.config, async (opened) => {
     const limit = options.limit ?? LIST_LIMIT
     const found: QuarantineRecord[] = []
     for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
-    const seen = new Set(found.map(({ id }) => id))
     showList(world, found, {
       ...{ limit, json: options.json === true, none: 'nothing is quarantined', all: 'quarantine export' },
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
@@ -40,14 +33,14 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : judged(world, options, seen)
+    return found.length > limit ? exitCodes.done : exitOf(world, options, found, missing)
   })
 }
 
 export function showQuarantine(world: World, options: ShowOptions, id: number): Promise<number> {
-  return withAside(world, options.config, async ({ aside }) => {
-    const [record] = await aside.quarantined({ ids: [id], limit: 1 })
-    const raw = options.content ? await aside.quarantinedRaw(id) : undefined
+  return withJournal(world, options.config, async ({ journal }) => {
+    const [record] = await journal.quarantined({ ids: [id], limit: 1 })
+    const raw = options.content ? await journal.quarantinedRaw(id) : undefined
     if (!record || (options.content && !raw)) return missing(world, [id])
     if (raw) {
       await showContent(world, raw)
@@ -77,29 +70,18 @@ function missing(world: World, ids: readonly number[]): number {
   return exitCodes.failed
 }
 
-/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
-function judged(world: World, { id }: QuarantineOptions, seen: ReadonlySet<number>): number {
-  const unknown = id.filter((wanted) => !seen.has(wanted))
-  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
-}
-
-export async function dropQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  if (options.id.length === 0 && options.yes !== true) {
-    world.stderr(
-      'error: this lets bytes go for good: say --yes, or name each with --id N (quarantine export keeps a copy)\n',
-    )
-    return exitCodes.usage
-  }
-  return withAside(world, options.config, async (opened) => {
-    const seen = new Set<number>()
+export async function dropQuarantine(world: World, options: AsideOptions): Promise<number> {
+  if (lacksYes(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
+  return withJournal(world, options.config, async (opened) => {
+    const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
-      for (const { id } of page) seen.add(id)
       const sizes = page.map(({ id, keptBytes }) => ({ id, bytes: keptBytes }))
-      count += await inChunks(sizes, (ids) => opened.aside.dropQuarantined({ ids }))
+      seen.push(...sizes)
+      count += await inChunks(sizes, (ids) => opened.journal.dropQuarantined({ ids }))
     }
     world.stdout(`${noun(count)} dropped\n`)
-    return judged(world, options, seen)
+    return exitOf(world, options, seen, missing)
   })
 }
 
@@ -122,15 +104,15 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
   return Buffer.from(`${JSON.stringify(line)}\n`)
 }
 
-export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+export function exportQuarantine(world: World, options: AsideOptions, file: string): Promise<number> {
+  return withJournal(world, options.config, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: recordsOf(opened, options, options.limit),
-      rawOf: (id) => opened.aside.quarantinedRaw(id),
+      rawOf: (id) => opened.journal.quarantinedRaw(id),
       line: exported,
       none: 'nothing quarantined',
       noun,
     })
-    return judged(world, options, new Set(seen.map(({ id }) => id)))
+    return exitOf(world, options, seen, missing)
   })
 }

@@ -17,7 +17,7 @@ export const backfillsFollowed: Following<Backfill> = {
   heard: (client) => client.backfills(),
   begunAt: ({ begunAt }) => begunAt,
   nameText,
-  part: partOf,
+  ratio: ratioOf,
   countsText,
   isWhole: ({ counts, unread }) => counts.gaps === 0 && unread.length === 0,
   endText: (one, ended) =>
@@ -29,20 +29,20 @@ function nameText({ origin }: Backfill): string {
   return plain(`${origin.workspace} ${origin.source}`)
 }
 
-function partOf({ fromUs, toUs, atUs, endedAt }: Backfill): number {
+function ratioOf({ fromUs, toUs, atUs, endedAt }: Backfill): number {
   if (endedAt !== undefined) return 1
   return atUs === undefined ? 0 : Math.min(1, Math.max(0, (atUs - fromUs) / (toUs - fromUs)))
 }
 
 function barText(all: readonly Backfill[]): string {
-  const part = all.reduce((sum, one) => sum + partOf(one), 0) / Math.max(1, all.length)
-  const done = Math.round(part * BAR_WIDTH)
+  const ratio = all.reduce((sum, one) => sum + ratioOf(one), 0) / Math.max(1, all.length)
+  const done = Math.round(ratio * BAR_WIDTH)
   const [first] = all
   const name = all.length === 1 && first ? nameText(first) : countText(all.length, 'backfills')
   const read = all.reduce((sum, { counts }) => sum + counts.read, 0)
   const fresh = all.reduce((sum, { counts }) => sum + counts.new, 0)
   const counts = `${countText(read, 'entries')} read, ${countText(fresh, 'new')}`
-  return `${name} [${'#'.repeat(done)}${'.'.repeat(BAR_WIDTH - done)}] ${percentText(part)}  ${counts}`
+  return `${name} [${'#'.repeat(done)}${'.'.repeat(BAR_WIDTH - done)}] ${percentText(ratio)}  ${counts}`
 }
 
 function countsText({ counts }: Backfill): string {

@@ -1,7 +1,7 @@
 // Which days of the history live reading is sure to read again by itself, so that nobody is sent to fetch what comes anyway.
 import { DAY_MS, dayStart } from '../../model/time.ts'
 import { REREAD_MAX_MS } from '../../source/history/due.ts'
-import type { Start } from '../../source/start.ts'
+import type { Start } from '../../source/shared/start.ts'
 
 interface Workspace {
   readonly name: string

@@ -50,9 +50,9 @@ export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
   try {
     isWhole = await walk(walking, sum)
   } finally {
-    if (!isWhole) walking.cutOff?.({ origin: walking.origin, ...sum.told() })
+    if (!isWhole) walking.cutOff?.({ origin: walking.origin, ...sum.walked() })
   }
-  return isWhole ? { origin: walking.origin, ...sum.told() } : undefined
+  return isWhole ? { origin: walking.origin, ...sum.walked() } : undefined
 }
 
 /** False: the signal came first. */
@@ -143,7 +143,7 @@ class Sum {
     this.#startUs = startUs ?? this.#startUs
   }
 
-  told(): Omit<Walked, 'origin'> {
+  walked(): Omit<Walked, 'origin'> {
     const days = [...this.#days.values()].toSorted((a, b) => a.day - b.day)
     const unread = this.#unread
     const known = { unknown: this.#unknown, user: this.#user, startUs: this.#startUs }

@@ -76,7 +76,7 @@ export const howCut = (isLeft: boolean): string =>
   `${isLeft ? 'not sent' : 'only that is sent'}; live reading has not come to them yet, and a replay from the API ends where it is: the same command sends all of them once it is past them`
 
 /** As it begins: a line each that is cut. */
-export function cutText(begun: readonly ApiReplay[]): string {
+export function cutOffText(begun: readonly ApiReplay[]): string {
   const lines = begun.flatMap((one) => {
     const left = spansText(one)
     const name = plain(`${one.origin.workspace} ${one.origin.source}`)

@@ -14,7 +14,7 @@ export const replaysFollowed: Following<ApiReplay> = {
   heard: (client) => client.replays(),
   begunAt: ({ runAt }) => runAt,
   nameText,
-  part: partOf,
+  ratio: ratioOf,
   countsText,
   isWhole: ({ counts }) => counts.gaps === 0,
   endText: (one, ended) =>
@@ -28,7 +28,7 @@ function nameText({ origin, sink }: ApiReplay): string {
   return plain(`${origin.workspace} ${origin.source} to ${sink}, from the API`)
 }
 
-function partOf({ spans, atUs }: ApiReplay): number {
+function ratioOf({ spans, atUs }: ApiReplay): number {
   const whole = spans.reduce((sum, { fromUs, toUs }) => sum + toUs - fromUs, 0)
   const read = (at: number) =>
     spans.reduce((sum, { fromUs, toUs }) => sum + Math.min(Math.max(at - fromUs, 0), toUs - fromUs), 0)
@@ -36,16 +36,15 @@ function partOf({ spans, atUs }: ApiReplay): number {
 }
 
 function countsText(one: ApiReplay): string {
-  const { counts } = one
-  const { read, sent, filtered, unknown, malformed, gaps } = counts
-  const told = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
+  const { read, sent, filtered, unknown, malformed, gaps } = one.counts
+  const sums = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
   const never =
     unknown === 0
       ? ''
       : `; ${numberText(unknown)} of them the journal does not know, or not with this content`
   const left = spansText(one)
   const cut = left === '' ? '' : `; not read, later than what live reading had read in order: ${left}`
-  return `${told}${never}${gapsText(gaps)}${cut}`
+  return `${sums}${never}${gapsText(gaps)}${cut}`
 }
 
 /** What this sink has now and the others may lack. */

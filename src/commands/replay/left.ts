@@ -113,9 +113,9 @@ function datesText(days: readonly number[]): string {
     else stretches.push({ from: day, to: day + 1 })
   }
   const text = (day: number) => dayText(day * DAY_MS)
-  const told = stretches
+  const texts = stretches
     .slice(0, TOLD)
     .map(({ from, to }) => (to === from + 1 ? text(from) : `${text(from)} to ${text(to - 1)}`))
   const more = stretches.slice(TOLD).reduce((sum, { from, to }) => sum + to - from, 0)
-  return told.join(', ') + (more > 0 ? ` and ${countText(more, 'days')} more` : '')
+  return texts.join(', ') + (more > 0 ? ` and ${countText(more, 'days')} more` : '')
 }

@@ -6,7 +6,7 @@ import type { PastSpan } from '../../model/past.ts'
 import { isSameOrigin } from '../../model/source.ts'
 import type { Origin, SourceName } from '../../model/source.ts'
 import { DAY_US } from '../../model/time.ts'
-import type { Aside } from '../../ops/control-questions.ts'
+import type { AskedJournal } from '../../ops/control-questions.ts'
 import { wholeDays } from '../shared/instants.ts'
 
 export type Only = 'journal' | 'api'
@@ -55,13 +55,13 @@ const isWhole = (day: Pick<PlannedDay, 'kept' | 'still'>) => day.still >= day.ke
 
 /** `readable` tells whose past the daemon can read again; it is asked only where that matters. */
 export async function planOf(
-  aside: Pick<Aside, 'counts' | 'shelved'>,
+  journal: Pick<AskedJournal, 'counts' | 'shelved'>,
   asked: ReplayChoice,
   readable: () => Promise<readonly Origin[]>,
 ): Promise<ReplayPlan> {
   const { span, only } = asked
-  const { kept } = await aside.counts(wholeDays(span))
-  const still = await shelf(aside)
+  const { kept } = await journal.counts(wholeDays(span))
+  const still = await shelf(journal)
   const days = kept
     .filter((row) => row.kept > 0 && isMeant(asked, row.origin))
     .map(({ origin, day, kept: count }) => ({
@@ -87,14 +87,14 @@ export async function planOf(
 
 /** Days that were whole in the journal when it was planned, and of which the journal has dropped some before they were sent. */
 export async function overtaken(
-  aside: Pick<Aside, 'counts' | 'shelved'>,
+  journal: Pick<AskedJournal, 'counts' | 'shelved'>,
   asked: ReplayChoice,
   plan: ReplayPlan,
   sent: readonly DayCount[],
 ): Promise<readonly PlannedDay[]> {
   const before = plan.days.filter((day) => day.via === 'journal' && isWhole(day))
   if (before.length === 0) return []
-  const { short } = await planOf(aside, { ...asked, only: undefined }, async () => [])
+  const { short } = await planOf(journal, { ...asked, only: undefined }, async () => [])
   const now = new Map(short.map((day) => [keyOf(day.origin, day.day), day]))
   const counts = new Map(sent.map(({ origin, day, count }) => [keyOf(origin, day), count]))
   return before.flatMap((day) => {
@@ -127,10 +127,10 @@ export const isOneOf = (origins: readonly Origin[], origin: Origin) =>
 
 const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })
 
-async function shelf(aside: Pick<Aside, 'shelved'>): Promise<ReadonlyMap<string, number>> {
+async function shelf(journal: Pick<AskedJournal, 'shelved'>): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>()
   for (let after: number | undefined; ;) {
-    const step = await aside.shelved(after)
+    const step = await journal.shelved(after)
     for (const { origin, day, count } of step.rows) {
       const key = keyOf(origin, day)
       counts.set(key, (counts.get(key) ?? 0) + count)

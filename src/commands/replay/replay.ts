@@ -7,13 +7,13 @@ import type { ApiReplay, BegunReplay } from '../../model/replays.ts'
 import type { Origin, SourceName } from '../../model/source.ts'
 import { systemClock } from '../../ops/clock.ts'
 import type { ControlClient } from '../../ops/control-client.ts'
-import type { OpenAside } from '../shared/aside.ts'
-import { withAside } from '../shared/aside.ts'
+import type { OpenJournal } from '../shared/journal.ts'
+import { withJournal } from '../shared/journal.ts'
 import { configFile } from '../shared/config-file.ts'
 import { follow, tellAll, tellCancelled, withoutDaemon } from '../shared/follow.ts'
 import { wholeDays, spanOf } from '../shared/instants.ts'
 import { isKnown } from '../shared/named.ts'
-import { cutDays, cutText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './cut.ts'
+import { cutDays, cutOffText, howCut, lateDays, lateText, partDays, withCut, withoutCut } from './cut.ts'
 import { replaysFollowed } from './followed.ts'
 import { emptyText, howText, shortText } from './left.ts'
 import { isOneOf, isUnsure, overtaken, planOf, withoutJoined } from './plan.ts'
@@ -53,7 +53,7 @@ export async function replay(
   const { sink, from } = options
   if (options.status === true || options.cancel === true) return look(world, options)
   if (sink !== undefined && from !== undefined)
-    return withAside(world, options.config, (opened) =>
+    return withJournal(world, options.config, (opened) =>
       send(world, { ...options, sink, from }, opened, clock),
     )
   const missing = sink === undefined ? '--sink <name>' : '--from <time>'
@@ -69,7 +69,7 @@ async function look(world: World, options: ReplayOptions): Promise<number> {
     )
     return exitCodes.usage
   }
-  return withAside(world, options.config, async (opened) => {
+  return withJournal(world, options.config, async (opened) => {
     const client = await opened.connect()
     if (!client) return needsDaemon(world, options)
     if (cancel !== true)
@@ -89,7 +89,7 @@ type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
 /** What was settled before anything is sent. */
 interface Sending {
   readonly options: ReplayOptions
-  readonly opened: OpenAside
+  readonly opened: OpenJournal
   readonly asked: ReplayChoice
   readonly plan: ReplayPlan
   readonly runAt: number
@@ -98,7 +98,7 @@ interface Sending {
   readonly begun: readonly ApiReplay[]
 }
 
-async function send(world: World, options: Wanted, opened: OpenAside, clock: Clock): Promise<number> {
+async function send(world: World, options: Wanted, opened: OpenJournal, clock: Clock): Promise<number> {
   const runAt = clock.now()
   const span = spanOf(world, options.from, options.to, runAt)
   if (!span) return exitCodes.usage
@@ -110,7 +110,7 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
   if (!options.dryRun && !isMarked(sink)) world.stderr(unmarkedText(sink))
   const asked: ReplayChoice = { sink, span, workspace, source, only }
   const readable = async () => (client && only !== 'journal' ? client.origins() : [])
-  const plan = await planOf(opened.aside, asked, readable)
+  const plan = await planOf(opened.journal, asked, readable)
   if (only === 'api' && plan.reads.length === 0) {
     world.stderr(unreadableText(asked))
     return exitCodes.failed
@@ -119,7 +119,7 @@ async function send(world: World, options: Wanted, opened: OpenAside, clock: Clo
     ? await preview(client, sink.name, plan, runAt)
     : await begin(world, client, sink.name, plan, runAt)
   const joined = begun.filter((one) => one.isJoined === true).map(({ origin }) => origin)
-  world.stderr(cutText(begun))
+  world.stderr(cutOffText(begun))
   const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
   const isKept = await sendKept(world, sending, joined, clock)
   const isWhole = (await tellLate(world, sending, client)) && isKept
@@ -144,7 +144,7 @@ async function sendKept(
   const query = queryOf(asked, rest, { dryRun, runAt })
   const walked = async () => {
     try {
-      return await walk(opened.aside, query, world, clock)
+      return await walk(opened.journal, query, world, clock)
     } catch (error) {
       world.stderr(goesOnText(dryRun ? [] : begun))
       throw error
@@ -158,7 +158,7 @@ async function sendKept(
   world.stdout(emptyText(plan, asked, opened.origins, runAt))
   const unsure = isAsked && isUnsure(plan, joined)
   if (unsure) world.stderr(unsureText)
-  const lost = dryRun ? [] : await overtaken(opened.aside, asked, rest, done.days)
+  const lost = dryRun ? [] : await overtaken(opened.journal, asked, rest, done.days)
   const short = [...plan.short, ...lost]
   world.stderr(shortText(short, howText(options, isRunning)))
   world.stderr(shortText(cut, (origin) => howCut(asked.only === 'api' || isOneOf(joined, origin))))
@@ -184,7 +184,7 @@ async function tellLate(
 async function sinkOf(
   world: World,
   { sink: name, workspace, source }: Wanted,
-  { aside, sinks, there }: OpenAside,
+  { journal, sinks, there }: OpenJournal,
   span: PastSpan,
 ): Promise<SinkConfig | undefined> {
   const sink = sinks.find((one) => one.name === name)
@@ -197,7 +197,7 @@ async function sinkOf(
   }
   if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
   // What was kept of one that left the configuration can be sent again.
-  const { kept } = await aside.counts(wholeDays(span))
+  const { kept } = await journal.counts(wholeDays(span))
   const left = kept.map(({ origin }) => ({ name: origin.workspace }))
   return isKnown(world, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }

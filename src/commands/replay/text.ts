@@ -39,11 +39,15 @@ function daysText(
       .filter(({ via }) => via === 'api')
       .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${numberText(kept)}` })),
   ].sort((one, other) => nameOf(one.origin).localeCompare(nameOf(other.origin)) || one.day - other.day)
-  const told = rows.map(({ origin, day, journal, api }) => [
-    ...[origin.workspace, origin.source, dayText(day * DAY_MS), journal || '-', api || '-'],
+  const lines = rows.map(({ origin, day, journal, api }) => [
+    origin.workspace,
+    origin.source,
+    dayText(day * DAY_MS),
+    journal || '-',
+    api || '-',
   ])
   const table =
-    rows.length === 0 ? '' : columns([['WORKSPACE', 'SOURCE', 'DAY', 'FROM JOURNAL', 'FROM API'], ...told])
+    rows.length === 0 ? '' : columns([['WORKSPACE', 'SOURCE', 'DAY', 'FROM JOURNAL', 'FROM API'], ...lines])
   return `${table}${reads.map((read) => readText(read, days)).join('')}`
 }
 

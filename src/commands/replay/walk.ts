@@ -3,7 +3,7 @@ import type { DayCount } from '../../model/balance.ts'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Replayed, ReplayQuery } from '../../model/replay.ts'
-import type { Aside } from '../../ops/control-questions.ts'
+import type { AskedJournal } from '../../ops/control-questions.ts'
 import { countText } from '../../ops/words.ts'
 import { keyOf } from './plan.ts'
 import type { ReplayChoice, ReplayPlan } from './plan.ts'
@@ -52,7 +52,7 @@ export function queryOf(
 
 /** Where a step fails that is tried no more, what was put so far is told before the error. */
 export async function walk(
-  aside: Pick<Aside, 'replay'>,
+  journal: Pick<AskedJournal, 'replay'>,
   query: Query,
   { signal, stderr }: World,
   clock: Pick<Clock, 'sleep'>,
@@ -61,7 +61,7 @@ export async function walk(
   let at: Pick<ReplayQuery, 'after' | 'until'> = { after: 0, until: undefined }
   let waitedMs = 0
   for (;;) {
-    const step = await aside.replay({ ...query, ...at }).catch((error: unknown) => {
+    const step = await journal.replay({ ...query, ...at }).catch((error: unknown) => {
       if (isFull(error)) return undefined
       if (!query.dryRun) stderr(brokenOffText(done))
       throw error

@@ -63,9 +63,9 @@ async function watchOnce(
     if (signal.aborted) return 'signal'
     const now = clock.elapsed()
     if (now - startedAt >= timeoutMs) return 'timeout'
-    const progress = app.progress()
-    if (progress === 'done') return 'done'
-    stuckSince = progress === 'stuck' ? (stuckSince ?? now) : undefined
+    const state = app.singleRun()
+    if (state === 'done') return 'done'
+    stuckSince = state === 'stuck' ? (stuckSince ?? now) : undefined
     if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
   }
 }
@@ -97,9 +97,9 @@ function onceOf(app: App, ended: Ending): Once {
   const { sinks, journal, sentence } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
   const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
-  const told = `${amount(letters, 'dead letter', 'dead letters')}, ${journal.quarantined} quarantined, ${amount(journal.gaps, 'possible gap', 'possible gaps')}`
+  const rest = `${amount(letters, 'dead letter', 'dead letters')}, ${journal.quarantined} quarantined, ${amount(journal.gaps, 'possible gap', 'possible gaps')}`
   if (ended === 'done' && owed === 0) {
-    const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${told}\n`
+    const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${rest}\n`
     return { code: exitCodes.done, line }
   }
   const why = {
@@ -108,7 +108,7 @@ function onceOf(app: App, ended: Ending): Once {
     timeout: 'the timeout came first',
     signal: 'stopped',
   }
-  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${told}; nothing is lost, the next run goes on\n`
+  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${rest}; nothing is lost, the next run goes on\n`
   // Whoever sends a signal knows that it is not done.
   return { code: ended === 'signal' ? exitCodes.done : exitCodes.failed, line }
 }

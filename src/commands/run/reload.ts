@@ -146,7 +146,8 @@ class Asking {
       const seen = this.#look()
       if (!seen && !blind)
         log.error('The configuration cannot be looked at, the one that runs goes on: it is looked at again', {
-          ...{ file, error: OUT_OF_FILES },
+          file,
+          error: OUT_OF_FILES,
         })
       blind = !seen
       if (!seen) continue

@@ -29,7 +29,7 @@ export interface Following<One extends Followed> {
   readonly begunAt: (one: One) => number
   readonly nameText: (one: One) => string
   /** 0 to 1 */
-  readonly part: (one: One) => number
+  readonly ratio: (one: One) => number
   readonly countsText: (one: One) => string
   readonly isWhole: (one: One) => boolean
   readonly endText: (one: One, ended: string) => string
@@ -49,11 +49,11 @@ export const silenceText = (silentMs: number) =>
   silentMs < SILENT_MS ? '' : `; no answer from the daemon since ${Math.round(silentMs / 1000)} s`
 
 export function lineText<One extends Followed>(following: Following<One>, one: One, silence = ''): string {
-  const { nameText, part, countsText, isWhole, endText } = following
+  const { nameText, ratio, countsText, isWhole, endText } = following
   const why = one.error && plain(one.error.message)
   if (one.endedAt !== undefined)
     return `${endText(one, why ?? (isWhole(one) ? 'done' : 'ended, not whole'))}\n`
-  return `${nameText(one)}: ${percentText(part(one))}, ${countsText(one)}${silence || troubleText(one)}\n`
+  return `${nameText(one)}: ${percentText(ratio(one))}, ${countsText(one)}${silence || troubleText(one)}\n`
 }
 
 /** What holds it up, if anything does. */
@@ -85,7 +85,7 @@ export function newTroubles<One extends Followed>(
   return news.map((one) => `${AGAIN}${lineText(following, one)}`).join('')
 }
 
-export const percentText = (part: number) => `${Math.floor(part * 100)} %`
+export const percentText = (ratio: number) => `${Math.floor(ratio * 100)} %`
 
 /** What every reading of the past may have to say of its counts. */
 export const gapsText = (gaps: number) =>

@@ -169,11 +169,11 @@ function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
     .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
     .flatMap(({ name, area, limit, limited_until: until, lowered_from: from }) => {
-      const told = [
+      const texts = [
         ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
         ...(from === undefined ? [] : [loweredText(limit, from)]),
       ]
-      return told.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
+      return texts.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
     })
     .join('')
 }
@@ -208,12 +208,12 @@ const SHOWN_FINDINGS = 3
 
 /** A daemon of an older version names none. */
 function findingLines({ findings = [] }: Partial<StatusReport>): string {
-  const told = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
+  const lines = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
     const of = entry_at === null ? '' : ` of ${utcText(entry_at)}`
     return `  ${kind.replace('_', ' ')}: entry ${plain(entry_id)}${of} in ${plain(workspace)} ${plain(source)}\n`
   })
-  const rest = findings.length - told.length
-  return told.join('') + (rest > 0 ? '  more of them: --json\n' : '')
+  const rest = findings.length - lines.length
+  return lines.join('') + (rest > 0 ? '  more of them: --json\n' : '')
 }
 
 function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {

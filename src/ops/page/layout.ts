@@ -32,10 +32,10 @@ function newsHtml({ ok, workspaces, sinks, journal }: StatusReport): string {
     own.map((source) => ({ name: `${name} ${source.name}`, state: source.state })),
   )
   const troubled = [...sources, ...sinks].filter(({ state }) => isTrouble(state))
-  const told = troubled.map(({ name, state }) => `${name} is ${state}`)
+  const parts = troubled.map(({ name, state }) => `${name} is ${state}`)
   const lost = journal.lost === null ? [] : ['the journal’s file is gone']
   const paused = journal.paused ? ['reading is paused'] : []
-  return ok ? 'All parts are well' : escapeHtml(`Attention: ${[...lost, ...paused, ...told].join(', ')}`)
+  return ok ? 'All parts are well' : escapeHtml(`Attention: ${[...lost, ...paused, ...parts].join(', ')}`)
 }
 
 function headHtml({ ok }: StatusReport): string {

@@ -71,15 +71,15 @@ export function beginner(tracer: Tracer): Begin {
   }
 }
 
-/** The work within the span; what `told` says of its result is added. */
+/** The work within the span; what `factsOf` says of its result is added. */
 export async function within<T>(
   span: Span,
   work: () => Promise<T>,
-  told: (result: T) => Facts = () => ({}),
+  factsOf: (result: T) => Facts = () => ({}),
 ): Promise<T> {
   try {
     const result = await work()
-    setFacts(span, { outcome: 'ok', ...told(result) })
+    setFacts(span, { outcome: 'ok', ...factsOf(result) })
     endWith(span)
     return result
   } catch (error) {

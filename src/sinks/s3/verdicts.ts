@@ -55,9 +55,9 @@ function encryption(options: S3Options, manners: Manners): Omit<CheckResult, 'wh
   if (!sse) return undefined
   const wanted = encryptionOf(sse)
   const read = readOf(manners)
-  const told = read?.encryption ?? manners.encryption
-  if (told === wanted) return keyOf(sse.kms_key_id, read?.kmsKeyId ?? manners.kmsKeyId, wanted)
-  if (told === undefined && manners.looked === 'denied' && manners.again === 'refused')
+  const shown = read?.encryption ?? manners.encryption
+  if (shown === wanted) return keyOf(sse.kms_key_id, read?.kmsKeyId ?? manners.kmsKeyId, wanted)
+  if (shown === undefined && manners.looked === 'denied' && manners.again === 'refused')
     return { ok: true, message: 'this key may not read: whether objects are encrypted could not be seen' }
   return {
     ok: false,
@@ -65,8 +65,12 @@ function encryption(options: S3Options, manners: Manners): Omit<CheckResult, 'wh
   }
 }
 
-function keyOf(wanted: string | undefined, told: string | undefined, how: string): Omit<CheckResult, 'what'> {
-  const which = wanted === undefined ? 'same' : compareKeys(wanted, told)
+function keyOf(
+  wanted: string | undefined,
+  shown: string | undefined,
+  how: string,
+): Omit<CheckResult, 'what'> {
+  const which = wanted === undefined ? 'same' : compareKeys(wanted, shown)
   if (which === 'other')
     return {
       ok: false,

@@ -3,7 +3,7 @@ import type { Run } from '../../model/journal.ts'
 import type { Format, Frame } from '../../model/sink.ts'
 import { ByteWriter } from '../../model/writer.ts'
 import { pieceEnds } from './cut.ts'
-import { type Header, type HeaderOptions, headerOf, type Part } from './header.ts'
+import { type Header, type HeaderOptions, headerOf, type MessagePart } from './header.ts'
 import { severityOf } from './severity.ts'
 import { writeSmaller } from './smaller.ts'
 import { neutralise } from './text.ts'
@@ -55,7 +55,7 @@ class Framer {
   }
 
   /** Returns its length. */
-  #writeHead(run: Run, index: number, severity: number, part?: Part): number {
+  #writeHead(run: Run, index: number, severity: number, part?: MessagePart): number {
     const head = this.#head
     head.clear()
     this.#header(run, index, severity, part, head)

@@ -16,7 +16,7 @@ export interface HeaderOptions {
   hostOf(workspace: string): string
 }
 
-export interface Part {
+export interface MessagePart {
   /** counts from 1 */
   readonly number: number
   readonly of: number
@@ -27,7 +27,7 @@ export type Header = (
   run: Run,
   index: number,
   severity: number,
-  part: Part | undefined,
+  part: MessagePart | undefined,
   out: ByteWriter,
 ) => void
 

@@ -9,9 +9,30 @@ type Scheme = 'udp' | 'tcp' | 'tls' | 'relp' | 'relp+tls'
 
 /** In the order of their numbers. */
 export const facilities = [
-  ...['kern', 'user', 'mail', 'daemon', 'auth', 'syslog', 'lpr', 'news', 'uucp', 'cron', 'authpriv', 'ftp'],
-  ...['ntp', 'audit', 'alert', 'clock'],
-  ...['local0', 'local1', 'local2', 'local3', 'local4', 'local5', 'local6', 'local7'],
+  'kern',
+  'user',
+  'mail',
+  'daemon',
+  'auth',
+  'syslog',
+  'lpr',
+  'news',
+  'uucp',
+  'cron',
+  'authpriv',
+  'ftp',
+  'ntp',
+  'audit',
+  'alert',
+  'clock',
+  'local0',
+  'local1',
+  'local2',
+  'local3',
+  'local4',
+  'local5',
+  'local6',
+  'local7',
 ] as const
 
 /** The least that RFC 5424 asks of a receiver. */

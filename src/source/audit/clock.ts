@@ -1,6 +1,6 @@
 // What of the audit log is of now and what is of the future: by the server's clock where it is told and believed, else by ours.
 import { HOUR_MS, SECOND_US } from '../../model/time.ts'
-import { mayLeadUs } from '../leading.ts'
+import { mayLeadUs } from '../shared/leading.ts'
 import type { Position } from './cursor.ts'
 import type { PagingStep } from './step.ts'
 

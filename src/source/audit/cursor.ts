@@ -1,8 +1,8 @@
 // What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
 import type { Cursor } from '../../model/source.ts'
 import { DAY_MS } from '../../model/time.ts'
-import type { Fields } from '../stored-cursor.ts'
-import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../stored-cursor.ts'
+import type { Fields } from '../shared/stored-cursor.ts'
+import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../shared/stored-cursor.ts'
 import type { Probe } from './probe.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'

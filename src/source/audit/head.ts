@@ -74,7 +74,7 @@ async function* drainPage(step: Step, drain: Drain): Parts {
       stopUs: () => drain.untilUs,
       passedHead: drain.passedHead,
       answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
-      whole: (view) => advance(step, drain, view, take),
+      whole: (view) => afterPage(step, drain, view, take),
       bad: (sample) => {
         passByTime(step, drain)
         return { quarantined: [sample.quarantined('unreadable_page')] }
@@ -121,11 +121,10 @@ function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
   drain.passedHead = true
 }
 
-/** A whole page: moves the cursor, and decides whether this was all. */
-function advance(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
-  const { cursor } = step
+/** A whole page: decides whether it leads on, and whether this was all. */
+function afterPage(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
   const gaps = settleLost(step, view)
-  const empty = isEmpty(drain, view, cursor.head)
+  const empty = isEmpty(drain, view, step.cursor.head)
   if (!empty || view.malformed > 0) drain.emptyAnswers = 0
   if (empty) {
     // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
@@ -148,20 +147,25 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   }
   const inCircles = noteEnd(drain, view)
   if (inCircles) return { gaps, ...raiseAlarm(step, drain) }
+  advance(step.cursor, drain, view, view.last)
+  if (view.count >= take) drain.backlog = true
+  if (isEnd(drain, view, full)) endDrain(step, drain)
+  return { gaps }
+}
+
+/** On behind the page; the cursor too, once the head is passed. */
+function advance(cursor: AuditCursor, drain: Drain, view: PageView, last: Position): void {
   drain.doubt = 'none'
   drain.pages++
   drain.passedHead ||= view.passedHead
-  drain.from = view.last
+  drain.from = last
   if (drain.passedHead) {
-    cursor.head = view.last
+    cursor.head = last
     cursor.headUs = Math.max(cursor.headUs, view.newestUs)
     drain.entries += view.beyond - view.own
     leaveTrail(cursor, view.marks, view.beyond)
   }
-  if (view.count >= take) drain.backlog = true
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
-  if (isEnd(drain, view, full)) endDrain(step, drain)
-  return { gaps }
 }
 
 /**

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Entries } from '../../model/entries.ts'
 import type { Cursor } from '../../model/source.ts'
-import { storedFields } from '../stored-cursor.ts'
+import { storedFields } from '../shared/stored-cursor.ts'
 import type { Walk } from './cursor.ts'
 import type { Probe } from './probe.ts'
 import type { Fetches } from './own-fetches.ts'

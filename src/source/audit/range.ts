@@ -98,7 +98,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Parts {
     stopUs: () => place.untilUs,
     passedHead: false,
     answered: (serverAt) => noteClock(step, serverAt),
-    whole: (view) => advance(place, walk, view, take),
+    whole: (view) => afterPage(place, walk, view, take),
     bad: (sample) => {
       passFrom(place, walk)
       return { quarantined: [sample.quarantined('unreadable_page')] }
@@ -113,7 +113,8 @@ async function* turnPage(step: RangeStep, walk: Walk): Parts {
   }
 }
 
-function advance(place: RangePlace, walk: Walk, view: PageView, take: number): Partial<Part> {
+/** A whole page: decides where the walk goes on, and whether this was all. */
+function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number): Partial<Part> {
   const { last, lastOfAll } = view
   if (view.count === 0 || (view.count === 1 && last?.id === walk.from.id)) {
     endOrDoubt(place, walk)

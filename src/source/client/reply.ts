@@ -66,9 +66,9 @@ export const adviceOnLimit = (hintMs: number | undefined): string =>
 
 /** What is held of a body at most: all of it where the server says that it is small, so that many small answers stand beside a slow one. */
 export function heldBytes({ headers }: HttpReply): number {
-  const told = headers['content-length'] ?? ''
-  if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(told)) return WHOLE_BODY_BYTES
-  return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(told)))
+  const length = headers['content-length'] ?? ''
+  if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(length)) return WHOLE_BODY_BYTES
+  return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(length)))
 }
 
 /** For messages: a query may hold what nobody else should read. */

@@ -1,8 +1,8 @@
 // What the history readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
 import type { Cursor, SourceName } from '../../model/source.ts'
 import { DAY_MS, dayStart, SECOND_MS, SECOND_US } from '../../model/time.ts'
-import type { Fields } from '../stored-cursor.ts'
-import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from '../stored-cursor.ts'
+import type { Fields } from '../shared/stored-cursor.ts'
+import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from '../shared/stored-cursor.ts'
 
 /** A stretch of time that is read window by window. Instants are epoch ms. */
 export interface Walk {

@@ -2,7 +2,7 @@
 import type { PastSpan, Unread } from '../../model/past.ts'
 import type { Cursor, Origin } from '../../model/source.ts'
 import { DAY_MS, dayStart } from '../../model/time.ts'
-import { areNumbers, isListOf } from '../stored-cursor.ts'
+import { areNumbers, isListOf } from '../shared/stored-cursor.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
 import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './cursor.ts'
 import type { Task } from './step.ts'
@@ -90,12 +90,12 @@ export function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<St
 /** What of the span was not read whole, so far as it is known to stay so. */
 export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
   if (!place) return []
-  const told = (why: Unread['why']) => (one: Readonly<Stretch>) => ({
+  const unread = (why: Unread['why']) => (one: Readonly<Stretch>) => ({
     fromUs: one.from * 1000,
     toUs: one.to * 1000,
     why,
   })
-  const all = [...place.refused.map(told('refused')), ...place.troubles.map(told('unreadable'))]
+  const all = [...place.refused.map(unread('refused')), ...place.troubles.map(unread('unreadable'))]
   return all.toSorted((a, b) => a.fromUs - b.fromUs)
 }
 

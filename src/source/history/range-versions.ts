@@ -3,7 +3,7 @@ import type { Entries } from '../../model/entries.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { Origin } from '../../model/source.ts'
 import { DAY_MS, dayStart, dayText } from '../../model/time.ts'
-import { isListOf, storedFields } from '../stored-cursor.ts'
+import { isListOf, storedFields } from '../shared/stored-cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import type { HistoryVersion } from './step.ts'
 

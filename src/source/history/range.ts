@@ -164,10 +164,10 @@ export class HistoryRange implements Source {
     const entries = part.entries.between(-Infinity, toUs)
     if (use === 'keep') return { ...part, entries }
     // What stays unread is told with the place.
-    const told = { ...part, gaps: 0 }
-    if (!window) return { ...told, entries: Entries.none, quarantined: [] }
+    const withoutGaps = { ...part, gaps: 0 }
+    if (!window) return { ...withoutGaps, entries: Entries.none, quarantined: [] }
     return {
-      ...told,
+      ...withoutGaps,
       entries: withoutEdges(entries, window),
       ...(part.fault && { void: this.#comesInDays() ? ('walk' as const) : ('answer' as const) }),
     }

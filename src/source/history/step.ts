@@ -1,9 +1,9 @@
 // What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
 import type { Appended } from '../../model/journal.ts'
 import type { Lane, Part } from '../../model/source.ts'
-import { partOf } from '../part.ts'
-import type { SourceOptions } from '../source-options.ts'
-import type { Start } from '../start.ts'
+import { partOf } from '../shared/part.ts'
+import type { SourceOptions } from '../shared/source-options.ts'
+import type { Start } from '../shared/start.ts'
 import type { HistoryCursor, Walk, Width } from './cursor.ts'
 import { closeHistoryCursor } from './cursor.ts'
 

@@ -1,7 +1,7 @@
 // What the inventory remembers between two reads: every project by digests, who it is shared with, and how far the pass is. Pure.
 import type { Cursor } from '../../model/source.ts'
-import type { Fields } from '../stored-cursor.ts'
-import { areNumbers, isListOf, isNullOr, isText, openStored } from '../stored-cursor.ts'
+import type { Fields } from '../shared/stored-cursor.ts'
+import { areNumbers, isListOf, isNullOr, isText, openStored } from '../shared/stored-cursor.ts'
 import { keptId } from './kept-id.ts'
 
 /** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
@@ -94,8 +94,14 @@ export const NO_MARK = '....'
 type Stored = Omit<VaultCursor, 'projects' | 'principals'> & {
   readonly principals: readonly (readonly [string, string, string, string, string])[]
   readonly projects: readonly (readonly [
-    ...[id: string, name: string, flag: boolean | null, content: string],
-    ...[marks: string, sharing: string, seen: number, shares: number[]],
+    id: string,
+    name: string,
+    flag: boolean | null,
+    content: string,
+    marks: string,
+    sharing: string,
+    seen: number,
+    shares: number[],
   ])[]
 }
 

@@ -34,7 +34,7 @@ const told = (lines: readonly Line[]) =>
 
 test('a workspace that the journal has not met is told by the daemon, with where it is read from', async () => {
   const first = await start({ entries: 1 }, true)
-  await until(() => first.app.progress() === 'done', 'done')
+  await until(() => first.app.singleRun() === 'done', 'done')
   await first.app.stop()
   const { folder, clock } = first.house
   const { house: place } = await start({ folder, clock, entries: 0, workspace: { name: 'renamed' } })
@@ -49,14 +49,14 @@ test('a workspace that the journal has not met is told by the daemon, with where
 describe('once', () => {
   test('done when all that was there is read and delivered', async () => {
     const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll }, true)
-    await until(() => once.progress() === 'done', 'done')
+    await until(() => once.singleRun() === 'done', 'done')
     expect(linesOf(place.folder)).toBe(30)
   })
 
   test('no sink waits for more once all is read, however long its linger is', async () => {
     const sinks = { batch: { linger: '1h' } }
     const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll, sinks }, true)
-    await until(() => once.progress() === 'done', 'done')
+    await until(() => once.singleRun() === 'done', 'done')
     expect(linesOf(place.folder)).toBe(30)
     expect(once.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
   })
@@ -65,25 +65,25 @@ describe('once', () => {
     const sinks = { batch: { linger: '1h' } }
     const options = { entries: 30, receiver: acceptAll, sinks, others: ['beta'] }
     const { app: once, house: place } = await start(options, true)
-    await until(() => once.progress() === 'stuck', 'stuck')
+    await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
     expect(once.board.status().sinks.map(({ owed_entries }) => owed_entries)).toEqual([0, 0])
   })
 
   test('a refused key is all that remains: stuck', async () => {
     const { app: once } = await start({ key: 'another-key' }, true)
-    await until(() => once.progress() === 'stuck', 'stuck')
+    await until(() => once.singleRun() === 'stuck', 'stuck')
   })
 
   test('a refused token is all that remains: stuck, and the other sink has everything', async () => {
     const { app: once, house: place } = await start({ entries: 30, receiver: refuseToken }, true)
-    await until(() => once.progress() === 'stuck', 'stuck')
+    await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
   })
 
   test('reading that waits for a held sink’s room is stuck too', async () => {
     const { app: once } = await start({ entries: 3000, receiver: refuseToken, maxBytes: '1KiB' }, true)
-    await until(() => once.progress() === 'stuck', 'stuck')
+    await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(once.board.status().journal.paused).toBe(true)
   })
 
@@ -93,7 +93,7 @@ describe('once', () => {
     }
     const { app: once } = await start({ receiver }, true)
     await until(() => once.board.status().sinks.some(({ state }) => state === 'failing'), 'failing')
-    expect(once.progress()).toBe('working')
+    expect(once.singleRun()).toBe('working')
   })
 })
 
@@ -195,7 +195,7 @@ describe('stop', () => {
     await first.stop()
     const api = place.mock.transport
     const { app: second } = await start({ folder: place.folder, api, receiver: acceptAll }, true)
-    await until(() => second.progress() === 'done', 'done')
+    await until(() => second.singleRun() === 'done', 'done')
     expect(second.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([0, 20])
     expect(linesOf(place.folder)).toBe(20)
   })

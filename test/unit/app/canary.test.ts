@@ -110,7 +110,7 @@ test('a single run sends no prompt', async () => {
     return (house ?? expect.fail()).mock.transport(request, signal)
   }
   const running = await start({ once: true, api })
-  await until(() => running.opened.progress() === 'done', 'all is delivered')
+  await until(() => running.opened.singleRun() === 'done', 'all is delivered')
   expect(asked.length).toBeGreaterThan(0)
   expect(asked.filter((url) => url.includes('completion'))).toEqual([])
   expect(await running.told('interval_seconds')).toEqual([])

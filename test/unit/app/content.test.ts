@@ -128,7 +128,7 @@ test('without history.query: true a workspace asks for no query text, whatever a
     const running = await openApp(config, own.outside, { once: true })
     app = running
     void running.run()
-    await until(() => running.progress() === 'done', 'all is delivered')
+    await until(() => running.singleRun() === 'done', 'all is delivered')
     const lines = (name: string) => {
       const text = existsSync(path(name)) ? readFileSync(path(name), 'utf8') : ''
       return {

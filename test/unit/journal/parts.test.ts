@@ -1,14 +1,14 @@
-// The pure parts of the journal: progress of a sink, keys of ids, entries on a slab of their own.
+// The pure parts of the journal: what a sink has settled, keys of ids, entries on a slab of their own.
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decode, encode, pack } from '../../../src/journal/chunk.ts'
 import { writeKey } from '../../../src/journal/key.ts'
-import { advance, aheadCount, nextFree, type Progress } from '../../../src/journal/positions.ts'
+import { aheadCount, nextFree, type Settled, withSettled } from '../../../src/journal/positions.ts'
 import { COLUMNS, Entries, ID_END, ID_START, VERSION } from '../../../src/model/entries.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 
-describe('progress', () => {
+describe('what is settled', () => {
   const stretches = fc.array(
     fc.record({ first: fc.integer({ min: 1, max: 40 }), size: fc.integer({ min: 0, max: 6 }) }),
     { maxLength: 12 },
@@ -17,19 +17,19 @@ describe('progress', () => {
   it('settled is what was settled, in whatever order, and the rest is a gap', () => {
     fc.assert(
       fc.property(stretches, (list) => {
-        const settled = new Set<number>()
-        let progress: Progress = { position: 0, ahead: [] }
+        const all = new Set<number>()
+        let settled: Settled = { position: 0, ahead: [] }
         for (const { first, size } of list) {
-          progress = advance(progress, { first, last: first + size })
-          for (let seq = first; seq <= first + size; seq++) settled.add(seq)
+          settled = withSettled(settled, { first, last: first + size })
+          for (let seq = first; seq <= first + size; seq++) all.add(seq)
         }
-        const { position, ahead } = progress
+        const { position, ahead } = settled
         const isSettled = (seq: number) =>
           seq <= position || ahead.some(({ first, last }) => first <= seq && seq <= last)
-        for (let seq = 1; seq <= 50; seq++) expect(isSettled(seq)).toBe(settled.has(seq))
+        for (let seq = 1; seq <= 50; seq++) expect(isSettled(seq)).toBe(all.has(seq))
         expect(isSettled(position + 1)).toBe(false)
-        expect(position + aheadCount(progress)).toBe(settled.size)
-        const gap = nextFree(progress, 1, 50)
+        expect(position + aheadCount(settled)).toBe(all.size)
+        const gap = nextFree(settled, 1, 50)
         expect(gap.first).toBe(position + 1)
         for (let seq = gap.first; seq <= gap.last; seq++) expect(isSettled(seq)).toBe(false)
         expect(gap.last === 50 || isSettled(gap.last + 1)).toBe(true)

@@ -205,7 +205,7 @@ describe('letters', () => {
     await reopen(['a'])
     expect(await journal.retryDeadLetters({})).toBe(0)
     expect(await journal.deadLetters({})).toHaveLength(1)
-    expect(await journal.take('a', { maxEntries: 10, maxBytes: 1e6 }, 1)).toBeUndefined()
+    expect(await journal.take('a', { maxEntries: 10, maxBytes: 1e6 }, { after: 1 })).toBeUndefined()
     await reopen(['a', 'b'])
     expect(await journal.retryDeadLetters({})).toBe(1)
   })

@@ -4,7 +4,7 @@ import { turns } from '../../../src/model/turns.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { driven } from '../source/desk.ts'
 
-function desk() {
+function stand() {
   const clock = new VirtualClock(0)
   let slept = 0
   const sleep: VirtualClock['sleep'] = (ms, signal) => {
@@ -21,7 +21,7 @@ function desk() {
 }
 
 it('others have their turn after 20 ms of work, and no sooner', async () => {
-  const { worked, slept } = desk()
+  const { worked, slept } = stand()
   await worked(19)
   expect(slept()).toBe(0)
   await worked(1)
@@ -31,7 +31,7 @@ it('others have their turn after 20 ms of work, and no sooner', async () => {
 })
 
 it('a stop in another turn ends the work', async () => {
-  const { worked, stop } = desk()
+  const { worked, stop } = stand()
   stop.abort()
   await worked(5)
   await expect(worked(20)).rejects.toMatchObject({ code: 'aborted' })

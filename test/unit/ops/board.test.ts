@@ -1,7 +1,7 @@
 // The board tells the truth: in JSON, in metrics and in one sentence.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
+import { fakeStats, openBoardStand, settle, startAt, testClock } from './board-stand.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
@@ -13,7 +13,7 @@ const badKey = new ConnectorError('unauthorized', 'the API refused the key: put 
 
 describe('/status', () => {
   it('has the shape of the contract, with null for what has not happened yet', () => {
-    const { board } = openHouse()
+    const { board } = openBoardStand()
     expect(JSON.parse(JSON.stringify(board.status()))).toEqual({
       version: '1.2.3',
       started_at: '2026-11-21T10:00:00.000Z',
@@ -83,12 +83,12 @@ describe('/status', () => {
   })
 
   it('a sink that fails is behind by the age of the oldest entry it owes, with the reason', () => {
-    const house = openHouse()
-    settle(house)
-    house.owe(12, startAt)
-    house.clock.pass(14_200)
-    house.sink.state('failing', refused)
-    const { ok, sentence, sinks } = house.board.status()
+    const stand = openBoardStand()
+    settle(stand)
+    stand.owe(12, startAt)
+    stand.clock.pass(14_200)
+    stand.sink.state('failing', refused)
+    const { ok, sentence, sinks } = stand.board.status()
     expect(ok).toBe(false)
     expect(sentence).toBe('archive is 14 s behind: receiver refused the connection')
     expect(sinks[0]).toMatchObject({ state: 'failing', owed_entries: 12, lag_seconds: 14.2 })
@@ -100,7 +100,7 @@ describe('/status', () => {
   })
 
   it('a part that tries again stays failing since the first time, until it succeeds', () => {
-    const { clock, board, sink } = openHouse()
+    const { clock, board, sink } = openBoardStand()
     sink.state('failing', refused)
     clock.pass(5000)
     sink.state('sending')
@@ -116,125 +116,125 @@ describe('/status', () => {
   })
 
   it('a source that waits for its next try, or fails anew, fails since the first time', () => {
-    const house = openHouse()
-    settle(house)
-    const state = () => house.board.status().workspaces[0]?.sources[0]
-    house.source.state('failing', refused)
+    const stand = openBoardStand()
+    settle(stand)
+    const state = () => stand.board.status().workspaces[0]?.sources[0]
+    stand.source.state('failing', refused)
     for (const next of ['idle', 'waiting', 'reading'] as const) {
-      house.source.state(next)
+      stand.source.state(next)
       expect(state()).toMatchObject({ state: 'failing', error: { code: 'unreachable' } })
     }
-    house.source.success()
+    stand.source.success()
     expect(state()).toMatchObject({ state: 'reading', error: null })
   })
 
   it('a limit that is waited out is no failure, and its reason stays to be read', () => {
-    const house = openHouse()
-    settle(house)
-    house.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
-    house.source.state('waiting')
-    house.source.state('reading')
-    const { ok, workspaces } = house.board.status()
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
+    stand.source.state('waiting')
+    stand.source.state('reading')
+    const { ok, workspaces } = stand.board.status()
     expect(ok).toBe(true)
     expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'waiting', error: { code: 'rate_limited' } })
   })
 
   it('the reason of a pause ends with the pause', () => {
-    const house = openHouse()
-    settle(house)
-    house.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
-    house.source.state('idle')
-    expect(house.board.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    stand.source.state('idle')
+    expect(stand.board.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
   })
 
   it('a pause for the disk lasts over each try, since the first, until something is kept', () => {
-    const house = openHouse()
-    settle(house)
-    house.clock.pass(1_000)
-    const source = () => house.board.status().workspaces[0]?.sources[0]
+    const stand = openBoardStand()
+    settle(stand)
+    stand.clock.pass(1_000)
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
     for (const mib of [3, 2, 1]) {
-      house.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
-      house.clock.pass(60_000)
-      house.source.state('reading')
+      stand.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
+      stand.clock.pass(60_000)
+      stand.source.state('reading')
       const error = {
         code: 'disk_full',
         message: `make room: ${mib} MiB are free`,
         since: '2026-11-21T10:00:01.000Z',
       }
       expect(source()).toMatchObject({ state: 'paused', error })
-      expect(house.board.status().journal.paused).toBe(true)
+      expect(stand.board.status().journal.paused).toBe(true)
     }
     const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
-    house.source.appended({ ...none, added: 5 })
+    stand.source.appended({ ...none, added: 5 })
     expect(source()).toMatchObject({ state: 'reading', error: null })
-    expect(house.board.status().journal.paused).toBe(false)
+    expect(stand.board.status().journal.paused).toBe(false)
   })
 
   it('a sink whose receiver refuses all by name has recovered', () => {
-    const house = openHouse()
-    settle(house)
-    house.sink.state('failing', refused)
-    house.sink.state('sending')
-    house.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
-    expect(house.board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
-    house.sink.state('held', badKey)
-    house.sink.state('idle')
-    expect(house.board.status().ok).toBe(true)
+    const stand = openBoardStand()
+    settle(stand)
+    stand.sink.state('failing', refused)
+    stand.sink.state('sending')
+    stand.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
+    expect(stand.board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+    stand.sink.state('held', badKey)
+    stand.sink.state('idle')
+    expect(stand.board.status().ok).toBe(true)
   })
 
   it('what fails or is held tells when it is tried next, until that try is under way', () => {
-    const house = openHouse()
-    settle(house)
+    const stand = openBoardStand()
+    settle(stand)
     const errors = () => {
-      const { workspaces, sinks } = house.board.status()
+      const { workspaces, sinks } = stand.board.status()
       return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
     }
     const since = '2026-11-21T10:00:00.000Z'
-    house.source.state('held', badKey, 42_000)
-    house.sink.state('failing', refused, 7_000)
+    stand.source.state('held', badKey, 42_000)
+    stand.sink.state('failing', refused, 7_000)
     expect(errors()).toMatchObject([
       { since, next_try_at: '2026-11-21T10:00:42.000Z' },
       { since, next_try_at: '2026-11-21T10:00:07.000Z' },
     ])
-    house.clock.pass(42_000)
-    house.source.state('reading')
-    house.sink.state('sending')
+    stand.clock.pass(42_000)
+    stand.source.state('reading')
+    stand.sink.state('sending')
     for (const error of errors()) expect(error).toEqual({ ...error, since, next_try_at: undefined })
-    house.source.state('held', badKey, 60_000)
+    stand.source.state('held', badKey, 60_000)
     expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
   })
 
   it('a source that waits says whether anything was read since the start', () => {
-    const house = openHouse()
-    const sentence = () => house.board.status().sentence
-    house.source.state('idle')
+    const stand = openBoardStand()
+    const sentence = () => stand.board.status().sentence
+    stand.source.state('idle')
     expect(sentence()).toBe('acme audit waits for its first read')
-    house.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
+    stand.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
     expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 12 s ago')
-    house.source.success()
+    stand.source.success()
     expect(sentence()).toBe('acme audit waits for its next read')
   })
 
   it('what an earlier process read stands until this one has read', () => {
-    const house = openHouse()
-    house.clock.pass(600_000)
-    house.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
-    house.source.state('idle')
-    const told = () => house.board.status().workspaces[0]?.sources[0]
+    const stand = openBoardStand()
+    stand.clock.pass(600_000)
+    stand.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
+    stand.source.state('idle')
+    const told = () => stand.board.status().workspaces[0]?.sources[0]
     expect(told()).toMatchObject({
       last_success_at: '2026-11-21T10:00:00.000Z',
       caught_up_at: '2026-11-21T09:59:59.000Z',
       ...{ gaps: 0, last_gap_at: '2026-11-21T09:59:58.000Z' },
     })
-    house.source.gap(1)
+    stand.source.gap(1)
     expect(told()).toMatchObject({ gaps: 1, last_gap_at: '2026-11-21T10:10:00.000Z' })
-    house.source.success()
+    stand.source.success()
     expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
   })
 
   it('after a start live reading counts as far as when it had last read all, and not as far as where it last succeeded, until it tells itself', () => {
     const origin = { workspace: 'acme', source: 'audit' } as const
-    const { board, source } = openHouse()
+    const { board, source } = openBoardStand()
     expect(board.reading(origin)?.readTo()).toBeUndefined()
     expect(board.reading({ ...origin, source: 'history.usage' })).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: 0, gapAt: 0 })
@@ -264,24 +264,24 @@ describe('/status', () => {
   })
 
   it('nothing is called caught up that only an earlier process has read', () => {
-    const house = openHouse()
-    const sentence = () => house.board.status().sentence
-    house.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
+    const stand = openBoardStand()
+    const sentence = () => stand.board.status().sentence
+    stand.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
     expect(sentence()).toBe('acme audit is starting')
-    house.source.state('idle')
+    stand.source.state('idle')
     expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 0 s ago')
-    house.source.state('reading')
+    stand.source.state('reading')
     expect(sentence()).toBe('acme audit is reading')
-    house.source.caughtUp()
+    stand.source.caughtUp()
     expect(sentence()).toBe('All caught up, nothing to deliver since the start')
-    settle(house)
+    settle(stand)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
   it('who waits for a budget that a 429 holds says that, and until when, and else that it waits for its budget', () => {
-    const house = openHouse()
-    const { clock, metrics } = house
-    const journalStats = () => house.journal.stats
+    const stand = openBoardStand()
+    const { clock, metrics } = stand
+    const journalStats = () => stand.journal.stats
     let limited: object = { limited_until: new Date(startAt + 54_000).toISOString() }
     const budget = () => [{ area: 'audit', used: 3, limit: 45, ...limited }]
     const board = openBoard({ clock, metrics, journalStats, version: '1', budget })
@@ -295,62 +295,62 @@ describe('/status', () => {
   })
 
   it('a refused configuration comes first, and what follows it is no new sentence', () => {
-    const house = openHouse()
-    settle(house)
-    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    expect(house.board.status().sentence).toBe(
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    expect(stand.board.status().sentence).toBe(
       'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
-    expect(house.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
-    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'))
-    expect(house.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
-    house.board.refused(undefined)
-    expect(house.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
+    expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
+    stand.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'))
+    expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
+    stand.board.refused(undefined)
+    expect(stand.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
   it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {
-    const house = openHouse()
-    settle(house)
+    const stand = openBoardStand()
+    settle(stand)
     const secret = { code: 'secret_unread', about: 'acme api_key' } as const
     const message = 'acme api_key cannot be read again, and a restart would fail: gone'
-    house.board.warn(secret, message)
-    house.clock.pass(1000)
-    house.board.warn(secret, message)
+    stand.board.warn(secret, message)
+    stand.clock.pass(1000)
+    stand.board.warn(secret, message)
     const since = '2026-11-21T10:00:00.000Z'
-    expect(house.board.status()).toMatchObject({
+    expect(stand.board.status()).toMatchObject({
       ok: true,
       sentence: `${message}; all caught up: last delivery 1 s ago`,
       warnings: [{ ...secret, message, since }],
     })
-    house.source.state('held', badKey)
-    expect(house.board.status().sentence).toMatch(/^acme audit has been held for .*; acme api_key cannot/)
-    house.board.warn(secret, undefined)
-    expect(house.board.status().warnings).toEqual([])
+    stand.source.state('held', badKey)
+    expect(stand.board.status().sentence).toMatch(/^acme audit has been held for .*; acme api_key cannot/)
+    stand.board.warn(secret, undefined)
+    expect(stand.board.status().warnings).toEqual([])
   })
 
   it('a lost journal is told before the configuration that is refused because of it', () => {
-    const house = openHouse()
-    settle(house)
-    house.board.journalLost('The journal is lost: a.db is gone')
-    house.board.refused(new ConnectorError('config_invalid', 'journal.path: gone'))
-    expect(house.board.status().sentence).toMatch(
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.journalLost('The journal is lost: a.db is gone')
+    stand.board.refused(new ConnectorError('config_invalid', 'journal.path: gone'))
+    expect(stand.board.status().sentence).toMatch(
       /^The journal is lost: .*; The changed configuration is refused/,
     )
   })
 
   it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
-    const house = openHouse()
-    settle(house)
-    house.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    house.source.state('held', badKey)
-    if (count > 1) house.sink.state('held', badKey)
-    expect(house.board.status().sentence).toMatch(
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    stand.source.state('held', badKey)
+    if (count > 1) stand.sink.state('held', badKey)
+    expect(stand.board.status().sentence).toMatch(
       /^The changed configuration is refused, the old one goes on; .*acme audit has been held/,
     )
   })
 
   it('a finding is told by its entry and its time, by nobody’s name', () => {
-    const { board, journal } = openHouse()
+    const { board, journal } = openBoardStand()
     const origin = { workspace: 'acme', source: 'audit' } as const
     const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
     journal.stats = {
@@ -368,11 +368,11 @@ describe('/status', () => {
   })
 
   it('a held source is named with its reason and since when', () => {
-    const house = openHouse()
-    settle(house)
-    house.source.state('held', badKey)
-    house.clock.pass(3 * 3_600_000)
-    const { ok, sentence } = house.board.status()
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('held', badKey)
+    stand.clock.pass(3 * 3_600_000)
+    const { ok, sentence } = stand.board.status()
     expect(ok).toBe(false)
     expect(sentence).toBe(
       'acme audit has been held for 3 h: the API refused the key: put a valid one into the file',
@@ -380,75 +380,75 @@ describe('/status', () => {
   })
 
   it('a full journal is told with the sink that owes', () => {
-    const house = openHouse()
-    settle(house)
-    house.sink.state('failing', refused)
-    house.owe(12_345, startAt, { full: true })
-    house.clock.pass(7_200_000)
-    house.source.state('paused')
-    const { ok, sentence, journal } = house.board.status()
+    const stand = openBoardStand()
+    settle(stand)
+    stand.sink.state('failing', refused)
+    stand.owe(12_345, startAt, { full: true })
+    stand.clock.pass(7_200_000)
+    stand.source.state('paused')
+    const { ok, sentence, journal } = stand.board.status()
     expect([ok, journal.paused]).toEqual([false, true])
     expect(sentence).toContain('Reading is paused because the journal is full: archive owes 12,345 entries')
     expect(sentence).toContain('the oldest for 2 h (receiver refused the connection)')
   })
 
   it('a full disk is told as what it is', () => {
-    const house = openHouse()
-    settle(house)
-    house.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
-    expect(house.board.status()).toMatchObject({
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
+    expect(stand.board.status()).toMatchObject({
       ok: false,
       sentence: 'Reading is paused: no space left in /var/lib/auditferry',
     })
   })
 
   it('a journal that the next start would not find is told before all else', () => {
-    const house = openHouse()
-    settle(house)
-    house.board.journalLost('The journal is lost: a.db is gone')
-    expect(house.board.status()).toMatchObject({
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.journalLost('The journal is lost: a.db is gone')
+    expect(stand.board.status()).toMatchObject({
       ok: false,
       sentence: 'The journal is lost: a.db is gone',
       journal: { lost: 'The journal is lost: a.db is gone' },
     })
-    house.board.journalLost(undefined)
-    expect(house.board.status()).toMatchObject({ ok: true, journal: { lost: null } })
+    stand.board.journalLost(undefined)
+    expect(stand.board.status()).toMatchObject({ ok: true, journal: { lost: null } })
   })
 
   it('an assurance that grows is told as it is by then', () => {
-    const house = openHouse()
+    const stand = openBoardStand()
     let assurance: 'received' | 'stored' = 'received'
-    house.board.sink('siem', 'splunk_hec', () => assurance)
-    const told = () => house.board.status().sinks.at(-1)?.assurance
+    stand.board.sink('siem', 'splunk_hec', () => assurance)
+    const told = () => stand.board.status().sinks.at(-1)?.assurance
     expect(told()).toBe('received')
     assurance = 'stored'
     expect(told()).toBe('stored')
   })
 
   it('only a house in order is called caught up', () => {
-    const house = openHouse()
-    settle(house)
-    house.clock.pass(14_000)
-    expect(house.board.status()).toMatchObject({
+    const stand = openBoardStand()
+    settle(stand)
+    stand.clock.pass(14_000)
+    expect(stand.board.status()).toMatchObject({
       ok: true,
       sentence: 'All caught up: last delivery 14 s ago',
     })
-    house.owe(1000, startAt - 600_000)
-    expect(house.board.status().sentence).toBe('archive is 10 min behind and catching up, 1,000 entries owed')
+    stand.owe(1000, startAt - 600_000)
+    expect(stand.board.status().sentence).toBe('archive is 10 min behind and catching up, 1,000 entries owed')
   })
 
   it('what is owed beyond its linger is not called caught up, before it is worth an alarm either', () => {
-    const house = openHouse()
-    settle(house)
-    house.board.sink('bucket', 's3', 'stored', 300_000)
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.sink('bucket', 's3', 'stored', 300_000)
     const owe = (sink: string, seconds: number) =>
-      (house.journal.stats = {
+      (stand.journal.stats = {
         ...fakeStats,
         sinks: [
           { sink, position: 1, owedEntries: 7, oldestOwedAt: startAt - seconds * 1000, deadLetters: 0 },
         ],
       })
-    const sentence = () => house.board.status().sentence
+    const sentence = () => stand.board.status().sentence
     owe('archive', 1)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('archive', 2)
@@ -462,9 +462,9 @@ describe('/status', () => {
   })
 
   it('before the first delivery, what waits for its linger is named', () => {
-    const house = openHouse()
-    settle(house)
-    const { board, journal, metrics, clock } = house
+    const stand = openBoardStand()
+    settle(stand)
+    const { board, journal, metrics, clock } = stand
     const fresh = openBoard({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
     fresh.sink('bucket', 's3', 'stored', 300_000)
     journal.stats = {
@@ -476,11 +476,11 @@ describe('/status', () => {
   })
 
   it('possible gaps and what is quarantined are told even when all is well', () => {
-    const house = openHouse()
-    settle(house)
+    const stand = openBoardStand()
+    settle(stand)
     const told = (more: Partial<typeof fakeStats>) => {
-      house.journal.stats = { ...fakeStats, ...more }
-      return house.board.status().sentence
+      stand.journal.stats = { ...fakeStats, ...more }
+      return stand.board.status().sentence
     }
     const calm = 'All caught up: last delivery 0 s ago'
     expect(told({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
@@ -491,83 +491,83 @@ describe('/status', () => {
   })
 
   it('foreign fetches are told for a day after the last was found, beside whatever is wrong', () => {
-    const house = openHouse()
-    settle(house)
+    const stand = openBoardStand()
+    settle(stand)
     const origin = { workspace: 'acme', source: 'audit' } as const
     const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
     const lastFindings = [
       { ...found, entryId: 'b', entryUs: (startAt - 90_000) * 1000 },
       { ...found, entryId: 'a', entryUs: (startAt - 60_000) * 1000 },
     ]
-    const told = () => house.board.status().sentence
-    house.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
+    const told = () => stand.board.status().sentence
+    stand.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
     const calm = 'All caught up: last delivery 0 s ago'
     expect(told()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
-    house.journal.stats = { ...fakeStats, findings: 12, lastFindings }
+    stand.journal.stats = { ...fakeStats, findings: 12, lastFindings }
     expect(told()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
-    house.source.state('held', badKey)
-    house.clock.pass(24 * 3_600_000)
+    stand.source.state('held', badKey)
+    stand.clock.pass(24 * 3_600_000)
     expect(told()).toMatch(
       /^acme audit has been held.*; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC$/,
     )
-    house.clock.pass(3_600_000)
+    stand.clock.pass(3_600_000)
     expect(told()).not.toMatch(/foreign/)
   })
 
   it('dead letters are told even when all is well', () => {
-    const house = openHouse()
-    settle(house)
+    const stand = openBoardStand()
+    settle(stand)
     const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 1 }]
-    house.journal.stats = { ...fakeStats, sinks }
-    expect(house.board.status().sentence).toBe(
+    stand.journal.stats = { ...fakeStats, sinks }
+    expect(stand.board.status().sentence).toBe(
       'All caught up: last delivery 0 s ago; 1 dead letter at archive',
     )
   })
 
   it('a source whose answer waits for memory says so for as long, and is not taken for one that has died', () => {
-    const house = openHouse()
-    settle(house)
-    house.source.state('reading')
-    const over = house.source.waitsForMemory()
-    house.clock.pass(3_600_000)
-    house.source.head((startAt + 3_600_000) * 1000)
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const over = stand.source.waitsForMemory()
+    stand.clock.pass(3_600_000)
+    stand.source.head((startAt + 3_600_000) * 1000)
     const since = '2026-11-21T10:00:00.000Z'
-    const source = () => house.board.status().workspaces[0]?.sources[0]
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
     expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
-    expect(house.board.status().sentence).toContain(
+    expect(stand.board.status().sentence).toContain(
       'acme audit is 60 min behind and reading on, waiting for memory that other answers hold',
     )
     over()
     expect(source()).toMatchObject({ state: 'reading', error: null })
     expect(source()).not.toHaveProperty('waits_for_memory_since')
-    house.clock.pass(3_600_000)
+    stand.clock.pass(3_600_000)
     expect(source()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
   })
 
   it('a source that has silently died is told as failing', () => {
-    const house = openHouse()
-    settle(house)
-    house.clock.pass(120_000)
-    expect(house.board.status().ok).toBe(true)
-    house.clock.pass(1)
-    const { ok, workspaces } = house.board.status()
+    const stand = openBoardStand()
+    settle(stand)
+    stand.clock.pass(120_000)
+    expect(stand.board.status().ok).toBe(true)
+    stand.clock.pass(1)
+    const { ok, workspaces } = stand.board.status()
     expect(ok).toBe(false)
     expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
-    house.source.success()
-    expect(house.board.status().ok).toBe(true)
+    stand.source.success()
+    expect(stand.board.status().ok).toBe(true)
   })
 
   it('a clock that is set right by a day makes no source a dead one', () => {
-    const house = openHouse()
-    settle(house)
-    const elapsed = house.clock.elapsed()
-    house.clock.pass(86_400_000)
-    house.clock.elapsed = () => elapsed
-    expect(house.board.status().ok).toBe(true)
+    const stand = openBoardStand()
+    settle(stand)
+    const elapsed = stand.clock.elapsed()
+    stand.clock.pass(86_400_000)
+    stand.clock.elapsed = () => elapsed
+    expect(stand.board.status().ok).toBe(true)
   })
 
   it('lag is head minus cursor by the entries’ own times, and 0 when caught up', async () => {
-    const { board, source, metrics } = openHouse()
+    const { board, source, metrics } = openBoardStand()
     const lag = () => board.status().workspaces[0]?.sources[0]?.lag_seconds
     source.head(5_000_000_000_000_000)
     source.cursor(4_999_999_997_500_000)
@@ -583,42 +583,42 @@ describe('/status', () => {
   })
 
   it('while reading is paused nobody looks at the head: from when the next read was due lag goes on with the clock, from where all was read', async () => {
-    const house = openHouse()
-    const lag = () => house.board.status().workspaces[0]?.sources[0]?.lag_seconds
-    settle(house)
-    house.clock.pass(1_000)
-    house.source.state('paused')
+    const stand = openBoardStand()
+    const lag = () => stand.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    settle(stand)
+    stand.clock.pass(1_000)
+    stand.source.state('paused')
     expect(lag()).toBe(0)
-    house.clock.pass(7_199_000)
+    stand.clock.pass(7_199_000)
     expect(lag()).toBe(7_200)
-    expect(await house.metrics.render()).toContain(
+    expect(await stand.metrics.render()).toContain(
       'auditferry_source_lag_seconds{workspace="acme",source="audit"} 7200',
     )
-    house.source.state('reading')
+    stand.source.state('reading')
     expect(lag()).toBe(0)
   })
 
   it('a pause in the middle of a backlog tells no less than what is known, also right after a restart', () => {
-    const house = openHouse()
-    const lag = () => house.board.status().workspaces[0]?.sources[0]?.lag_seconds
-    house.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
-    house.source.state('paused')
+    const stand = openBoardStand()
+    const lag = () => stand.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    stand.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
+    stand.source.state('paused')
     expect(lag()).toBe(3_600)
-    house.source.cursor((startAt - 600_000) * 1000)
+    stand.source.cursor((startAt - 600_000) * 1000)
     expect(lag()).toBe(600)
-    house.source.head((startAt + 60_000) * 1000)
+    stand.source.head((startAt + 60_000) * 1000)
     expect(lag()).toBe(660)
   })
 
   it('a journal that has room again is no full one while its readers have not looked yet', () => {
-    const house = openHouse()
-    settle(house)
-    house.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
-    expect(house.board.status()).toMatchObject({ ok: true, journal: { paused: false } })
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    expect(stand.board.status()).toMatchObject({ ok: true, journal: { paused: false } })
   })
 
   it('a backlog tells how far it is read, from where it began to the head', () => {
-    const { board, source } = openHouse()
+    const { board, source } = openBoardStand()
     const progress = () => board.status().workspaces[0]?.sources[0]?.progress
     expect(progress()).toBeNull()
     source.head(5_000_000_100_000_000)
@@ -635,7 +635,7 @@ describe('/status', () => {
   })
 
   it('counts an hour of entries read and delivered, and what is owed', () => {
-    const { board, source, sink, clock, owe } = openHouse()
+    const { board, source, sink, clock, owe } = openBoardStand()
     const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, late: 2, known: 9, ...none })
     clock.pass(30_000)
@@ -650,7 +650,7 @@ describe('/status', () => {
   })
 
   it('tells how much was filtered: by the types of a source, and by what a sink takes', () => {
-    const { board, source, sink } = openHouse()
+    const { board, source, sink } = openBoardStand()
     const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, filtered: 7, ...none })
     sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
@@ -660,9 +660,9 @@ describe('/status', () => {
   })
 
   it('gauges follow the journal at each scrape', async () => {
-    const house = openHouse()
-    house.owe(7, startAt - 3000, { full: true, quarantined: 2, strangers: ['old'] })
-    const text = await house.metrics.render()
+    const stand = openBoardStand()
+    stand.owe(7, startAt - 3000, { full: true, quarantined: 2, strangers: ['old'] })
+    const text = await stand.metrics.render()
     for (const line of [
       'auditferry_journal_entries 7',
       'auditferry_journal_bytes 700',
@@ -672,21 +672,21 @@ describe('/status', () => {
       'auditferry_sink_lag_seconds{sink="archive"} 3',
     ])
       expect(text).toContain(`${line}\n`)
-    expect(house.board.status().journal.strangers).toEqual(['old'])
+    expect(stand.board.status().journal.strangers).toEqual(['old'])
   })
 
   it('a closed journal breaks neither page nor scrape: its last word counts', async () => {
-    const house = openHouse()
-    house.owe(7, startAt)
-    house.board.status()
+    const stand = openBoardStand()
+    stand.owe(7, startAt)
+    stand.board.status()
     let closed = false
     const metrics = openMetrics({ version: '1', processMetrics: false })
     const journalStats = () => {
       if (closed) throw new Error('the database connection is not open')
-      return house.journal.stats
+      return stand.journal.stats
     }
     const budget = () => [{ area: 'audit', used: 3, limit: 60 }]
-    const board = openBoard({ clock: house.clock, metrics, journalStats, version: '1', budget })
+    const board = openBoard({ clock: stand.clock, metrics, journalStats, version: '1', budget })
     board.source({ workspace: 'acme', source: 'audit' })
     expect(board.status().workspaces[0]?.budget).toEqual([{ area: 'audit', used: 3, limit: 60 }])
     closed = true
@@ -695,7 +695,7 @@ describe('/status', () => {
   })
 
   it('many troubles make one sentence of bounded length', () => {
-    const { board, sink } = openHouse()
+    const { board, sink } = openBoardStand()
     const names = ['b', 'c', 'd', 'e', 'f']
     const watches = names.map((name) => board.sink(name, 'file', 'stored'))
     const long = new ConnectorError('server_error', 'x'.repeat(5000))
@@ -718,7 +718,7 @@ it.each([
 })
 
 it('what holds a backfill up is told without a secret of the configuration', () => {
-  const { clock } = openHouse()
+  const { clock } = openBoardStand()
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   const backfill: BackfillStatus = {
     ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },

@@ -4,7 +4,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { SourceState } from '../../../src/model/watch.ts'
 import { Condition } from '../../../src/ops/condition.ts'
 import { messageOf } from '../../../src/ops/words.ts'
-import { startAt } from './board-fixture.ts'
+import { startAt } from './board-stand.ts'
 
 const refused = new ConnectorError('unreachable', 'refused')
 const full = new ConnectorError('journal_full', 'full')

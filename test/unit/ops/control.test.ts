@@ -15,7 +15,7 @@ import { controlPath } from '../../../src/model/journal-files.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Control } from '../../../src/ops/control.ts'
 import type { ControlOptions } from '../../../src/ops/control-questions.ts'
-import { openHouse, settle } from './board-fixture.ts'
+import { openBoardStand, settle } from './board-stand.ts'
 
 let folder = ''
 const opened: Control[] = []
@@ -61,9 +61,9 @@ const journal: ControlOptions['journal'] = {
 const retry = async () => ({ count: 3, left: [{ sink: 'siem', why: 'types' as const, count: 1 }] })
 
 async function open(journalPath = join(folder, 'a.db')) {
-  const house = openHouse()
-  settle(house)
-  opened.push(await openControl({ ...house, journalPath, journal, retry, log }))
+  const stand = openBoardStand()
+  settle(stand)
+  opened.push(await openControl({ ...stand, journalPath, journal, retry, log }))
   return journalPath
 }
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openHistory } from '../../../src/ops/history.ts'
-import { testClock } from './board-fixture.ts'
+import { testClock } from './board-stand.ts'
 
 function open() {
   const clock = testClock()

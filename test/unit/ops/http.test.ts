@@ -6,7 +6,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import { answersTo } from '../../../src/ops/host-names.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/ops/http.ts'
-import { openHouse, settle } from './board-fixture.ts'
+import { openBoardStand, settle } from './board-stand.ts'
 
 const opened: OpsHttp[] = []
 afterEach(async () => {
@@ -14,9 +14,9 @@ afterEach(async () => {
 })
 
 async function open(more: Partial<HttpOptions> = {}) {
-  const house = openHouse()
-  settle(house)
-  const { board, metrics } = house
+  const stand = openBoardStand()
+  settle(stand)
+  const { board, metrics } = stand
   const listen = '127.0.0.1:0'
   const http = await openHttp({ listen, board, metrics, live: () => true, ready: () => true, ...more })
   opened.push(http)
@@ -29,7 +29,7 @@ async function open(more: Partial<HttpOptions> = {}) {
     const reply = await request(`${base}${path}`, { method, body, reset: true })
     return { status: reply.statusCode, headers: reply.headers, text: await reply.body.text() }
   }
-  return { ...house, http, base, get }
+  return { ...stand, http, base, get }
 }
 
 describe('the listener', () => {

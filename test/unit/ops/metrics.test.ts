@@ -7,7 +7,7 @@ import { codeLabel, expectedCodes, reasonLabel } from '../../../src/ops/metric-l
 import { openMetrics } from '../../../src/ops/metrics.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { type BackfillStatus, warningCodes } from '../../../src/ops/status.ts'
-import { fakeStats, openHouse, settle, startAt, testClock } from './board-fixture.ts'
+import { fakeStats, openBoardStand, settle, startAt, testClock } from './board-stand.ts'
 
 interface Family {
   help?: string
@@ -114,7 +114,7 @@ const closedLabels: Record<string, readonly string[]> = {
 }
 
 it('what is warned of is counted by its code, and no more once it is mended', async () => {
-  const { board, metrics } = openHouse()
+  const { board, metrics } = openBoardStand()
   const counted = async () =>
     (await metrics.render())
       .match(/^auditferry_warnings\{.*$/gm)
@@ -208,9 +208,9 @@ describe('the metrics', () => {
   })
 
   it('one state of a part is 1, also where it has silently died', async () => {
-    const house = openHouse()
+    const stand = openBoardStand()
     const shown = async () => {
-      const families = parse(await house.metrics.render())
+      const families = parse(await stand.metrics.render())
       return ['source', 'sink'].map((part) => {
         const samples = families.get(`auditferry_${part}_state`)?.samples ?? []
         expect(samples.map(({ labels }) => labels['state'])).toEqual(
@@ -220,9 +220,9 @@ describe('the metrics', () => {
       })
     }
     expect(await shown()).toEqual([[['starting', 1]], [['starting', 1]]])
-    settle(house)
+    settle(stand)
     expect(await shown()).toEqual([[['idle', 1]], [['idle', 1]]])
-    house.clock.pass(10 * 60_000)
+    stand.clock.pass(10 * 60_000)
     expect(await shown()).toEqual([[['failing', 1]], [['idle', 1]]])
   })
 

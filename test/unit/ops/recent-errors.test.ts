@@ -4,13 +4,13 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import { openBoard } from '../../../src/ops/board.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
-import { fakeStats, openHouse, testClock } from './board-fixture.ts'
+import { fakeStats, openBoardStand, testClock } from './board-stand.ts'
 
 const refused = new ConnectorError('unreachable', 'receiver refused the connection')
 
 describe('the last errors', () => {
   it('stay to be read after the part has recovered', () => {
-    const { board, sink } = openHouse()
+    const { board, sink } = openBoardStand()
     sink.state('failing', refused)
     sink.success()
     const { sinks, errors } = board.status()
@@ -24,7 +24,7 @@ describe('the last errors', () => {
   })
 
   it('the same words of the same part are counted, and the newest comes first', () => {
-    const { board, clock, sink, source } = openHouse()
+    const { board, clock, sink, source } = openBoardStand()
     sink.state('failing', refused)
     clock.pass(1000)
     source.state('failing', refused)
@@ -42,7 +42,7 @@ describe('the last errors', () => {
   })
 
   it('are twenty at most, of bounded length', () => {
-    const { board, sink } = openHouse()
+    const { board, sink } = openBoardStand()
     for (let i = 0; i < 50; i++)
       sink.state('failing', new ConnectorError('server_error', `${'i'.repeat(i)} ${'x'.repeat(5000)}`))
     const { errors } = board.status()
@@ -52,7 +52,7 @@ describe('the last errors', () => {
   })
 
   it('a message too long is cut at a word, and seen to be', () => {
-    const { board, sink } = openHouse()
+    const { board, sink } = openBoardStand()
     sink.state('failing', new ConnectorError('server_error', 'no way. '.repeat(100)))
     expect(board.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
     sink.state('failing', new ConnectorError('server_error', 'x'.repeat(501)))
@@ -60,7 +60,7 @@ describe('the last errors', () => {
   })
 
   it('the same trouble told with other sizes is one row, in its newest words', () => {
-    const { board, sink } = openHouse()
+    const { board, sink } = openBoardStand()
     for (const mib of [3, 12, 0.5])
       sink.state('failing', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
     expect(board.status().errors).toMatchObject([{ times: 3, message: 'make room: 0.5 MiB are free' }])

@@ -4,7 +4,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { HttpReply, Transport } from '../../../src/model/http.ts'
 import type { Connection } from '../../../src/model/socket.ts'
 import { heardConnect, heardTransport } from '../../../src/ops/heard.ts'
-import { openHouse, settle } from './board-fixture.ts'
+import { openBoardStand, settle } from './board-stand.ts'
 
 const never = new AbortController().signal
 const request = { method: 'POST', url: 'https://siem.test', headers: {} } as const
@@ -19,16 +19,16 @@ function openPromise<T>() {
 
 /** One sink whose receiver answers as the test says. */
 function openReceiver() {
-  const house = openHouse()
-  settle(house)
+  const stand = openBoardStand()
+  settle(stand)
   const answers: ReturnType<typeof openPromise<HttpReply>>[] = []
   const deaf: Transport = () => {
     const answer = openPromise<HttpReply>()
     answers.push(answer)
     return answer.promise
   }
-  const shown = () => house.board.status().sinks[0]
-  return { ...house, answers, shown, transport: heardTransport(deaf, house.sink), deaf }
+  const shown = () => stand.board.status().sinks[0]
+  return { ...stand, answers, shown, transport: heardTransport(deaf, stand.sink), deaf }
 }
 
 describe('a request', () => {

@@ -1,6 +1,6 @@
 // Reading writes (law 7), and a backfill reads beside the live reader: what it asks for is no stranger's.
 import { expect, test } from 'vitest'
-import { isDone, openLateDesk, pastOf, runUntil, SPAN } from './backfill-stand.ts'
+import { isDone, openLateDesk, pastOf, runUntil, SPAN } from './backfill-desk.ts'
 import type { Desk } from '../source/desk.ts'
 import { MINUTE, origin } from '../source/desk.ts'
 

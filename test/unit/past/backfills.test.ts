@@ -17,7 +17,7 @@ import {
   TODAY,
   surveysOf,
   walkOver,
-} from './backfill-stand.ts'
+} from './backfill-desk.ts'
 
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 

@@ -5,8 +5,8 @@ import { Surveys } from '../../../src/past/surveys.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, SECOND } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
-import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
-import { ARCHIVE } from './replay-stand.ts'
+import { isDone, runUntil, TODAY, walkOver } from './backfill-desk.ts'
+import { ARCHIVE } from './replay-desk.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const
 const FROM = TODAY - 30 * DAY

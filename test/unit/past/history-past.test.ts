@@ -15,8 +15,8 @@ import { settled } from '../../simulation/virtual-clock.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
 import type { HistoryDesk, HistoryDeskOptions } from '../source/history/desk.ts'
-import { isDone, runUntil, TODAY, walkOver } from './backfill-stand.ts'
-import { ARCHIVE } from './replay-stand.ts'
+import { isDone, runUntil, TODAY, walkOver } from './backfill-desk.ts'
+import { ARCHIVE } from './replay-desk.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const
 /** Ten whole days, a month before live reading began. */

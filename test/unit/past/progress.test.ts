@@ -5,24 +5,24 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/journal.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import { notBegun, watching } from '../../../src/past/progress.ts'
-import { openHouse, settle } from '../ops/board-fixture.ts'
+import { openBoardStand, settle } from '../ops/board-stand.ts'
 
 const HOUR = 3_600_000
 
 test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
-  const house = openHouse()
-  settle(house)
-  const kept = keptReads({ workspace: 'acme', source: 'audit' }, house.source, {
+  const stand = openBoardStand()
+  settle(stand)
+  const kept = keptReads({ workspace: 'acme', source: 'audit' }, stand.source, {
     journal: { note: async () => undefined },
-    clock: house.clock,
+    clock: stand.clock,
   })
   const progress = { ...notBegun }
   const range = { watch: kept.watch, isLimited: () => false }
   const watch = watching(range, progress)
-  const sourceOf = () => house.board.status().workspaces[0]?.sources[0]
+  const sourceOf = () => stand.board.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
   for (let i = 0; i < 60; i++) {
-    house.clock.pass(HOUR / 60)
+    stand.clock.pass(HOUR / 60)
     watch.state('reading')
     watch.request('200', 5)
     watch.waited(5)
@@ -31,7 +31,7 @@ test('live reading that has silently died is told as failing while a backfill of
     watch.success()
   }
   expect(sourceOf()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
-  const text = await house.metrics.render()
+  const text = await stand.metrics.render()
   expect(text).toMatch(/requests_total\{[^}]*code="200"[^}]*\} 60/)
   expect(text).toMatch(/entries_total\{[^}]*source="audit"[^}]*outcome="new"[^}]*\} 60/)
   expect(text).toMatch(/gaps_total\{[^}]*\} 60/)

@@ -8,8 +8,8 @@ import { markOf, marksIn } from '../../../src/past/replay-page.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
-import { fillPast, idsIn, isDone, rangeOn, runUntil, SPAN, TODAY } from './backfill-stand.ts'
-import { ARCHIVE, forget, openReadDesk, ORDER, replaysOf } from './replay-stand.ts'
+import { fillPast, idsIn, isDone, rangeOn, runUntil, SPAN, TODAY } from './backfill-desk.ts'
+import { ARCHIVE, forget, openReadDesk, ORDER, replaysOf } from './replay-desk.ts'
 
 const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
 const counts = ([one]: readonly ApiReplay[]) => one?.counts

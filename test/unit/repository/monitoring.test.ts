@@ -6,7 +6,7 @@ import { openBoard } from '../../../src/ops/board.ts'
 import { openMetrics } from '../../../src/ops/metrics.ts'
 import { dashboardQueries, readDashboard } from '../../monitoring/dashboard-queries.ts'
 import { promtool, promtoolMissing } from '../../monitoring/programs.ts'
-import { fakeStats, testClock } from '../ops/board-fixture.ts'
+import { fakeStats, testClock } from '../ops/board-stand.ts'
 
 interface Rule {
   readonly alert?: string

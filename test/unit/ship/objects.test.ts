@@ -553,7 +553,8 @@ describe('crashes', () => {
 
   it('a journal that lacks an entry of a closed stretch ends the delivery: no object is stored without it', async () => {
     const quay = await openQuay()
-    const take: Journal['take'] = (sink, limits, after = 0) => quay.journal.take(sink, limits, after + 1)
+    const take: Journal['take'] = (sink, limits, { after = 0 } = {}) =>
+      quay.journal.take(sink, limits, { after: after + 1 })
     const pier = openPier(quay, { options: { journal: withMethods(quay.journal, { take }) } })
     await quay.append(5)
     await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })

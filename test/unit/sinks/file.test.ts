@@ -550,7 +550,7 @@ test('who shares the file with another daemon is told so, once; a file that was 
 describe('a file that goes away between two batches', () => {
   const hour = 3_600_000
 
-  function house() {
+  function stand() {
     const warned: (string | undefined)[] = []
     const disk = new FakeDisk()
     const deps = sinkDeps({ disk, warn: (code, message) => warned.push(message && `${code}: ${message}`) })
@@ -560,7 +560,7 @@ describe('a file that goes away between two batches', () => {
   }
 
   test('removed by hand with what stood in it: told, and delivery goes on in a new file', async () => {
-    const { disk, sink, lines, warned, clock } = house()
+    const { disk, sink, lines, warned, clock } = stand()
     await deliver(sink, batchOf(sink, 3, 1))
     await disk.remove(PATH)
     await deliver(sink, batchOf(sink, 2, 4))
@@ -582,7 +582,7 @@ describe('a file that goes away between two batches', () => {
   })
 
   test('replaced by another file: told', async () => {
-    const { disk, sink, lines } = house()
+    const { disk, sink, lines } = stand()
     await deliver(sink, batchOf(sink, 3, 1))
     disk.put('/out/other', 'a line\n')
     await disk.rename('/out/other', PATH)
@@ -592,7 +592,7 @@ describe('a file that goes away between two batches', () => {
   })
 
   test('each removal is told, not that of an empty file', async () => {
-    const { disk, sink, lines } = house()
+    const { disk, sink, lines } = stand()
     for (const from of [1, 4]) {
       await deliver(sink, batchOf(sink, 3, from))
       await disk.remove(PATH)
@@ -606,7 +606,7 @@ describe('a file that goes away between two batches', () => {
   test.each(['entries.ndjson.1.gz', 'entries-20261121.ndjson.gz'])(
     'moved away it is no loss, also where it is removed or compressed to %s afterwards',
     async (compressed) => {
-      const { disk, sink, clock, lines, warned } = house()
+      const { disk, sink, clock, lines, warned } = stand()
       await deliver(sink, batchOf(sink, 3, 1))
       await disk.rename(PATH, `${PATH}.1`)
       await deliver(sink, batchOf(sink, 2, 4))
@@ -623,7 +623,7 @@ describe('a file that goes away between two batches', () => {
   test.each(['entries-envelope.ndjson', 'entries.json', 'entriesold.ndjson'])(
     'removed beside another file that is written to meanwhile (%s): told',
     async (neighbour) => {
-      const { disk, sink, clock, lines } = house()
+      const { disk, sink, clock, lines } = stand()
       await deliver(sink, batchOf(sink, 3, 1))
       await disk.remove(PATH)
       disk.put(`/out/${neighbour}`, 'a line\n', clock.now())
@@ -633,7 +633,7 @@ describe('a file that goes away between two batches', () => {
   )
 
   test('what was compressed long before says nothing of a file that is removed now', async () => {
-    const { disk, sink, clock, lines } = house()
+    const { disk, sink, clock, lines } = stand()
     disk.put(`${PATH}.1.gz`, 'zipped', clock.now() - hour)
     await deliver(sink, batchOf(sink, 3, 1))
     await disk.remove(PATH)

@@ -19,10 +19,10 @@ const isPlain = (key: string): boolean =>
   /^arn:[^/]*:key\/[^/]+$/.test(key) || /^(?:mrk-)?[0-9a-f-]{32,36}$/.test(key)
 
 /** Whether two names mean one KMS key: each is an id, an ARN, or what a server that is not AWS calls it. `unknown`: they may mean one key, such as an alias. */
-export function compareKeys(wanted: string, told: string | undefined): 'same' | 'other' | 'unknown' {
-  if (told === undefined || /(?:^|:)alias\//.test(wanted)) return 'unknown'
-  if (idOf(wanted) === idOf(told)) return 'same'
-  return isPlain(wanted) && isPlain(told) ? 'other' : 'unknown'
+export function compareKeys(wanted: string, shown: string | undefined): 'same' | 'other' | 'unknown' {
+  if (shown === undefined || /(?:^|:)alias\//.test(wanted)) return 'unknown'
+  if (idOf(wanted) === idOf(shown)) return 'same'
+  return isPlain(wanted) && isPlain(shown) ? 'other' : 'unknown'
 }
 
 /** Until when an object that is put now stays locked, epoch ms; undefined: it is not. Manifests are locked as the objects are. */

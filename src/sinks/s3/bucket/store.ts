@@ -1,28 +1,19 @@
-// A bucket: put, look, list, fetch, remove, each one request with an answer that is ours. The library signs and speaks; it is loaded at the first use.
+// A bucket: put, look, list, fetch, remove, each one request with an answer that is ours.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
 import type { Clock } from '../../../model/clock.ts'
 import { ConnectorError } from '../../../model/errors.ts'
-import type { SecretLook } from '../../../model/secret.ts'
 import type { SinkDeps } from '../../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
 import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket.ts'
-import { credentialsOf, keyLook } from './credentials.ts'
 import { encryptionOf, lockModeOf } from './demands.ts'
 import { codeOf, s3Error, statusOf } from './errors.ts'
-import { type LibraryHandler, libraryHandler } from './handler.ts'
+import { BucketLibrary } from './library.ts'
 import { bucketOf, type S3Options } from '../options.ts'
-
-type Client = Library.S3Client
-type Loaded = { readonly library: typeof Library; readonly client: Client }
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
 
-const nothing = (): void => undefined
-/** The library's own remarks go to standard error otherwise; what is to be told of a failure is told by us. */
 const CUT_SHORT = 'cut a list of objects short, and says not where it goes on'
-
-const silent = { trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing }
 
 /** Said in full, so that neither side keeps a body to hash it, and a changed one is noticed. */
 function signsBodyAs(sha256: string, command: Library.PutObjectCommand): void {
@@ -41,25 +32,18 @@ export class Store {
   readonly where: string
   readonly #options: S3Options
   readonly #clock: Clock
-  readonly #handler: LibraryHandler
-  readonly #roles: LibraryHandler
-  readonly #key: SecretLook
-  #loaded: Promise<Loaded> | undefined
+  readonly #library: BucketLibrary
 
-  constructor(options: S3Options, { clock, transport }: Pick<SinkDeps, 'clock' | 'transport'>) {
+  constructor(options: S3Options, deps: Pick<SinkDeps, 'clock' | 'transport'>) {
     this.#options = options
-    this.#clock = clock
-    this.#key = keyLook(options, clock)
+    this.#clock = deps.clock
     this.where = bucketOf(options)
-    this.#handler = libraryHandler(transport(options.tls), clock)
-    // A private authority of the bucket's server is none of AWS's.
-    const own = options.sts_endpoint === undefined
-    this.#roles = own ? libraryHandler(transport(undefined), clock) : this.#handler
+    this.#library = new BucketLibrary(options, deps)
   }
 
   /** Only under a name that is not taken. Throws ConnectorError when the server did not say that it has it. */
   async put(key: string, body: Body, options: PutOptions, signal: AbortSignal): Promise<PutAnswer> {
-    return this.#ask(signal, async ({ library, client }) => {
+    return this.#library.ask(signal, async ({ library, client }) => {
       // Whoever reads it is told what breaks it; once nobody reads, nobody needs to be.
       const stream = Readable.from(body.read(), { objectMode: false }).on('error', () => undefined)
       const command = new library.PutObjectCommand(this.#inputOf(key, body, options, stream))
@@ -105,7 +89,7 @@ export class Store {
 
   /** What the server keeps of an object; undefined where there is none. */
   async look(key: string, signal: AbortSignal): Promise<Looked | undefined> {
-    return this.#ask(signal, async ({ library, client }) => {
+    return this.#library.ask(signal, async ({ library, client }) => {
       const command = new library.HeadObjectCommand({
         Bucket: this.#options.bucket,
         Key: key,
@@ -130,7 +114,7 @@ export class Store {
 
   /** The object's body as it comes; undefined where there is none. Must be read to its end or left. */
   async fetch(key: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined> {
-    return this.#ask(signal, async ({ library, client }) => {
+    return this.#library.ask(signal, async ({ library, client }) => {
       const command = new library.GetObjectCommand({ Bucket: this.#options.bucket, Key: key })
       try {
         const answer = await client.send(command, { abortSignal: signal })
@@ -154,7 +138,7 @@ export class Store {
   async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
     const wanted = { Bucket: this.#options.bucket, Prefix: prefix, StartAfter: after }
     for (let next: string | undefined; ;) {
-      const answer = await this.#ask(signal, ({ library, client }) => {
+      const answer = await this.#library.ask(signal, ({ library, client }) => {
         const command = new library.ListObjectsV2Command({ ...wanted, ContinuationToken: next })
         return client.send(command, { abortSignal: signal })
       })
@@ -167,79 +151,14 @@ export class Store {
   }
 
   async remove(key: string, signal: AbortSignal): Promise<void> {
-    await this.#ask(signal, ({ library, client }) =>
+    await this.#library.ask(signal, ({ library, client }) =>
       client.send(new library.DeleteObjectCommand({ Bucket: this.#options.bucket, Key: key }), {
         abortSignal: signal,
       }),
     )
   }
 
-  /** One request; once more at once where that may help: a key that was changed, a role's that ended early, a clock that the library has now set right. */
-  async #ask<T>(signal: AbortSignal, work: (loaded: Loaded) => Promise<T>): Promise<T> {
-    if (signal.aborted) throw new ConnectorError('aborted', `${this.where}: called off`)
-    if (this.#key.look()) this.#forget()
-    const bore = this.#key.values
-    try {
-      return await work(await this.#load())
-    } catch (error) {
-      if (!this.#worthAnother(error, bore)) throw s3Error(this.where, error, this.#clock.now())
-    }
-    try {
-      return await work(await this.#load())
-    } catch (error) {
-      throw s3Error(this.where, error, this.#clock.now())
-    }
-  }
-
-  #worthAnother(error: unknown, bore: readonly string[]): boolean {
-    if (codeOf(error) === 'RequestTimeTooSkewed') return true
-    if (error instanceof ConnectorError) return false
-    const { action, code } = s3Error(this.where, error, this.#clock.now())
-    if (action !== 'hold' || (code !== 'unauthorized' && code !== 'forbidden')) return false
-    const fixed = this.#options.role_arn === undefined && this.#options.access_key_id !== undefined
-    if (this.#key.refresh(bore)) this.#forget()
-    else if (!fixed && code === 'unauthorized') this.#forget()
-    else return false
-    return true
-  }
-
-  #forget(): void {
-    void this.#loaded?.then(
-      ({ client }) => client.destroy(),
-      () => undefined,
-    )
-    this.#loaded = undefined
-  }
-
-  #load(): Promise<Loaded> {
-    this.#loaded ??= this.#open()
-    this.#loaded.catch(() => (this.#loaded = undefined))
-    return this.#loaded
-  }
-
-  async #open(): Promise<Loaded> {
-    const library = await import('@aws-sdk/client-s3')
-    const { region, endpoint, force_path_style: forcePathStyle } = this.#options
-    const there = region ?? (endpoint === undefined ? undefined : 'us-east-1')
-    const client = new library.S3Client({
-      ...(there === undefined ? {} : { region: there }),
-      ...(endpoint === undefined ? {} : { endpoint }),
-      forcePathStyle,
-      requestHandler: this.#handler,
-      credentials: credentialsOf(this.#options, { handler: this.#roles, now: () => this.#clock.now() }),
-      // What is tried again, and when, is the conductor's to say.
-      maxAttempts: 1,
-      requestChecksumCalculation: 'WHEN_REQUIRED',
-      responseChecksumValidation: 'WHEN_REQUIRED',
-      expectContinueHeader: false,
-      ignoreConfiguredEndpointUrls: true,
-      customUserAgent: 'auditferry',
-      logger: silent,
-    })
-    return { library, client }
-  }
-
   async close(): Promise<void> {
-    this.#forget()
+    this.#library.forget()
   }
 }

@@ -56,14 +56,14 @@ async function listAll(store: EvidenceStore, tell: Tell): Promise<Listing> {
 export async function verifyEvidence(
   store: EvidenceStore,
   options: VerifyOptions,
-  told: (finding: Finding) => void,
+  found: (finding: Finding) => void,
 ): Promise<Verified> {
   const counts = { faults: 0, objects: 0, entries: 0 }
   const touched = new TouchedSum()
   const tell: Tell = (level, where, what, touches) => {
     if (level === 'fault') counts.faults++
     if (level === 'fault' && touches) touched.add(where, touches)
-    told({ level, where, what })
+    found({ level, where, what })
   }
   const listing = await listAll(store, tell)
   const chains: WalkedChain[] = []

@@ -22,7 +22,7 @@ import { retryWanted } from '../../../../src/retrying.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
 import { entriesOf, idsOf, logOf, part, plenty, spec, uuid } from '../../../contract/journal-parts.ts'
-import { openHouse } from '../../ops/board-fixture.ts'
+import { openBoardStand } from '../../ops/board-stand.ts'
 import { fill, openStand } from '../stand.ts'
 
 let stand: ReturnType<typeof openStand>
@@ -46,7 +46,7 @@ afterEach(async () => {
 /** A daemon, as far as the commands see one. */
 async function startDaemon(): Promise<Journal> {
   held = await stand.openJournal()
-  const { board, metrics, taps } = openHouse()
+  const { board, metrics, taps } = openBoardStand()
   const journal = held
   const { sinks } = knownConfig(stand.config, stand.world)
   const retry = (query: DeadLetterQuery) => retryWanted(journal, sinks, query)

@@ -7,7 +7,7 @@ import type { Journal } from '../../../../src/model/journal.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { Backfill, Past, PastChoice } from '../../../../src/model/past.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
-import { openHouse } from '../../ops/board-fixture.ts'
+import { openBoardStand } from '../../ops/board-stand.ts'
 import type { Clock } from '../../../../src/model/clock.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { connectControl } from '../../../../src/ops/control-client.ts'
@@ -89,7 +89,7 @@ test('one that ended with possible gaps is not whole, and the command fails', as
     counts: { ...counts, gaps: 1 },
   }
   const past = { backfill: async () => [ended], backfills: async () => [ended] } as Partial<Past> as Past
-  const { board, metrics, taps } = openHouse()
+  const { board, metrics, taps } = openBoardStand()
   const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options(), clock)).toBe(1)
@@ -113,7 +113,7 @@ test('what holds one up is told above the bar, once for each reason', async () =
     { ...open, endedAt: 2, waitsFor: undefined },
   ]
   const past = { backfill: async () => [open], backfills: async () => states.splice(0, 1) } as Partial<Past>
-  const { board, metrics, taps } = openHouse()
+  const { board, metrics, taps } = openBoardStand()
   const parts = { board, metrics, taps, past: past as Past, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ journalPath: stand.path, ...parts })
   expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
@@ -139,7 +139,7 @@ test.each([false, true])(
     const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
     const backfills = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
     const past = { backfill: async () => [open], backfills } as Partial<Past> as Past
-    const { board, metrics, taps } = openHouse()
+    const { board, metrics, taps } = openBoardStand()
     const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
     const control = await openControl({ journalPath: stand.path, ...parts })
     const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
@@ -183,7 +183,7 @@ test('one whose source is switched off is told as waiting for it, and can be end
     backfills: async () => [asleep],
     cancelBackfill: async (choice: PastChoice) => choices.push(choice),
   } as Partial<Past> as Past
-  const { board, metrics, taps } = openHouse()
+  const { board, metrics, taps } = openBoardStand()
   const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)

@@ -11,7 +11,7 @@ import { reportText } from '../../../../src/commands/reconcile/text.ts'
 import type { Clock } from '../../../../src/model/clock.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { Surveyed } from '../../../../src/model/past.ts'
-import type { Start } from '../../../../src/source/start.ts'
+import type { Start } from '../../../../src/source/shared/start.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
 

@@ -22,7 +22,7 @@ import {
   START_US,
   uuid,
 } from '../../../contract/journal-parts.ts'
-import { openHouse, settle, startAt } from '../../ops/board-fixture.ts'
+import { openBoardStand, settle, startAt } from '../../ops/board-stand.ts'
 import { openStand } from '../stand.ts'
 
 const DAY_US = 86_400_000_000
@@ -34,7 +34,7 @@ let stand: ReturnType<typeof openStand>
 let journal: Journal
 let control: Control | undefined
 let now = 0
-let house: ReturnType<typeof openHouse>
+let house: ReturnType<typeof openBoardStand>
 /** A minute a sleep: whatever waits, it is soon over. */
 const clock = {
   now: () => START_US / 1000 + 5 * 86_400_000,
@@ -108,7 +108,7 @@ class FakeReplays implements Replays {
 
 async function running(readable: readonly Origin[] = [audit]): Promise<FakeReplays> {
   const replays = new FakeReplays()
-  house = openHouse()
+  house = openBoardStand()
   house.board.sink('siem', 'file', 'stored')
   const { board, metrics, taps } = house
   const past = { origins: async () => readable } as Past

@@ -6,7 +6,7 @@ import type { Journal } from '../../../../src/model/journal.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
 import { idsOf, logOf, part, plenty, settlement, spec, uuid } from '../../../contract/journal-parts.ts'
-import { openHouse } from '../../ops/board-fixture.ts'
+import { openBoardStand } from '../../ops/board-stand.ts'
 import { openStand } from '../stand.ts'
 
 let stand: ReturnType<typeof openStand>
@@ -38,7 +38,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   beforeEach(async () => {
     if (how !== 'through a daemon') return
     const journal = await reopen()
-    const { board, metrics, taps } = openHouse()
+    const { board, metrics, taps } = openBoardStand()
     const parts = { board, metrics, taps, journal }
     control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
   })

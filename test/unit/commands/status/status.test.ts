@@ -8,7 +8,7 @@ import { openControl } from '../../../../src/ops/control.ts'
 import type { BackfillStatus } from '../../../../src/ops/status.ts'
 import { openHttp } from '../../../../src/ops/http.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
-import { openHouse, settle, startAt } from '../../ops/board-fixture.ts'
+import { openBoardStand, settle, startAt } from '../../ops/board-stand.ts'
 import { until } from '../../app/house.ts'
 import { openStand } from '../stand.ts'
 
@@ -27,7 +27,7 @@ afterEach(async () => {
 })
 
 async function startDaemon() {
-  const house = openHouse()
+  const house = openBoardStand()
   settle(house)
   const control = await openControl({
     ...{ journalPath: stand.path, journal, log: logOf() },
@@ -45,7 +45,7 @@ const reread: Omit<BackfillStatus, 'new_entries'> = {
 }
 
 test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
-  const report = openHouse().board.status()
+  const report = openBoardStand().board.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
   const failed = { ...reread, state: 'failed', error, gaps: 1 } as const
   const done = { ...reread, source: 'history.usage', state: 'done', waits_for: null, progress: 1 } as const
@@ -70,14 +70,14 @@ test('what is read again just now is told: span, how far, counts, and what holds
 
 test('of many that are read again the first few are shown, and where to find the others', () => {
   const many = Array.from({ length: 12 }, (_, i) => ({ ...reread, workspace: `w${i}`, new_entries: 0 }))
-  const text = statusText({ ...openHouse().board.status(), backfills: many })
+  const text = statusText({ ...openBoardStand().board.status(), backfills: many })
   expect(text).toContain('  w9 audit, ')
   expect(text).not.toContain('  w10 audit, ')
   expect(text).toContain('  and 2 more: auditferry backfill --status\n')
 })
 
 test('each source tells the requests of its area in the last minute, against the limit', () => {
-  const report = openHouse().board.status()
+  const report = openBoardStand().board.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const budget = [{ area: 'audit', used: 7, limit: 60 }]
@@ -88,7 +88,7 @@ test('each source tells the requests of its area in the last minute, against the
 })
 
 test('a budget that a 429 holds tells until when, also where no source has met it itself', () => {
-  const report = openHouse().board.status()
+  const report = openBoardStand().board.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const until = new Date(Date.parse(report.reported_at) + 61_000).toISOString()
@@ -101,7 +101,7 @@ test('a budget that a 429 holds tells until when, also where no source has met i
 })
 
 test('a budget that is smaller since a 429 than what may be asked tells why', () => {
-  const report = openHouse().board.status()
+  const report = openBoardStand().board.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
@@ -112,7 +112,7 @@ test('a budget that is smaller since a 429 than what may be asked tells why', ()
 })
 
 test('a source whose answer waits for memory says since when, and who holds it', () => {
-  const { board, clock, source } = openHouse()
+  const { board, clock, source } = openBoardStand()
   source.waitsForMemory()
   clock.pass(120_000)
   expect(statusText(board.status())).toContain(
@@ -183,7 +183,7 @@ test('where no daemon runs: exit 1 with a clear word', async () => {
 })
 
 test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
-  const { board, metrics } = openHouse()
+  const { board, metrics } = openBoardStand()
   const http = await openHttp({
     ...{ listen: '127.0.0.1:0', board, metrics, live: () => true, ready: () => true },
   })
@@ -201,7 +201,7 @@ test('without a socket the listener is asked, and only the own daemon’s word c
 
 /** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
 async function listen(journalPath?: string) {
-  const { board, metrics } = openHouse(journalPath)
+  const { board, metrics } = openBoardStand(journalPath)
   const http = await openHttp({
     ...{ listen: '127.0.0.1:0', board, metrics, live: () => true, ready: () => true },
   })
@@ -256,7 +256,7 @@ test('a configuration at fault in more than secrets is refused', async () => {
 })
 
 test('strangers, a pause and what is to be mended are told', () => {
-  const house = openHouse()
+  const house = openBoardStand()
   settle(house)
   house.owe(3, 0, { full: true, strangers: ['former'] })
   house.board.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')

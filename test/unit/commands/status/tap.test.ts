@@ -11,7 +11,7 @@ import { ConnectorError } from '../../../../src/model/errors.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
 import { openHouse, until } from '../../app/house.ts'
-import { openHouse as opsHouse, settle } from '../../ops/board-fixture.ts'
+import { openBoardStand, settle } from '../../ops/board-stand.ts'
 import { openStand } from '../stand.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -94,7 +94,7 @@ describe('tap', () => {
   })
 
   test('says what keeps lines from coming, once for each reason', async () => {
-    const told = opsHouse()
+    const told = openBoardStand()
     settle(told)
     const journal = await stand.openJournal()
     const asked = { times: 0 }
@@ -125,7 +125,7 @@ describe('tap', () => {
   })
 
   test('says once which source is read next, and when, while nothing is new and all is well', async () => {
-    const told = opsHouse()
+    const told = openBoardStand()
     settle(told)
     const journal = await stand.openJournal()
     const asked = { times: 0 }
@@ -200,7 +200,7 @@ describe('bundle', () => {
     const name = `${'long-'.repeat(20)}.db`
     const path = join(stand.folder, name)
     writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace(stand.path, path))
-    const found = opsHouse()
+    const found = openBoardStand()
     const finding = { kind: 'foreign_fetch', entryId: 'planted-id', entryUs: 1, foundAt: 1 } as const
     const origin = { workspace: 'acme', source: 'audit' } as const
     found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, origin }] })

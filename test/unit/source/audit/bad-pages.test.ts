@@ -5,7 +5,7 @@ import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { HttpReply, Transport } from '../../../../src/model/http.ts'
 import { AGENT, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, takesOf } from '../desk.ts'
 import type { Desk } from '../desk.ts'
-import { compared, openBench, spread } from './range-bench.ts'
+import { compared, openRangeStand, spread } from './range-stand.ts'
 
 /** Steps until nothing is under way, however many of them fail. */
 async function untilRest(desk: Desk, steps = 60): Promise<(Error | undefined)[]> {
@@ -325,7 +325,7 @@ describe.each(troubles)('pages that end as %s', (how) => {
   })
 
   it('are asked for in smaller pieces by a walk over the past too', async () => {
-    const at = openBench({ wrap: tooMuch(how, 200) })
+    const at = openRangeStand({ wrap: tooMuch(how, 200) })
     spread(at, 2_500)
     const read = await at.walk(100)
     expect(compared(read.ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })

@@ -5,7 +5,7 @@ import { classify, freshFetches, noteSent } from '../../../../src/source/audit/o
 import { entriesOf } from '../../../fakes/lines.ts'
 import { HOUR, INSTANCE, MINUTE, START, openDesk } from '../desk.ts'
 import type { Desk } from '../desk.ts'
-import { compared, openBench, spread } from './range-bench.ts'
+import { compared, openRangeStand, spread } from './range-stand.ts'
 
 const reply = (text: string, status = 200, type = 'application/json'): HttpReply => ({
   ...{ status, headers: { 'content-type': type } },
@@ -86,7 +86,7 @@ test('a Date hours behind does not end a drain', async () => {
 })
 
 test('a Date two hours behind does not cut a backfill short', async () => {
-  const at = openBench({ wrap: dated(2 * HOUR) })
+  const at = openRangeStand({ wrap: dated(2 * HOUR) })
   spread(at, 2_000)
   const { ids, gaps } = await at.walk()
   expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/model/http.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from '../desk.ts'
-import { compared, openBench } from './range-bench.ts'
+import { compared, openRangeStand } from './range-stand.ts'
 
 const brokenOff = (): HttpReply => ({
   ...{ status: 200, headers: { 'content-type': 'application/json' } },
@@ -107,14 +107,14 @@ test.each(strikes)(
   async ({ first, most }) => {
     const from = START - 20 * DAY
     // The first `search` finds the beginning.
-    const bench = openBench({ from, to: from + DAY, wrap: breaking(first + 1, most) })
+    const stand = openRangeStand({ from, to: from + DAY, wrap: breaking(first + 1, most) })
     const at = from + HOUR
-    for (let i = 5; i > 0; i--) bench.mock.add({ at: at - i * SECOND, visibleAt: 0 })
-    const { id } = bench.mock.add({ at, visibleAt: 0, defect: 'poison' })
-    for (let i = 1; i <= 5; i++) bench.mock.add({ at: at + i * SECOND, visibleAt: 0 })
-    bench.mock.add({ at: START - MINUTE, visibleAt: 0 })
-    const readable = bench.expected().filter((one) => one !== id)
-    const { ids, gaps } = await bench.walk()
+    for (let i = 5; i > 0; i--) stand.mock.add({ at: at - i * SECOND, visibleAt: 0 })
+    const { id } = stand.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    for (let i = 1; i <= 5; i++) stand.mock.add({ at: at + i * SECOND, visibleAt: 0 })
+    stand.mock.add({ at: START - MINUTE, visibleAt: 0 })
+    const readable = stand.expected().filter((one) => one !== id)
+    const { ids, gaps } = await stand.walk()
     expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
   },
 )

@@ -110,8 +110,8 @@ it('run once, the daemon ships the inventory and ends', async () => {
   const app = await openApp(config, outside, { once: true })
   try {
     const running = app.run()
-    while (app.progress() === 'working') await outside.clock.sleep(1_000)
-    expect(app.progress()).toBe('done')
+    while (app.singleRun() === 'working') await outside.clock.sleep(1_000)
+    expect(app.singleRun()).toBe('done')
     await app.stop()
     await running
     const lines = readFileSync(join(folder, 'out.ndjson'), 'utf8').trim().split('\n')

@@ -1,4 +1,4 @@
-// The way to what was set aside: through the daemon that holds the journal, or into the journal itself when none runs.
+// The way to the journal: through the daemon that holds it, or into it itself when none runs.
 import { existsSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { holderOf } from '../../journal/holder.ts'
@@ -9,7 +9,7 @@ import type { Origin } from '../../model/source.ts'
 import { systemClock } from '../../ops/clock.ts'
 import { connectControl } from '../../ops/control-client.ts'
 import type { ControlClient } from '../../ops/control-client.ts'
-import type { Aside, Retry } from '../../ops/control-questions.ts'
+import type { AskedJournal, Retry } from '../../ops/control-questions.ts'
 import { openLog } from '../../ops/log.ts'
 import { retryWanted } from '../../retrying.ts'
 import { journalSettings } from '../../config/journal.ts'
@@ -20,13 +20,8 @@ import { reachDaemon } from './known-config.ts'
 import type { There } from './named.ts'
 import type { World } from './world.ts'
 
-export interface ShowOptions {
-  readonly config?: string
-  readonly content: boolean
-}
-
-export interface OpenAside {
-  readonly aside: Aside
+export interface OpenJournal {
+  readonly journal: AskedJournal
   readonly retry: Retry
   /** what is put back goes out at once */
   readonly running: boolean
@@ -52,7 +47,7 @@ export function noJournal(path: string): ConnectorError {
 const originsOf = ({ workspaces }: Config): readonly Origin[] =>
   workspaces.flatMap((one) => sourcesOf(one).map((source) => ({ workspace: one.name, source })))
 
-async function openHere(config: Config, there: OpenAside['there']): Promise<OpenAside> {
+async function openHere(config: Config, there: OpenJournal['there']): Promise<OpenJournal> {
   const { path } = config.journal
   if (!existsSync(path)) throw noJournal(path)
   const opened = await openJournal({
@@ -72,16 +67,25 @@ async function openHere(config: Config, there: OpenAside['there']): Promise<Open
   const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
   const { sinks } = config
   const origins = originsOf(config)
-  return { aside: opened, retry, running: false, sinks, origins, there, connect, close: () => opened.close() }
+  return {
+    journal: opened,
+    retry,
+    running: false,
+    sinks,
+    origins,
+    there,
+    connect,
+    close: () => opened.close(),
+  }
 }
 
-async function openAside(world: World, given: string | undefined): Promise<OpenAside> {
+async function reachJournal(world: World, given: string | undefined): Promise<OpenJournal> {
   const file = configFile(world, given)
   const { place, config, faults, client, there } = await reachDaemon(file, world)
   if (!client) return openHere(config, there)
   const connect = () => connectControl(place.journal.path)
   return {
-    aside: client,
+    journal: client,
     retry: client.retry,
     running: true,
     there,
@@ -98,53 +102,15 @@ async function openAside(world: World, given: string | undefined): Promise<OpenA
   }
 }
 
-export async function withAside(
+export async function withJournal(
   world: World,
   config: string | undefined,
-  use: (opened: OpenAside) => Promise<number>,
+  use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  const opened = await openAside(world, config)
+  const opened = await reachJournal(world, config)
   try {
     return await use(opened)
   } finally {
     await opened.close()
   }
-}
-
-/** All that match, a bounded page at a time. */
-export async function* pages<T extends { readonly id: number }>(
-  ask: (page: { limit: number; after: number }) => Promise<readonly T[]>,
-  limit = Infinity,
-): AsyncGenerator<readonly T[]> {
-  for (let after = 0, left = limit; left > 0;) {
-    const rows = await ask({ limit: Math.min(left, 500), after })
-    const last = rows.at(-1)
-    if (!last) return
-    yield rows
-    left -= rows.length
-    after = last.id
-  }
-}
-
-/** What one transaction puts back or drops: its bytes are read at once. */
-const CHUNK = { records: 500, bytes: 8 * 1024 * 1024 }
-
-/** In chunks whose ids were looked up before: a letter refused again meanwhile is a new one, and not chased. */
-export async function inChunks(
-  records: readonly { readonly id: number; readonly bytes: number }[],
-  work: (ids: readonly number[]) => Promise<number>,
-): Promise<number> {
-  let done = 0
-  let ids: number[] = []
-  let bytes = 0
-  for (const record of records) {
-    if (ids.length >= CHUNK.records || (ids.length > 0 && bytes + record.bytes > CHUNK.bytes)) {
-      done += await work(ids)
-      ids = []
-      bytes = 0
-    }
-    ids.push(record.id)
-    bytes += record.bytes
-  }
-  return ids.length > 0 ? done + (await work(ids)) : done
 }

@@ -1,4 +1,4 @@
-// The bench of the range reader: the real reader, client and budget before the mock, its walk to the end, and what came of it in numbers.
+// The stand of the range reader: the real reader, client and budget before the mock, its walk to the end, and what came of it in numbers.
 import { expect } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/model/http.ts'
 import { Room } from '../../../../src/model/room.ts'
@@ -15,7 +15,7 @@ import { AGENT, DAY, driven, HOUR, INSTANCE, origin, SECOND, START } from '../de
 
 const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 
-export interface Bench {
+export interface RangeStand {
   readonly switches?: Partial<Switches>
   readonly faults?: Partial<Record<FaultName, number | FaultPlan>>
   readonly wrap?: (send: Transport) => Transport
@@ -25,14 +25,14 @@ export interface Bench {
   readonly ahead?: number
 }
 
-export function openBench({
+export function openRangeStand({
   ahead = 0,
   switches,
   faults,
   wrap = (send) => send,
   from = START - DAY,
   to = START,
-}: Bench = {}) {
+}: RangeStand = {}) {
   const clock = new VirtualClock(START)
   const mock = openMock({
     ...{ clock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },
@@ -89,9 +89,9 @@ export function openBench({
   return { clock, mock, walk, step, read, expected, placeOf: () => place }
 }
 
-export const spread = (bench: ReturnType<typeof openBench>, count: number, span = 2 * DAY) => {
+export const spread = (stand: ReturnType<typeof openRangeStand>, count: number, span = 2 * DAY) => {
   for (let i = 0; i < count; i++)
-    bench.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
+    stand.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
 }
 
 /** In numbers: thousands of ids tell nobody anything. */

@@ -5,13 +5,13 @@ import type { Board } from './ops/board.ts'
 import type { Coming, Shipping } from './shipping.ts'
 
 /** `stuck`: only held parts remain, waiting would not help. */
-export type Progress = 'working' | 'stuck' | 'done'
+export type SingleRun = 'working' | 'stuck' | 'done'
 
-export function progressOf(
+export function singleRunOf(
   readers: readonly Reader[],
   shippings: readonly Shipping[],
   { workspaces, sinks, journal }: Pick<StatusReport, 'workspaces' | 'sinks' | 'journal'>,
-): Progress {
+): SingleRun {
   const reading = readers.filter((reader) => !reader.finished)
   const stateOf = ({ source: { origin } }: Reader) =>
     workspaces

@@ -1,9 +1,9 @@
 // What each source keeps between two reads: opened whole or not at all.
 import { expect, test } from 'vitest'
-import * as audit from '../../../src/source/audit/cursor.ts'
-import * as history from '../../../src/source/history/cursor.ts'
-import * as vault from '../../../src/source/vault/cursor.ts'
-import { DAY, START } from './desk.ts'
+import * as audit from '../../../../src/source/audit/cursor.ts'
+import * as history from '../../../../src/source/history/cursor.ts'
+import * as vault from '../../../../src/source/vault/cursor.ts'
+import { DAY, START } from '../desk.ts'
 
 function auditCursor(): string {
   const cursor = audit.freshAuditCursor(START)

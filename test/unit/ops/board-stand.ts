@@ -1,4 +1,4 @@
-// A clock that stands still until told, and a journal's word, for the tests of ops.
+// A board with one source and one sink, on a clock that stands still until told, and a journal that says what it is told to say.
 import type { Clock } from '../../../src/model/clock.ts'
 import type { JournalStats } from '../../../src/model/journal.ts'
 import { openBoard } from '../../../src/ops/board.ts'
@@ -31,7 +31,7 @@ export const fakeStats: JournalStats = {
 }
 
 /** One workspace with an audit source read every 30 s, and one file sink. */
-export function openHouse(journalPath?: string) {
+export function openBoardStand(journalPath?: string) {
   const clock = testClock()
   const journal = { stats: fakeStats }
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
@@ -52,7 +52,7 @@ export function openHouse(journalPath?: string) {
 }
 
 /** All is well: read, caught up and delivered. */
-export function settle({ source, sink }: ReturnType<typeof openHouse>): void {
+export function settle({ source, sink }: ReturnType<typeof openBoardStand>): void {
   source.success()
   source.head(startAt * 1000)
   source.cursor(startAt * 1000)

@@ -1,6 +1,6 @@
 // Opening what a source keeps between two reads: one JSON value of version 1, held against its shape before anything trusts it. Pure.
-import { ConnectorError } from '../model/errors.ts'
-import type { Cursor, Origin } from '../model/source.ts'
+import { ConnectorError } from '../../model/errors.ts'
+import type { Cursor, Origin } from '../../model/source.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 

@@ -4,7 +4,7 @@ import { ApiReplays } from '../../../src/past/replays.ts'
 import type { ReplaysOptions } from '../../../src/past/replays.ts'
 import { openDesk, origin } from '../source/desk.ts'
 import type { Desk, DeskOptions } from '../source/desk.ts'
-import { fillPast, rangeOn, SPAN } from './backfill-stand.ts'
+import { fillPast, rangeOn, SPAN } from './backfill-desk.ts'
 
 /** As the configuration has it, for who reads it. */
 export const ARCHIVE = { name: 'archive', sources: ['audit', 'history.usage'] } as const

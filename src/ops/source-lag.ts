@@ -1,7 +1,6 @@
-// How far behind a source is, and how far it came, by what its reader told.
+// What a source was told to have read so far, and how far behind that is. Pure.
 
-/** Before anything was told. Instants are epoch ms, or µs by their name; 0: not known. */
-export const unknown = {
+export const nothingRead = {
   lastSuccessAt: 0,
   caughtUpAt: 0,
   caughtUp: false,
@@ -14,22 +13,22 @@ export const unknown = {
   gaps: 0,
   lastGapAt: 0,
   findings: 0,
-  /** since when an answer waits for memory; 0: none does */
+  /** since when an answer waits for memory, epoch ms; 0: none does */
   memoryAwaitedAt: 0,
 }
 
-export type Memory = typeof unknown & {
+export type ReadSoFar = typeof nothingRead & {
   /** of the clock that only runs: set right, the other would tell of a silence that was none */
   aliveAt: number
 }
 
-export function lagSeconds({ caughtUp, headUs, cursorUs }: Memory): number {
+export function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
   if (caughtUp || headUs === 0 || cursorUs === 0) return 0
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
 /** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
-export function pausedLagSeconds(memory: Memory, intervalMs: number, now: number): number {
+export function pausedLagSeconds(memory: ReadSoFar, intervalMs: number, now: number): number {
   const { caughtUp, caughtUpAt, cursorUs } = memory
   const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
   if (readToMs === 0 || (caughtUp && now < readToMs + intervalMs)) return 0
@@ -37,7 +36,7 @@ export function pausedLagSeconds(memory: Memory, intervalMs: number, now: number
 }
 
 /** By the entries' own times: of what lies between, nobody knows how much there is. */
-export function progress(memory: Memory): number | null {
+export function progressOf(memory: ReadSoFar): number | null {
   const { backlogUs, cursorUs, headUs } = memory
   if (lagSeconds(memory) === 0 || headUs <= backlogUs) return null
   return Math.min(1, Math.max(0, (cursorUs - backlogUs) / (headUs - backlogUs)))

@@ -32,7 +32,7 @@ interface Started {
 
 export type Start = (parts: Parts) => Started
 
-export interface Voyage {
+export interface Quay {
   readonly watch: SinkNotes
   readonly assurance: Assurance
   /** `count` more entries, numbered on from 1, as one page. */
@@ -58,7 +58,7 @@ export interface Voyage {
 const turn = () => new Promise<void>((resolve) => void setImmediate(resolve))
 
 async function openTemporary(sink: string, clock: Clock, log: LogLines): Promise<Journal> {
-  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-voyage-'))
+  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-quay-'))
   const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
   const journal = await openJournal({
     path: join(folder, 'journal.db'),
@@ -107,10 +107,10 @@ export async function openParts(
   }
 }
 
-export async function openVoyage(
+export async function openQuay(
   bench: { readonly name: string; readonly start: Start; readonly clock?: StepClock | undefined },
   limits: Partial<BatchLimits>,
-): Promise<Voyage> {
+): Promise<Quay> {
   const clock = bench.clock ?? new StepClock()
   const parts = await openParts(bench.name, clock, limits)
   const { journal, watch } = parts
