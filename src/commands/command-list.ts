@@ -128,7 +128,11 @@ export const specs: readonly CommandSpec[] = [
     options: (command) =>
       withConfig(command)
         .option('--json', 'as /status has it', false)
-        .option('--watch', 'again every two seconds, until Ctrl-C', false),
+        .option(
+          '--watch',
+          'again every two seconds, until Ctrl-C; waits 30 s for a daemon, 5 min for one that restarts',
+          false,
+        ),
     run: status,
   },
   {

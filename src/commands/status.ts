@@ -20,6 +20,7 @@ import { configFile } from './config-file.ts'
 import { configOrPlace, tellFaulty, type DaemonPlace } from './known-config.ts'
 import { type Answer, askListener, listenerUrl } from './status-listener.ts'
 import { pastLines } from './status-past.ts'
+import { type Look, watchStatus } from './status-watch.ts'
 import { exitCodes, type World } from './world.ts'
 
 interface StatusOptions {
@@ -28,26 +29,24 @@ interface StatusOptions {
   readonly watch?: boolean
 }
 
-const WATCH_MS = 2_000
-/** To the top left, and everything off the screen. */
-const CLEAR = '\u001b[H\u001b[2J'
-
-/** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
-export async function status(world: World, options: StatusOptions): Promise<number> {
+/** With `watch` again and again, as `watchStatus` says. */
+export async function status(world: World, options: StatusOptions, clock = systemClock): Promise<number> {
   const file = configFile(world, options.config)
   const { place, config, faults } = configOrPlace(file, world)
-  for (let told = false; ;) {
+  let told = false
+  const look = async (): Promise<Look> => {
     const { report, other } = await ask(place, config, world)
     if (faults && !report) throw faults
     if (faults && !told) tellFaulty(file, world)
     told = true
-    if (options.watch === true && world.colours === true) world.stdout(CLEAR)
-    if (report) tell(report, world, options.json)
-    else tellNobody(file, place, other, world)
-    if (options.watch === true) await systemClock.sleep(WATCH_MS, world.signal)
-    if (options.watch !== true || world.signal.aborted)
-      return report?.ok === true ? exitCodes.done : exitCodes.failed
+    return report ? { report } : { nobody: nobodyText(file, place, other) }
   }
+  const show = (report: StatusReport) => tell(report, world, options.json)
+  if (options.watch === true) return watchStatus(world, look, show, clock)
+  const { report, nobody } = await look()
+  if (report) show(report)
+  else world.stderr(nobody)
+  return report?.ok === true ? exitCodes.done : exitCodes.failed
 }
 
 async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Answer> {
@@ -64,7 +63,7 @@ function tell(report: StatusReport, world: World, json: boolean): void {
   world.stdout(`${text.trimEnd()}\n`)
 }
 
-function tellNobody(file: string, config: DaemonPlace, other: string | undefined, world: World): void {
+function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const url = listenerUrl(config)
   const whose =
@@ -73,9 +72,7 @@ function tellNobody(file: string, config: DaemonPlace, other: string | undefined
   const first = whose
     ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
     : ''
-  world.stderr(
-    `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`,
-  )
+  return `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
 }
 
 /** @internal */
