@@ -17,7 +17,7 @@ import { sourcesOf } from '../config/schema.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { configFile } from './config-file.ts'
 import { reachDaemon } from './known-config.ts'
-import type { There } from './named.ts'
+import { areKnown, areNamed, type There, type Whose } from './named.ts'
 import type { World } from './world.ts'
 
 export interface ShowOptions {
@@ -111,6 +111,29 @@ export async function withAside(
   }
 }
 
+/** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
+export async function isThere(
+  world: World,
+  opened: OpenAside,
+  whose: Whose,
+  all: AsyncIterable<readonly { readonly sink?: string; readonly origin: Origin }[]>,
+): Promise<boolean> {
+  if (whose.sink === undefined && whose.workspace === undefined) return true
+  const there = await opened.there()
+  if (areNamed(whose, there)) return true
+  const [sinks, workspaces] = [new Set<string>(), new Set<string>()]
+  for await (const page of all)
+    for (const { sink, origin } of page) {
+      if (sink !== undefined) sinks.add(sink)
+      workspaces.add(origin.workspace)
+    }
+  const named = (names: ReadonlySet<string>) => [...names].map((name) => ({ name }))
+  return areKnown(world, whose, {
+    sinks: [...there.sinks, ...named(sinks)],
+    workspaces: [...there.workspaces, ...named(workspaces)],
+  })
+}
+
 /** All that match, a bounded page at a time. */
 export async function* pages<T extends { readonly id: number }>(
   ask: (page: { limit: number; after: number }) => Promise<readonly T[]>,
@@ -123,6 +146,21 @@ export async function* pages<T extends { readonly id: number }>(
     yield rows
     left -= rows.length
     after = last.id
+  }
+}
+
+/** Of pages what is meant, up to `limit`. */
+export async function* only<T>(
+  all: AsyncIterable<readonly T[]>,
+  isMeant: (each: T) => boolean,
+  limit = Infinity,
+): AsyncGenerator<readonly T[]> {
+  let left = limit
+  for await (const page of all) {
+    const meant = page.filter(isMeant).slice(0, left)
+    left -= meant.length
+    yield meant
+    if (left <= 0) return
   }
 }
 

@@ -3,23 +3,23 @@ import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../model/set-asid
 import { parseInstantText } from '../model/time.ts'
 import { countText, cutText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
-import { inChunks, pages, withAside } from './aside.ts'
-import { LIST_LIMIT, showList } from './aside-list.ts'
+import { inChunks, isThere, only, pages, withAside } from './aside.ts'
+import { type ListOptions, showList } from './aside-list.ts'
+import { Sums } from './aside-sums.ts'
 import { columns } from './columns.ts'
 import { exportAside, showContent } from './export-file.ts'
 import { instantText } from './instants.ts'
-import { isKnown } from './named.ts'
 import { exitCodes, type World } from './world.ts'
 
-interface LetterOptions {
+interface LetterOptions extends ListOptions {
   readonly config?: string
   readonly sink?: string
   readonly id: readonly number[]
-  readonly limit?: number
+  readonly workspace?: string
+  readonly source?: string
+  readonly code?: string
   /** of drop */
   readonly yes?: boolean
-  /** of list */
-  readonly json?: boolean
 }
 
 /** The API's own are short, and a body may have any. */
@@ -36,7 +36,16 @@ function queryOf({ sink, id }: LetterOptions): DeadLetterQuery {
 }
 
 function lettersOf({ aside }: OpenAside, options: LetterOptions, limit?: number) {
-  return pages((page) => aside.deadLetters({ ...queryOf(options), ...page }), limit)
+  const { workspace, source, code } = options
+  const isMeant = ({ origin, ...letter }: DeadLetter) =>
+    origin.workspace === (workspace ?? origin.workspace) &&
+    origin.source === (source ?? origin.source) &&
+    letter.code === (code ?? letter.code)
+  return only(
+    pages((page) => aside.deadLetters({ ...queryOf(options), ...page })),
+    isMeant,
+    limit,
+  )
 }
 
 async function all(opened: OpenAside, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
@@ -45,32 +54,26 @@ async function all(opened: OpenAside, options: LetterOptions, limit?: number): P
   return found
 }
 
-/** Among so many letters those of sinks that left are looked for, to be named. */
-const OTHERS = 1000
-
-/** Known is a sink that is configured, or of which the journal has letters still. */
 function withLetters(
   world: World,
   options: LetterOptions,
   use: (opened: OpenAside) => Promise<number>,
 ): Promise<number> {
   return withAside(world, options.config, async (opened) => {
-    const { sink } = options
-    if (sink === undefined) return use(opened)
-    const { sinks } = await opened.there()
-    const own = await opened.aside.deadLetters({ sink, limit: 1 })
-    const letters = own.length > 0 ? own : await opened.aside.deadLetters({ limit: OTHERS })
-    const left = letters.map((letter) => ({ name: letter.sink }))
-    return isKnown(world, 'sink', sink, [...sinks, ...left]) ? use(opened) : exitCodes.usage
+    const letters = lettersOf(opened, { id: [] })
+    return (await isThere(world, opened, options, letters)) ? use(opened) : exitCodes.usage
   })
 }
 
 export function listLetters(world: World, options: LetterOptions): Promise<number> {
   return withLetters(world, options, async (opened) => {
-    const limit = options.limit ?? LIST_LIMIT
-    const found = await all(opened, options, limit + 1)
-    showList(world, found, {
-      ...{ limit, json: options.json === true, none: 'no dead letters', all: 'dead-letters export' },
+    const sums = new Sums<DeadLetter>({
+      kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
+      bytesOf: ({ bytes }) => bytes,
+      noun,
+    })
+    const found = await showList(world, options, lettersOf(opened, options), sums, {
+      ...{ none: 'no dead letters', all: 'dead-letters export' },
       head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
         ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
@@ -79,7 +82,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : judged(world, options, found)
+    return found ? judged(world, options, found) : exitCodes.done
   })
 }
 

@@ -2,37 +2,60 @@
 import type { QuarantineRecord } from '../model/set-aside.ts'
 import { countText, sizeText } from '../ops/words.ts'
 import type { OpenAside, ShowOptions } from './aside.ts'
-import { inChunks, pages, withAside } from './aside.ts'
-import { LIST_LIMIT, showList } from './aside-list.ts'
+import { inChunks, isThere, only, pages, withAside } from './aside.ts'
+import { type ListOptions, showList } from './aside-list.ts'
+import { Sums } from './aside-sums.ts'
 import { columns } from './columns.ts'
 import { exportAside, showContent } from './export-file.ts'
 import { instantText } from './instants.ts'
 import { exitCodes, type World } from './world.ts'
 
-interface QuarantineOptions {
+interface QuarantineOptions extends ListOptions {
   readonly config?: string
   readonly id: readonly number[]
-  readonly limit?: number
+  readonly workspace?: string
+  readonly source?: string
+  readonly reason?: string
   /** of drop */
   readonly yes?: boolean
-  /** of list */
-  readonly json?: boolean
 }
 
 const noun = (count: number) => countText(count, 'quarantined elements')
 
-function recordsOf({ aside }: OpenAside, { id }: QuarantineOptions, limit?: number) {
-  return pages((page) => aside.quarantined({ ...(id.length > 0 ? { ids: id } : {}), ...page }), limit)
+function recordsOf({ aside }: OpenAside, options: QuarantineOptions, limit?: number) {
+  const { id, workspace, source, reason } = options
+  const query = id.length > 0 ? { ids: id } : {}
+  const isMeant = ({ origin, ...record }: QuarantineRecord) =>
+    origin.workspace === (workspace ?? origin.workspace) &&
+    origin.source === (source ?? origin.source) &&
+    record.reason === (reason ?? record.reason)
+  return only(
+    pages((page) => aside.quarantined({ ...query, ...page })),
+    isMeant,
+    limit,
+  )
+}
+
+function withQuarantine(
+  world: World,
+  options: QuarantineOptions,
+  use: (opened: OpenAside) => Promise<number>,
+): Promise<number> {
+  return withAside(world, options.config, async (opened) => {
+    const all = recordsOf(opened, { id: [] })
+    return (await isThere(world, opened, options, all)) ? use(opened) : exitCodes.usage
+  })
 }
 
 export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
-    const limit = options.limit ?? LIST_LIMIT
-    const found: QuarantineRecord[] = []
-    for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
-    const seen = new Set(found.map(({ id }) => id))
-    showList(world, found, {
-      ...{ limit, json: options.json === true, none: 'nothing is quarantined', all: 'quarantine export' },
+  return withQuarantine(world, options, async (opened) => {
+    const sums = new Sums<QuarantineRecord>({
+      kindOf: ({ origin, reason }) => ({ ...origin, reason }),
+      bytesOf: ({ keptBytes }) => keptBytes,
+      noun,
+    })
+    const found = await showList(world, options, recordsOf(opened, options), sums, {
+      ...{ none: 'nothing is quarantined', all: 'quarantine export' },
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
       row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
         ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
@@ -40,7 +63,7 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : judged(world, options, seen)
+    return found ? judged(world, options, new Set(found.map(({ id }) => id))) : exitCodes.done
   })
 }
 
@@ -90,7 +113,7 @@ export async function dropQuarantine(world: World, options: QuarantineOptions): 
     )
     return exitCodes.usage
   }
-  return withAside(world, options.config, async (opened) => {
+  return withQuarantine(world, options, async (opened) => {
     const seen = new Set<number>()
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
@@ -123,7 +146,7 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
 }
 
 export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
-  return withAside(world, options.config, async (opened) => {
+  return withQuarantine(world, options, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: recordsOf(opened, options, options.limit),
       rawOf: (id) => opened.aside.quarantinedRaw(id),
