@@ -12,6 +12,7 @@ import {
   nextTryText,
   sizeText,
   spanText,
+  usedText,
   utcText,
 } from '../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../ops/status.ts'
@@ -128,15 +129,15 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .join('')
 }
 
-const usedText = (budget: BudgetStatus | undefined) =>
-  budget === undefined ? '-' : `${budget.used} of ${budget.limit}`
+const budgetText = (budget: BudgetStatus | undefined) =>
+  budget === undefined ? '-' : usedText(budget.used, budget.limit)
 
 function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
   const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
     own.map((source) => ({
       ...source,
       name: `${name} ${source.name}`,
-      used: usedText(budgetOf(source, { budget })),
+      used: budgetText(budgetOf(source, { budget })),
     })),
   )
   const rows = sources.map((source) => [
@@ -151,10 +152,10 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
 function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
     .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
-    .flatMap(({ name, area, limit, limited_until: until, lowered_from: from }) => {
+    .flatMap(({ name, area, used, limit, limited_until: until, lowered_from: from }) => {
       const told = [
         ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
-        ...(from === undefined ? [] : [loweredText(limit, from)]),
+        ...(from === undefined ? [] : [loweredText(limit, from, used)]),
       ]
       return told.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
     })
