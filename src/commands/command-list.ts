@@ -5,8 +5,8 @@ import { listenAddress, tapLimit } from './arguments.ts'
 import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './aside/dead-letters.ts'
 import {
   cancelOption,
-  chosen,
   chosenLetters,
+  chosenQuarantine,
   listed,
   mockOptions,
   replayOptions,
@@ -74,20 +74,20 @@ const quarantineCommands: readonly CommandSpec[] = [
   {
     name: 'list',
     summary: 'what there is, without content',
-    options: (command) => listed(chosen(command)),
+    options: (command) => listed(chosenQuarantine(command)),
     run: listQuarantine,
   },
   { name: 'show', summary: 'all about one but its content', options: shown, run: showQuarantine },
   {
     name: 'drop',
     summary: 'let their bytes go for good',
-    options: (command) => chosen(command).option('--yes', 'all that are meant, unnamed', false),
+    options: (command) => chosenQuarantine(command).option('--yes', 'all that are meant, unnamed', false),
     run: dropQuarantine,
   },
   {
     name: 'export',
     summary: 'as JSON lines, the bytes in base64, to a new file of mode 0600',
-    options: (command) => toFile(chosen(command)),
+    options: (command) => toFile(chosenQuarantine(command)),
     run: exportQuarantine,
   },
 ]
@@ -128,7 +128,11 @@ export const specs: readonly CommandSpec[] = [
     options: (command) =>
       withConfig(command)
         .option('--json', 'as /status has it', false)
-        .option('--watch', 'again every two seconds, until Ctrl-C', false),
+        .option(
+          '--watch',
+          'again every two seconds, until Ctrl-C; waits 30 s for a daemon, 5 min for one that restarts',
+          false,
+        ),
     run: status,
   },
   {

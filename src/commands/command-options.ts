@@ -1,7 +1,7 @@
 // The options and arguments that several commands share, and those of the longest lists.
 import { Option } from 'commander'
 import type { Command } from 'commander'
-import { sourceNames } from '../model/source.ts'
+import { quarantineReasons, sourceNames } from '../model/source.ts'
 import { sinkKinds } from '../sinks/index.ts'
 import { each, eachNumber, port, someNumber, wholeNumber } from './arguments.ts'
 
@@ -49,16 +49,30 @@ export const mockOptions = (command: Command) =>
     )
     .option('--control', 'take POST /mock/rotate-key {"old": …, "new": …} too', false)
 
-export const chosen = (command: Command) =>
+/** The assistant's answers are nobody's entries. */
+const shippedSources = sourceNames.filter((name) => name !== 'assistant')
+
+const chosen = (command: Command) =>
   withConfig(command)
     .option('--id <number>', 'only this one; may stand several times', eachNumber, [])
     .option('--limit <number>', 'at most so many (list: 100 where it is not given)', someNumber)
+    .option('--workspace <name>', 'only those of one workspace')
+    .addOption(new Option('--source <name>', 'only those of one source').choices(shippedSources))
 
 export const chosenLetters = (command: Command) =>
-  chosen(command).option('--sink <name>', 'only those of one sink')
+  chosen(command)
+    .option('--sink <name>', 'only those of one sink')
+    .option('--code <code>', 'only those of one code, as list tells it')
+
+export const chosenQuarantine = (command: Command) =>
+  chosen(command).addOption(
+    new Option('--reason <reason>', 'only those of one reason').choices(quarantineReasons),
+  )
 
 export const listed = (command: Command) =>
-  command.option('--json', 'one JSON object a line, as export has them, without content', false)
+  command
+    .option('--sums', 'how many there are in all and of each kind, and none of them', false)
+    .option('--json', 'one JSON object a line, as export has them, without content', false)
 
 export const shown = (command: Command) =>
   withConfig(command)
@@ -84,9 +98,6 @@ export const verifyOptions = (command: Command) =>
     .option('--region <name>', "the bucket's region (default: that of the environment)")
     .option('--allow-insecure', 'allow an endpoint over plain http', false)
     .option('--sink <name>', 'an s3 sink of the configuration: its bucket, server and keys')
-
-/** The assistant's answers are nobody's entries. */
-const shippedSources = sourceNames.filter((name) => name !== 'assistant')
 
 export const replayOptions = (command: Command) =>
   withConfig(command)

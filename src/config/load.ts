@@ -1,5 +1,6 @@
 // From a file's name to a checked configuration, or to all of its faults at once.
 import type { z } from 'zod'
+import { errnoOf } from '../model/errors.ts'
 import { Secret } from '../model/secret.ts'
 import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
@@ -119,7 +120,8 @@ function textOf(file: string, world: References): string | Fault {
   try {
     return (world.readConfig ?? world.readFile)(file)
   } catch (error) {
-    const message = `the configuration cannot be read: ${reasonOf(error)}; name another with --config`
+    const begin = errnoOf(error) === 'ENOENT' ? ', or begin with what auditferry init prints' : ''
+    const message = `the configuration cannot be read: ${reasonOf(error)}; name another with --config${begin}`
     return { file, line: 1, column: 1, path: [], message }
   }
 }

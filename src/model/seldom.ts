@@ -1,24 +1,30 @@
-// What goes on for long is told when it begins, and from then on as a sum, an hour or more apart.
+// What goes on for long is told when it begins, and from then on as a sum, an hour or more apart unless told otherwise.
 import { HOUR_MS } from './time.ts'
 
 export class Seldom {
   readonly #elapsed: () => number
+  readonly #apartMs: number
   #toldAt = -Infinity
   #untold = 0
 
   /** `elapsed`: the clock's */
-  constructor(elapsed: () => number) {
+  constructor(elapsed: () => number, apartMs = HOUR_MS) {
     this.#elapsed = elapsed
+    this.#apartMs = apartMs
   }
 
   /** So many more of it: how many to tell of now, 0 for none yet. */
   next(amount: number): number {
     this.#untold += amount
-    const at = this.#elapsed()
-    if (this.#untold === 0 || at - this.#toldAt < HOUR_MS) return 0
+    const isDue = this.#elapsed() - this.#toldAt >= this.#apartMs
+    return isDue ? this.rest() : 0
+  }
+
+  /** How many were not told yet: to tell of now. */
+  rest(): number {
     const sum = this.#untold
-    this.#toldAt = at
     this.#untold = 0
+    if (sum > 0) this.#toldAt = this.#elapsed()
     return sum
   }
 }

@@ -21,10 +21,14 @@ export type Cursor = string
 /** Live reading comes before sweep and re-read, those before the past (law 5). */
 export type Lane = 'live' | 'sweep' | 'past'
 
+export const quarantineReasons = [
+  ...(['no_id', 'no_time', 'too_deep', 'invalid_utf8', 'not_an_object', 'too_large'] as const),
+  'unreadable_page',
+] as const
+
 /** A malformed element, or a whole body that stays unreadable: kept as bytes, never shipped as an entry. */
 export interface Quarantined {
-  readonly reason:
-    'no_id' | 'no_time' | 'too_deep' | 'invalid_utf8' | 'not_an_object' | 'too_large' | 'unreadable_page'
+  readonly reason: (typeof quarantineReasons)[number]
   /** The bytes as they came; of one over the limit its first MiB. */
   readonly bytes: Uint8Array
   readonly totalBytes: number

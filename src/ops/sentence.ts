@@ -79,6 +79,23 @@ function nextReadText({ last_success_at: at }: SourceStatus, report: Told): stri
   return `first read ${sinceText(report)}, the last was ${spanText(secondsSince(at, report))} ago`
 }
 
+/** Of a source that lags, or of which nobody knows yet. */
+function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report: Told): string {
+  const { lag_seconds, state, last_success_at } = source
+  const name = `${workspace.name} ${source.name}`
+  const waits = waitsClause(source, workspace, report)
+  if (state === 'idle' && lag_seconds < 1) return `${name} waits for its ${nextReadText(source, report)}`
+  if (last_success_at === null || state === 'starting') return `${name} is starting${waits}`
+  if (lag_seconds < 1) return `${name} is reading${waits}`
+  return `${name} is ${spanText(lag_seconds)} behind and reading on${waits}`
+}
+
+/** The canary reads nothing: between two prompts, or while the readers have a backlog, there is nothing to say of it. */
+function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report: Told): string[] {
+  if (source.state === 'idle' || source.state === 'starting') return []
+  return [`${workspace.name}'s canary asks its prompt${waitsClause(source, workspace, report)}`]
+}
+
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
@@ -89,17 +106,11 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
   const reading = workspaces.flatMap((one) =>
     one.sources
       .filter((source) => source.lag_seconds >= NOTABLE_LAG_SECONDS || !isCaughtUp(source, report))
-      .map((source) => {
-        const { name, lag_seconds, state, last_success_at } = source
-        const workspace = one.name
-        const waits = waitsClause(source, one, report)
-        if (state === 'idle' && lag_seconds < 1)
-          return `${workspace} ${name} waits for its ${nextReadText(source, report)}`
-        if (last_success_at === null || state === 'starting')
-          return `${workspace} ${name} is starting${waits}`
-        if (lag_seconds < 1) return `${workspace} ${name} is reading${waits}`
-        return `${workspace} ${name} is ${spanText(lag_seconds)} behind and reading on${waits}`
-      }),
+      .flatMap((source) =>
+        source.name === 'assistant'
+          ? canaryClauses(source, one, report)
+          : [readingClause(source, one, report)],
+      ),
   )
   return [...slow, ...reading]
 }

@@ -28,9 +28,15 @@ export const stampText = (iso: string): string => iso.slice(0, 19).replace('T', 
 
 export const utcText = (iso: string): string => `${stampText(iso)} UTC`
 
+/** Places of a budget in the last minute, and how many there are: there may have been more while they were taken. */
+export const usedText = (used: number, limit: number): string =>
+  used <= limit ? `${used} of ${limit}` : `${used}, now ${limit}`
+
 /** Of a budget of which less is asked since a 429. */
-export const loweredText = (limit: number, from: number): string =>
-  `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, and more again while it does not`
+export function loweredText(limit: number, from: number, used: number): string {
+  const before = used > limit ? `; the ${numberText(used)} of the last minute are from before that` : ''
+  return `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, and more again while it does not${before}`
+}
 
 /** `, next try in 42 s`, of what failed; nothing where nobody knows, or it is due. */
 export function nextTryText(at: string | undefined, nowMs: number): string {

@@ -1,9 +1,7 @@
 // What an answer means for a batch: how far it is settled, what of it waits to be confirmed, and who is told. Changes nothing.
 import type { DayTally } from '../model/balance.ts'
 import type { Intent, Parked, Settlement } from '../model/journal.ts'
-import type { Log } from '../model/log.ts'
 import type { Later, Outcome } from '../model/sink.ts'
-import type { SinkWatch } from '../model/watch.ts'
 import type { Loaded } from './lines.ts'
 import { tallyOf } from './tally.ts'
 
@@ -82,24 +80,4 @@ export function takenBefore(sink: string, intent: Intent, loaded: Loaded): Taken
   const { first, last: through } = intent
   const { tally } = counted(sink, loaded, { first, through, parked: [] })
   return { intent, times: loaded.times.slice(), tally }
-}
-
-/** A receiver may refuse each entry in words of its own: the first stand for all. */
-function whyOf(parked: readonly Parked[]) {
-  const [reason, ...more] = new Set(parked.map((one) => one.reason))
-  const code = [...new Set(parked.map((one) => one.code))].join(', ')
-  return { code, reason, ...(more.length > 0 && { moreReasons: more.length }) }
-}
-
-export function tellParked(
-  { log, watch }: { readonly log: Log; readonly watch: SinkWatch },
-  parked: readonly Parked[],
-): void {
-  const { length: entries } = parked
-  if (entries === 0) return
-  log.warn(
-    'Entries that the receiver refuses for good are parked as dead letters: auditferry dead-letters list names each',
-    { entries, ...whyOf(parked) },
-  )
-  watch.settled({ accepted: 0, deadLettered: entries, filtered: 0 })
 }

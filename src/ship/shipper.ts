@@ -9,9 +9,10 @@ import { intentOf, writeIntent } from './intent.ts'
 import type { Loaded } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
+import { ParkedTold } from './parked-told.ts'
 import type { StepResult, Stepper } from './stepper.ts'
 import { RefusalStreak } from './refusal-streak.ts'
-import { settledOf, tellParked } from './settling.ts'
+import { settledOf } from './settling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
 export interface ShipperOptions extends LoaderOptions {
@@ -47,6 +48,7 @@ export class Shipper implements Stepper {
   readonly #options: ShipperOptions
   readonly #loader: Loader
   readonly #ahead: Ahead
+  readonly #parkedTold: ParkedTold
   readonly #unconfirmed: Unconfirmed
   readonly #left: Left
   readonly #bisection: Bisection
@@ -61,7 +63,8 @@ export class Shipper implements Stepper {
     this.#options = options
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
-    this.#unconfirmed = new Unconfirmed(options)
+    this.#parkedTold = new ParkedTold(options)
+    this.#unconfirmed = new Unconfirmed(options, this.#parkedTold)
     this.#left = new Left(options, this.#loader, this.#unconfirmed)
     this.#bisection = new Bisection(options)
     this.#refusals = new RefusalStreak(options.sink.name)
@@ -80,8 +83,9 @@ export class Shipper implements Stepper {
     return this.#sending ? this.#send(this.#sending, signal) : this.#begin(signal)
   }
 
-  hearOut(signal: AbortSignal): Promise<void> {
-    return this.#unconfirmed.hearOut(signal)
+  async hearOut(signal: AbortSignal): Promise<void> {
+    await this.#unconfirmed.hearOut(signal)
+    this.#parkedTold.end()
   }
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
@@ -218,7 +222,7 @@ export class Shipper implements Stepper {
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#ahead.take(), intent: next, doubtful: false }
-    tellParked(this.#options, settlement.parked)
+    this.#parkedTold.settled(settlement.parked)
     watch.settled({ accepted, deadLettered: 0, filtered })
     if (accepted > 0) tellAccepted(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
   }

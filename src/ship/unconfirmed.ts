@@ -5,8 +5,9 @@ import type { Intent } from '../model/journal.ts'
 import type { Later, Outcome, Sink } from '../model/sink.ts'
 import { tellAccepted } from './delays.ts'
 import type { Loaded } from './lines.ts'
+import type { ParkedTold } from './parked-told.ts'
 import type { LoopOptions } from './stepper.ts'
-import { filteredOf, type TakenBatch, takenBefore, takenOf, tellParked } from './settling.ts'
+import { filteredOf, type TakenBatch, takenBefore, takenOf } from './settling.ts'
 
 interface UnconfirmedOptions extends LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
@@ -24,10 +25,12 @@ interface Waiting extends TakenBatch {
 
 export class Unconfirmed {
   readonly #options: UnconfirmedOptions
+  readonly #parkedTold: ParkedTold
   readonly #waiting: Waiting[] = []
 
-  constructor(options: UnconfirmedOptions) {
+  constructor(options: UnconfirmedOptions, parkedTold: ParkedTold) {
     this.#options = options
+    this.#parkedTold = parkedTold
   }
 
   get size(): number {
@@ -61,7 +64,7 @@ export class Unconfirmed {
     await journal.intend(sink.name, taken.intent)
     if (refusedBehind) {
       await journal.settle(sink.name, refusedBehind)
-      tellParked(this.#options, refusedBehind.parked)
+      this.#parkedTold.settled(refusedBehind.parked)
     }
     this.#add(taken, later, signal)
   }
@@ -78,6 +81,7 @@ export class Unconfirmed {
     const { first, last } = intent
     await journal.settle(sink.name, { first, through: last, parked: [], tally })
     this.#remove(judged)
+    this.#parkedTold.settled([])
     watch.settled({ accepted: times.length, deadLettered: 0, filtered: filteredOf(tally) })
     tellAccepted(watch, clock.now(), times)
   }

@@ -1,14 +1,21 @@
 // What somebody asks for of what is set aside, of either kind: which of it, and how sure they are. And what ends the command where it is not there.
+import type { Origin } from '../../model/source.ts'
+import type { OpenJournal } from '../shared/journal.ts'
+import { areKnown, areNamed, type Whose } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
 export interface AsideOptions {
   readonly config?: string
   readonly id: readonly number[]
   readonly limit?: number
+  readonly workspace?: string
+  readonly source?: string
   /** of drop */
   readonly yes?: boolean
   /** of list */
   readonly json?: boolean
+  /** of list: the sums alone */
+  readonly sums?: boolean
 }
 
 export interface ShowOptions {
@@ -19,6 +26,32 @@ export interface ShowOptions {
 /** Where no id is named, all of it is meant. */
 export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: readonly number[] } {
   return id.length > 0 ? { ids: id } : {}
+}
+
+export const isOf = (origin: Origin, { workspace, source }: Pick<AsideOptions, 'workspace' | 'source'>) =>
+  origin.workspace === (workspace ?? origin.workspace) && origin.source === (source ?? origin.source)
+
+/** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
+export async function isThere(
+  world: World,
+  opened: OpenJournal,
+  whose: Whose,
+  all: AsyncIterable<readonly { readonly sink?: string; readonly origin: Origin }[]>,
+): Promise<boolean> {
+  if (whose.sink === undefined && whose.workspace === undefined) return true
+  const there = await opened.there()
+  if (areNamed(whose, there)) return true
+  const [sinks, workspaces] = [new Set<string>(), new Set<string>()]
+  for await (const page of all)
+    for (const { sink, origin } of page) {
+      if (sink !== undefined) sinks.add(sink)
+      workspaces.add(origin.workspace)
+    }
+  const named = (names: ReadonlySet<string>) => [...names].map((name) => ({ name }))
+  return areKnown(world, whose, {
+    sinks: [...there.sinks, ...named(sinks)],
+    workspaces: [...there.workspaces, ...named(workspaces)],
+  })
 }
 
 /** What lets all of it go for good wants to be asked for in so many words. */

@@ -7,16 +7,17 @@ import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
-import { isKnown } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, lacksYes } from './asked.ts'
+import { exitOf, idsQuery, isOf, isThere, lacksYes } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
-import { LIST_LIMIT, showList } from './list.ts'
-import { inChunks, pages } from './records.ts'
+import { showList } from './list.ts'
+import { inChunks, only, pages } from './records.ts'
+import { Sums } from './sums.ts'
 
 interface LetterOptions extends AsideOptions {
   readonly sink?: string
+  readonly code?: string
 }
 
 /** The API's own are short, and a body may have any. */
@@ -34,7 +35,13 @@ function queryOf(options: LetterOptions): DeadLetterQuery {
 }
 
 function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
-  return pages((page) => journal.deadLetters({ ...queryOf(options), ...page }), limit)
+  const isMeant = (letter: DeadLetter) =>
+    isOf(letter.origin, options) && letter.code === (options.code ?? letter.code)
+  return only(
+    pages((page) => journal.deadLetters({ ...queryOf(options), ...page })),
+    isMeant,
+    limit,
+  )
 }
 
 async function all(opened: OpenJournal, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
@@ -43,32 +50,26 @@ async function all(opened: OpenJournal, options: LetterOptions, limit?: number):
   return found
 }
 
-/** Among so many letters those of sinks that left are looked for, to be named. */
-const OTHERS = 1000
-
-/** Known is a sink that is configured, or of which the journal has letters still. */
 function withLetters(
   world: World,
   options: LetterOptions,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
   return withJournal(world, options.config, async (opened) => {
-    const { sink } = options
-    if (sink === undefined) return use(opened)
-    const { sinks } = await opened.there()
-    const own = await opened.journal.deadLetters({ sink, limit: 1 })
-    const letters = own.length > 0 ? own : await opened.journal.deadLetters({ limit: OTHERS })
-    const left = letters.map((letter) => ({ name: letter.sink }))
-    return isKnown(world, 'sink', sink, [...sinks, ...left]) ? use(opened) : exitCodes.usage
+    const letters = lettersOf(opened, { id: [] })
+    return (await isThere(world, opened, options, letters)) ? use(opened) : exitCodes.usage
   })
 }
 
 export function listLetters(world: World, options: LetterOptions): Promise<number> {
   return withLetters(world, options, async (opened) => {
-    const limit = options.limit ?? LIST_LIMIT
-    const found = await all(opened, options, limit + 1)
-    showList(world, found, {
-      ...{ limit, json: options.json === true, none: 'no dead letters', all: 'dead-letters export' },
+    const sums = new Sums<DeadLetter>({
+      kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
+      bytesOf: ({ bytes }) => bytes,
+      noun,
+    })
+    const found = await showList(world, options, lettersOf(opened, options), sums, {
+      ...{ none: 'no dead letters', all: 'dead-letters export' },
       head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
         ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
@@ -77,7 +78,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : exitOf(world, options, found, missing)
+    return found ? exitOf(world, options, found, missing) : exitCodes.done
   })
 }
 

@@ -7,25 +7,49 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, lacksYes } from './asked.ts'
+import { exitOf, idsQuery, isOf, isThere, lacksYes } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
-import { LIST_LIMIT, showList } from './list.ts'
-import { inChunks, pages } from './records.ts'
+import { showList } from './list.ts'
+import { inChunks, only, pages } from './records.ts'
+import { Sums } from './sums.ts'
+
+interface QuarantineOptions extends AsideOptions {
+  readonly reason?: string
+}
 
 const noun = (count: number) => countText(count, 'quarantined elements')
 
-function recordsOf({ journal }: OpenJournal, options: AsideOptions, limit?: number) {
-  return pages((page) => journal.quarantined({ ...idsQuery(options), ...page }), limit)
+function recordsOf({ journal }: OpenJournal, options: QuarantineOptions, limit?: number) {
+  const isMeant = ({ origin, reason }: QuarantineRecord) =>
+    isOf(origin, options) && reason === (options.reason ?? reason)
+  return only(
+    pages((page) => journal.quarantined({ ...idsQuery(options), ...page })),
+    isMeant,
+    limit,
+  )
 }
 
-export function listQuarantine(world: World, options: AsideOptions): Promise<number> {
+function withQuarantine(
+  world: World,
+  options: QuarantineOptions,
+  use: (opened: OpenJournal) => Promise<number>,
+): Promise<number> {
   return withJournal(world, options.config, async (opened) => {
-    const limit = options.limit ?? LIST_LIMIT
-    const found: QuarantineRecord[] = []
-    for await (const page of recordsOf(opened, options, limit + 1)) found.push(...page)
-    showList(world, found, {
-      ...{ limit, json: options.json === true, none: 'nothing is quarantined', all: 'quarantine export' },
+    const all = recordsOf(opened, { id: [] })
+    return (await isThere(world, opened, options, all)) ? use(opened) : exitCodes.usage
+  })
+}
+
+export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
+  return withQuarantine(world, options, async (opened) => {
+    const sums = new Sums<QuarantineRecord>({
+      kindOf: ({ origin, reason }) => ({ ...origin, reason }),
+      bytesOf: ({ keptBytes }) => keptBytes,
+      noun,
+    })
+    const found = await showList(world, options, recordsOf(opened, options), sums, {
+      ...{ none: 'nothing is quarantined', all: 'quarantine export' },
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
       row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
         ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
@@ -33,7 +57,7 @@ export function listQuarantine(world: World, options: AsideOptions): Promise<num
       ],
       facts: factsOf,
     })
-    return found.length > limit ? exitCodes.done : exitOf(world, options, found, missing)
+    return found ? exitOf(world, options, found, missing) : exitCodes.done
   })
 }
 
@@ -70,9 +94,9 @@ function missing(world: World, ids: readonly number[]): number {
   return exitCodes.failed
 }
 
-export async function dropQuarantine(world: World, options: AsideOptions): Promise<number> {
+export async function dropQuarantine(world: World, options: QuarantineOptions): Promise<number> {
   if (lacksYes(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
-  return withJournal(world, options.config, async (opened) => {
+  return withQuarantine(world, options, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
@@ -104,8 +128,8 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
   return Buffer.from(`${JSON.stringify(line)}\n`)
 }
 
-export function exportQuarantine(world: World, options: AsideOptions, file: string): Promise<number> {
-  return withJournal(world, options.config, async (opened) => {
+export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
+  return withQuarantine(world, options, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: recordsOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.quarantinedRaw(id),

@@ -15,6 +15,21 @@ export async function* pages<T extends { readonly id: number }>(
   }
 }
 
+/** Of pages what is meant, up to `limit`. */
+export async function* only<T>(
+  all: AsyncIterable<readonly T[]>,
+  isMeant: (each: T) => boolean,
+  limit = Infinity,
+): AsyncGenerator<readonly T[]> {
+  let left = limit
+  for await (const page of all) {
+    const meant = page.filter(isMeant).slice(0, left)
+    left -= meant.length
+    yield meant
+    if (left <= 0) return
+  }
+}
+
 /** What one transaction puts back or drops: its bytes are read at once. */
 const CHUNK = { records: 500, bytes: 8 * 1024 * 1024 }
 

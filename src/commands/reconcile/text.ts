@@ -46,7 +46,7 @@ function headText({
 
 /** The history tells nobody who read it. */
 const keyText = (user: string | null) =>
-  user === null ? '; which user the key is, is unknown' : `; the key is ${user}`
+  user === null ? '; which user the key is, is unknown: no fetch of ours was met' : `; the key is ${user}`
 
 function readTable(read: readonly ReadRow[]): string {
   const isEarly = read.some(({ before_start }) => before_start > 0)
@@ -123,6 +123,12 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
     ...(read.some(({ before_start }) => before_start > 0)
       ? ['BEFORE START is what lies before live reading began; of it nothing is judged.']
       : []),
+    ...sources
+      .filter(({ source, user }) => source === 'audit' && user === null)
+      .map(
+        ({ workspace, source }) =>
+          `${workspace} ${source}: which user the key is, the log tells by our own fetches of it (api:audit_log_fetch, this instance in the User-Agent), and of those none was met: nothing was read on these days under this instance, or the API does not record the User-Agent. No permission is lacking. A span with a day on which the daemon read tells it; else ask who made the key.`,
+      ),
     ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
   ]
   return lines.map((line) => `- ${line}\n`).join('')

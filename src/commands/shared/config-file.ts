@@ -16,7 +16,7 @@ export function configFile(world: World, given: string | undefined): string {
   if (!existsSync(installed))
     throw new ConnectorError(
       'config_invalid',
-      `Neither --config nor $AUDITFERRY_CONFIG names a configuration, and neither ${inCheckout} nor ${installed} is there: begin with auditferry init > config/auditferry.yaml`,
+      `Neither --config nor $AUDITFERRY_CONFIG names a configuration, and neither ${inCheckout} nor ${installed} is there: begin with mkdir -p config && auditferry init > ${inCheckout.slice(2)}, fill it in, then auditferry validate`,
     )
   return installed
 }

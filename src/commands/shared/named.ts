@@ -43,3 +43,7 @@ export type There = Record<'sinks' | 'workspaces', readonly Named[]>
 export function areKnown(world: World, { workspace, sink }: Whose, there: There): boolean {
   return isKnown(world, 'workspace', workspace, there.workspaces) && isKnown(world, 'sink', sink, there.sinks)
 }
+
+export const areNamed = ({ workspace, sink }: Whose, there: There): boolean =>
+  unknownName('workspace', workspace, there.workspaces) === undefined &&
+  unknownName('sink', sink, there.sinks) === undefined

@@ -13,6 +13,7 @@ import {
   nextTryText,
   sizeText,
   spanText,
+  usedText,
   utcText,
 } from '../../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../../ops/status.ts'
@@ -21,6 +22,7 @@ import { configFile } from '../shared/config-file.ts'
 import { configOrPlace, tellFaulty, type DaemonPlace } from '../shared/known-config.ts'
 import { type Answer, askListener, listenerUrl } from './listener.ts'
 import { pastLines } from './past.ts'
+import { type Look, watchStatus } from './watch.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
 interface StatusOptions {
@@ -29,26 +31,24 @@ interface StatusOptions {
   readonly watch?: boolean
 }
 
-const WATCH_MS = 2_000
-/** To the top left, and everything off the screen. */
-const CLEAR = '\u001b[H\u001b[2J'
-
-/** With `watch` again every two seconds until the signal; then what was seen last decides the exit code. */
-export async function status(world: World, options: StatusOptions): Promise<number> {
+/** With `watch` again and again, as `watchStatus` says. */
+export async function status(world: World, options: StatusOptions, clock = systemClock): Promise<number> {
   const file = configFile(world, options.config)
   const { place, config, faults } = configOrPlace(file, world)
-  for (let told = false; ;) {
+  let told = false
+  const look = async (): Promise<Look> => {
     const { report, other } = await ask(place, config, world)
     if (faults && !report) throw faults
     if (faults && !told) tellFaulty(file, world)
     told = true
-    if (options.watch === true && world.colours === true) world.stdout(CLEAR)
-    if (report) tell(report, world, options.json)
-    else tellNobody(file, place, other, world)
-    if (options.watch === true) await systemClock.sleep(WATCH_MS, world.signal)
-    if (options.watch !== true || world.signal.aborted)
-      return report?.ok === true ? exitCodes.done : exitCodes.failed
+    return report ? { report } : { nobody: nobodyText(file, place, other) }
   }
+  const show = (report: StatusReport) => tell(report, world, options.json)
+  if (options.watch === true) return watchStatus(world, look, show, clock)
+  const { report, nobody } = await look()
+  if (report) show(report)
+  else world.stderr(nobody)
+  return report?.ok === true ? exitCodes.done : exitCodes.failed
 }
 
 async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Answer> {
@@ -65,7 +65,7 @@ function tell(report: StatusReport, world: World, json: boolean): void {
   world.stdout(`${text.trimEnd()}\n`)
 }
 
-function tellNobody(file: string, config: DaemonPlace, other: string | undefined, world: World): void {
+function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const url = listenerUrl(config)
   const whose =
@@ -74,9 +74,7 @@ function tellNobody(file: string, config: DaemonPlace, other: string | undefined
   const first = whose
     ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
     : ''
-  world.stderr(
-    `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`,
-  )
+  return `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
 }
 
 /** @internal */
@@ -132,15 +130,15 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .join('')
 }
 
-const usedText = (budget: BudgetStatus | undefined) =>
-  budget === undefined ? '-' : `${budget.used} of ${budget.limit}`
+const budgetText = (budget: BudgetStatus | undefined) =>
+  budget === undefined ? '-' : usedText(budget.used, budget.limit)
 
 function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
   const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
     own.map((source) => ({
       ...source,
       name: `${name} ${source.name}`,
-      used: usedText(budgetOf(source, { budget })),
+      used: budgetText(budgetOf(source, { budget })),
     })),
   )
   const rows = sources.map((source) => [
@@ -168,10 +166,10 @@ function memoryLines(sources: readonly SourceStatus[], now: number): string {
 function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
     .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
-    .flatMap(({ name, area, limit, limited_until: until, lowered_from: from }) => {
+    .flatMap(({ name, area, used, limit, limited_until: until, lowered_from: from }) => {
       const texts = [
         ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
-        ...(from === undefined ? [] : [loweredText(limit, from)]),
+        ...(from === undefined ? [] : [loweredText(limit, from, used)]),
       ]
       return texts.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
     })

@@ -11,7 +11,7 @@ import type {
 } from '../status.ts'
 import { faultText } from '../sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { limitedText, memoryText, nextTryText, numberText, waitsForText } from '../words.ts'
+import { limitedText, memoryText, nextTryText, numberText, usedText, waitsForText } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -65,7 +65,7 @@ function budgetHtml(budget: BudgetStatus | undefined): string {
   const { used, limit, lowered_from: from, shared_with: others = [] } = budget
   const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
   const shared = others.length === 0 ? '' : ` ${soft(`together with ${others.map(escapeHtml).join(', ')}`)}`
-  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${used} of ${limit}${lowered}${shared}`
+  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${usedText(used, limit)}${lowered}${shared}`
 }
 
 const sourceColumns = [

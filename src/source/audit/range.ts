@@ -61,6 +61,9 @@ export class AuditRange implements Source {
       const own = { ...part, entries, findings: [] }
       if (part.cursor === undefined) return own
       if (!part.fault) notePage(place, page)
+      // Before it is kept: what is noted with it says how far it goes.
+      if (place.done) watch.cursor(toUs)
+      else if (place.newestUs > 0) watch.cursor(place.newestUs)
       return { ...own, cursor: closePlace(place), gaps: place.gaps - gapsBefore }
     }
     const steps = place.done ? nothing(step) : choose(step)
@@ -73,8 +76,6 @@ export class AuditRange implements Source {
       // A page that is not wanted any more gives its request back.
       await steps.return(undefined)
     }
-    if (place.done) watch.cursor(toUs)
-    else if (place.newestUs > 0) watch.cursor(place.newestUs)
   }
 }
 

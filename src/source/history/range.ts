@@ -89,6 +89,8 @@ export class HistoryRange implements Source {
         // Said before anything is kept of these days.
         if (use === 'keep' && read !== known) await versions.save(JSON.stringify(read))
         known = read
+        // Before it is kept: what is noted with it says how far it goes.
+        if (part.cursor !== undefined) watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
         const appended: Appended = yield part
         next = await parts.next(appended)
       }
@@ -96,7 +98,6 @@ export class HistoryRange implements Source {
       // An answer that is not wanted any more gives its request back.
       await parts.return(undefined)
     }
-    watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
   }
 
   async #live(): Promise<HistoryCursor | undefined> {

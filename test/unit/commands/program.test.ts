@@ -82,7 +82,7 @@ ok: 1 workspace, 3 sinks, 1 warning
       code: 78,
       stdout: '',
       stderr:
-        '/nonexistent/a.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config\n',
+        '/nonexistent/a.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config, or begin with what auditferry init prints\n',
     })
   })
 
@@ -90,7 +90,7 @@ ok: 1 workspace, 3 sinks, 1 warning
     const { code, stderr } = run(['validate'])
     expect(code).toBe(78)
     expect(stderr).toMatch(
-      /^auditferry: Neither --config nor .* \.\/config\/auditferry\.yaml nor \/etc\/auditferry\/auditferry\.yaml is there: begin with auditferry init > config\/auditferry\.yaml\n$/,
+      /^auditferry: Neither --config nor .* \.\/config\/auditferry\.yaml nor \/etc\/auditferry\/auditferry\.yaml is there: begin with mkdir -p config && auditferry init > config\/auditferry\.yaml, fill it in, then auditferry validate\n$/,
     )
     mkdirSync(join(folder, 'config'))
     write('config/auditferry.yaml', good())

@@ -187,7 +187,7 @@ test('a missing configuration is a fault of its own', () => {
     throw Object.assign(new Error('none'), { code: 'ENOENT' })
   }
   expect(() => loadConfig('/etc/x.yaml', { env: {}, readFile })).toThrow(
-    '/etc/x.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config',
+    '/etc/x.yaml:1:1: (whole file): the configuration cannot be read: there is no such file; name another with --config, or begin with what auditferry init prints',
   )
 })
 

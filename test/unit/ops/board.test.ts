@@ -215,6 +215,21 @@ describe('/status', () => {
     expect(sentence()).toBe('acme audit waits for its next read')
   })
 
+  it('a canary that waits for its next prompt keeps nothing from being caught up, and one that asks reads nothing', () => {
+    const stand = openBoardStand()
+    const canary = stand.board.source({ workspace: 'acme', source: 'assistant' })
+    settle(stand)
+    const sentence = () => stand.board.status().sentence
+    canary.state('idle')
+    expect(sentence()).toMatch(/^All caught up: last delivery/)
+    canary.state('reading')
+    expect(sentence()).toBe("acme's canary asks its prompt")
+    canary.state('waiting')
+    expect(sentence()).toBe("acme's canary asks its prompt, waiting for its request budget")
+    canary.state('failing', new ConnectorError('timeout', 'The canary did not come back'))
+    expect(sentence()).toContain('acme assistant has been failing for 0 s: The canary did not come back')
+  })
+
   it('what an earlier process read stands until this one has read', () => {
     const stand = openBoardStand()
     stand.clock.pass(600_000)

@@ -69,6 +69,7 @@ test('a backfill goes on after a restart where it stood, and nothing comes twice
   const [found] = await second.backfills()
   expect(found?.counts.read).toBeGreaterThan(1_000)
   expect(found?.atUs).toBeGreaterThan(SPAN.fromUs)
+  expect(found?.atUs).toBe(first.list()[0]?.atUs)
   await runUntil(desk, second, isDone)
   const kept = await desk.ids()
   expect([...kept].sort()).toEqual(idsIn(desk, SPAN))

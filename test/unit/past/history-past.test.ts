@@ -156,7 +156,8 @@ test('a backfill goes on after a restart where it stood', async () => {
   expect(isDone(first.list())).toBe(false)
   const asked = desk.asked().length
   const second = pastOf(desk)
-  await second.backfills()
+  const [found] = await second.backfills()
+  expect(found?.atUs).toBe(first.list()[0]?.atUs)
   await runUntil(desk, second, isDone)
   const wanted = within(desk.server.events).map(idOf)
   expect((await desk.ids()).toSorted()).toEqual(wanted.toSorted())

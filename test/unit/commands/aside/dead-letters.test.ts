@@ -84,7 +84,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   test('list tells each with its reason, and no content', async () => {
     expect(await listLetters(stand.world, options())).toBe(0)
     const { stdout } = stand.heard()
-    expect(stdout.split('\n')).toHaveLength(4)
+    expect(stdout.split('\n')).toHaveLength(8)
     expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME \(UTC\) {2}/)
     expect(stdout).toContain('acme audit')
     // What a receiver says must not command the terminal.
@@ -365,7 +365,7 @@ test('through a daemon, a faulty configuration does not hide the dead letters', 
   spoil()
   expect(await listLetters(stand.world, options())).toBe(0)
   const { stdout, stderr } = stand.heard()
-  expect(stdout.split('\n')).toHaveLength(4)
+  expect(stdout.split('\n')).toHaveLength(8)
   expect(stderr).toContain('is at fault')
 })
 

@@ -45,7 +45,9 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
     expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
     expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
-    expect(stdout).toContain('which user the key is, is unknown')
+    expect(stdout).toContain('which user the key is, is unknown: no fetch of ours was met\n')
+    expect(stdout).toContain('- acme audit: which user the key is, the log tells by our own fetches of it')
+    expect(stdout).not.toContain('acme history.usage: which user')
   })
 
   test('an entry whose key is gone from the journal is found, by its id', async () => {

@@ -120,6 +120,18 @@ test('a source whose answer waits for memory says since when, and who holds it',
   )
 })
 
+test('more was sent in the last minute than may be now: what was sent is not told as of the smaller limit', () => {
+  const report = openBoardStand().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toMatch(/^acme audit .* 60, now 45 /m)
+  expect(text).toContain(
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not; the 60 of the last minute are from before that\n',
+  )
+})
+
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)

@@ -135,6 +135,11 @@ describe('the status page', () => {
     const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
     expect(page).toMatch(/44 of 45 <[^>]+>since a 429 \(60 before\)</)
     expect(renderPage(calm)).not.toContain('since a 429')
+    const full = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
+    const before = { name: 'acme', sources: [calmSource], budget: full }
+    expect(renderPage({ ...calm, workspaces: [before] })).toMatch(
+      /60, now 45 <[^>]+>since a 429 \(60 before\)</,
+    )
   })
 
   it('says of a source whose answer waits for memory since when', () => {

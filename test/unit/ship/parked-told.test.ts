@@ -1,0 +1,58 @@
+// What the log says of dead letters: the first at once and whole, a run of them as sums, and none left out of a sum.
+import { expect, test } from 'vitest'
+import { MINUTE_MS } from '../../../src/model/time.ts'
+import { never, openQuay } from './quay.ts'
+
+/** A receiver that refuses all it is sent, an entry a batch. */
+async function refused() {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', { batch: { maxEntries: 1 } })
+  let number = 0
+  berth.sink.answer = ({ lines }) => ({
+    settled: lines.count,
+    refused: [{ index: 0, code: 'refused', reason: `no, ${number++ % 200}`, own: true }],
+  })
+  const told = () =>
+    quay.log.lines
+      .filter((line) => line.includes('are parked'))
+      .map((line) => JSON.parse(line.slice(line.indexOf('{'))) as { entries: number; moreReasons?: number })
+  return { quay, berth, told }
+}
+
+test('thousands that are refused within a minute are one line, and then their sum', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(1000)
+  await berth.empty()
+  expect(told()).toEqual([{ entries: 1, code: 'refused', reason: 'no, 0' }])
+  expect(await quay.journal.deadLetters({})).toHaveLength(1000)
+  expect(berth.watch.deadLettered).toBe(1000)
+  quay.clock.advance(quay.clock.now() + MINUTE_MS)
+  await quay.append(1)
+  await berth.empty()
+  expect(told()[1]).toMatchObject({ entries: 1000, code: 'refused', reason: 'no, 1' })
+  expect(told()[1]?.moreReasons).toBe(99)
+  expect(told()).toHaveLength(2)
+})
+
+test('the rest of a run is told with the first batch that is taken a minute later', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(5)
+  await berth.empty()
+  berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+  await quay.append(1)
+  await berth.empty()
+  expect(told()).toHaveLength(1)
+  quay.clock.advance(quay.clock.now() + MINUTE_MS)
+  await quay.append(1)
+  await berth.empty()
+  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+})
+
+test('a stop tells what was not told yet', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(7)
+  await berth.empty()
+  await berth.shipper.hearOut(never)
+  await berth.shipper.hearOut(never)
+  expect(told().map(({ entries }) => entries)).toEqual([1, 6])
+})
