@@ -107,3 +107,12 @@ test('a step that cannot ask the journal gives its request back', async () => {
   await step
   expect(stand.held).toBe(0)
 })
+
+test('closed, it gives up the step that is under way', async () => {
+  const { surveys, stand } = openStand()
+  const step = expect(surveys.survey(today)).rejects.toThrow('Stopping')
+  await settled()
+  surveys.close()
+  await step
+  expect(stand.held).toBe(0)
+})
