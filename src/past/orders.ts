@@ -141,7 +141,6 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
       }
       throw error
     }
-    this.#before.delete(name)
     if (before?.order.endedAt !== undefined) {
       this.#before.set(name, before)
       this.#replaced = [...this.#replaced, before].filter(this.#isFresh)
