@@ -147,6 +147,7 @@ test('one that cannot be taken out of the journal is under way on, in its place 
   await expect(orders.cancel(one)).rejects.toThrow('no room')
   expect(new Set(orders.open())).toEqual(new Set([one, b]))
   expect(one.cancelled.signal.aborted).toBe(false)
+  expect(orders.listedToFollowers()).toContain(ended)
   state.refuses = ''
   expect(await orders.cancel(one)).toBe(true)
   expect(one.cancelled.signal.aborted).toBe(true)
