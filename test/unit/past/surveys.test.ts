@@ -176,3 +176,12 @@ test('of what the journal does not know a step names twenty, and counts all', as
   expect(days.reduce((sum, day) => sum + day.unknown, 0)).toBe(25)
   expect(unknown).toHaveLength(20)
 })
+
+test('behind a step that was told nobody sleeps on', async () => {
+  const { clock, surveys, answer } = openStand()
+  const step = surveys.survey(today)
+  answer()
+  await step
+  await settled()
+  expect(clock.advance(START + DAY)).toBe(false)
+})
