@@ -31,10 +31,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/append.ts',
-        find: '  const appended = explaining(core, mostBytes,',
+        find: '  const appended = explaining(core, bytes,',
         replace: `  if (part.cursor !== undefined)
     transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source), bytes)
-  const appended = explaining(core, mostBytes,`,
+  const appended = explaining(core, bytes,`,
       },
     ],
     tests: [

@@ -81,13 +81,13 @@ function shortened(numberOf: Uint32Array, longest: number): Uint32Array {
 /** Writes the code of each symbol: its bits as they are written, the first of them lowest, and its length above bit 16. */
 export function assignCodes(lengths: Uint8Array, to: Uint32Array): void {
   const numberOf = new Uint32Array(16)
-  for (const bits of lengths) if (bits > 0) numberOf[bits] = (numberOf[bits] ?? 0) + 1
+  for (const bits of lengths) numberOf[bits] = (numberOf[bits] ?? 0) + 1
   const next = new Uint32Array(16)
   for (let bits = 1; bits < 15; bits++) next[bits + 1] = ((next[bits] ?? 0) + (numberOf[bits] ?? 0)) << 1
   for (const [symbol, bits] of lengths.entries()) {
     const code = next[bits] ?? 0
     next[bits] = code + 1
-    to[symbol] = bits === 0 ? 0 : reversed(code, bits) | (bits << 16)
+    to[symbol] = reversed(code, bits) | (bits << 16)
   }
 }
 

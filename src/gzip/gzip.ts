@@ -29,6 +29,6 @@ export async function gzip(body: Uint8Array): Promise<Uint8Array> {
   }
   const tail = Buffer.alloc(8)
   tail.writeUInt32LE(sum, 0)
-  tail.writeUInt32LE(body.length % 2 ** 32, 4)
+  tail.writeUInt32LE(body.length, 4)
   return Buffer.concat([...parts, block, LAST_BLOCK, tail])
 }

@@ -171,9 +171,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     return appended
   }
   const bytes = bytesOf(part)
-  // Rather too much, so that the disk is not blamed where the file was at its own bound.
-  const mostBytes = bytes + entries.bytes.length
-  const appended = explaining(core, mostBytes, () => transactions.writeNew(land, bytes))
+  const appended = explaining(core, bytes, () => transactions.writeNew(land, bytes))
   quarantine.applyKept(kept)
   applyPut(core, puts)
   return { ...appended, last: ledger.lastSeq }

@@ -141,7 +141,6 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
       }
       throw error
     }
-    this.#before.delete(name)
     if (before?.order.endedAt !== undefined) {
       this.#before.set(name, before)
       this.#replaced = [...this.#replaced, before].filter(this.#isFresh)
@@ -218,15 +217,15 @@ export class PastOrders<Order extends Ending, OwnJob extends Job<Order>> {
     const { journal, prefix, nameOf, read, lacks, what, log, whose } = this.#options
     for (const { value } of await journal.notes(prefix, MOST_NOTES)) {
       const job = read(value)
-      const lacking = job && lacks(job.order)
-      if (job && !lacking) this.#jobs.set(nameOf(job.order), job)
-      else if (job && job.order.endedAt === undefined) {
+      if (!job) continue
+      const lacking = lacks(job.order)
+      if (!lacking) this.#jobs.set(nameOf(job.order), job)
+      else if (job.order.endedAt === undefined) {
         job.waitsFor = lacking
-        if (lacking)
-          log.warn(
-            `A ${what} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${what} --cancel ends it`,
-            whose(job.order),
-          )
+        log.warn(
+          `A ${what} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${what} --cancel ends it`,
+          whose(job.order),
+        )
         this.#asleep.set(nameOf(job.order), job)
       }
     }

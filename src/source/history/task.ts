@@ -1,6 +1,5 @@
 // One window read for a task, and what its answer means for what is read next.
 import type { Part } from '../../model/source.ts'
-import { DAY_MS } from '../../model/time.ts'
 import type { Group } from '../cutting/group.ts'
 import { passedAt } from './clock.ts'
 import { isToProveEmpty, stepTo } from './cursor.ts'
@@ -9,7 +8,7 @@ import type { Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
 import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
 import { isRefused, readInUnits, turnsUnit } from './unit.ts'
-import { widen, WIDEST_MS } from './width.ts'
+import { widen } from './width.ts'
 import type { Reading, Window } from './window.ts'
 import { headUsOf, windowOf } from './window.ts'
 
@@ -86,9 +85,9 @@ function isToProve({ cursor, options }: Step, task: Task): boolean {
 
 /** A window is read whole: on behind it. */
 function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
-  const { kind, walk, width } = task
+  const { walk, width } = task
   stepTo(walk, window.to)
-  widen(width, light, kind === 'todo' ? WIDEST_MS : DAY_MS)
+  widen(width, light)
   if (walk.at >= walk.to) endWalk(options, cursor, task)
 }
 

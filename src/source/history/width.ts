@@ -4,7 +4,7 @@ import type { Width } from './cursor.ts'
 
 export const NARROWEST_MS = MINUTE_MS
 /** A request may span 30 days (spec §4.2), and each edge of a window is asked for with a second more. */
-export const WIDEST_MS = 29 * DAY_MS
+const WIDEST_MS = 29 * DAY_MS
 /** So many answers before a width that failed once is tried again. */
 const GOOD_ANSWERS = 8
 
@@ -16,9 +16,9 @@ export function narrow(width: Width, failedMs: number): void {
 }
 
 /** An answer was good. `light`: small and quick, so that more than a day may be asked for at once. */
-export function widen(width: Width, light: boolean, mostMs: number): void {
+export function widen(width: Width, light: boolean): void {
   width.good++
-  const ms = Math.min(width.ms * 2, light ? mostMs : DAY_MS)
+  const ms = Math.min(width.ms * 2, light ? WIDEST_MS : DAY_MS)
   if (width.failedMs !== null && ms >= width.failedMs) {
     if (width.good < GOOD_ANSWERS) return
     width.failedMs = null

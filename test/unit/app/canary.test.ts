@@ -17,12 +17,13 @@ afterEach(async () => {
 
 interface Given {
   readonly history?: object
-  readonly audit?: false
+  readonly audit?: false | object
+  readonly sinks?: readonly object[]
   readonly once?: boolean
   readonly api?: Transport
 }
 
-async function start({ history, audit, once = false, api }: Given) {
+async function start({ history, audit, sinks = [], once = false, api }: Given) {
   const own = (house ??= openHouse({ entries: 3, ...(api ? { api } : {}) }))
   own.mock.setSwitches({ self_audit: 'all' })
   const { folder, outside } = own
@@ -32,7 +33,7 @@ async function start({ history, audit, once = false, api }: Given) {
     workspaces: [
       {
         ...{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key' },
-        ...(audit === false ? {} : { audit: { interval: '1s', sweep: '0s' } }),
+        ...(audit === false ? {} : { audit: { interval: '1s', sweep: '0s', ...audit } }),
         ...(history ? { history } : {}),
         canary: { enabled: true, interval: '1m' },
         rate_limits: { audit: 1000, history: 1000 },
@@ -42,6 +43,7 @@ async function start({ history, audit, once = false, api }: Given) {
       { name: 'archive', type: 'file', path: path('a') },
       { name: 'queries', type: 'file', path: path('q'), sources: ['history.query'] },
       { name: 'logins', type: 'file', path: path('l'), types: ['auth:*'] },
+      ...sinks.map((sink, n) => ({ name: `other-${n}`, type: 'file', path: path(`other-${n}`), ...sink })),
     ],
   })
   const opened = await openApp(config, outside, { once })
@@ -101,6 +103,24 @@ test('a usage event that nobody can tell is not waited for, and with the query e
   const both = await start({ history: { ...history, query: true }, audit: false })
   await whole(both)
   expect(await both.stages()).toEqual(['delivered,archive', 'delivered,queries', 'query', 'request', 'usage'])
+})
+
+/** Sinks in which a trace is looked for. */
+async function awaited(given: Given): Promise<string[]> {
+  const { told } = await start(given)
+  const lines = await told('missing')
+  return lines.flatMap((line) => /^delivered,(\S+)/.exec(line)?.[1] ?? []).toSorted()
+}
+
+test('a sink that takes some types has the trace of the audit log where that is one of them, and none of the history', async () => {
+  const types = ['api:create_query']
+  const sinks = [{ types }, { types, sources: ['history.query'] }]
+  const history = { interval: '1s', start: 'latest', query: true }
+  expect(await awaited({ history, sinks })).toEqual(['archive', 'other-0', 'queries'])
+})
+
+test('where the audit log is read without the type of a prompt, no sink has its trace', async () => {
+  expect(await awaited({ audit: { types: ['*', '!api:create_query'] } })).toEqual([])
 })
 
 test('a single run sends no prompt', async () => {

@@ -290,6 +290,19 @@ it.each<[ErrorCode, string, number, number]>([
   },
 )
 
+it('a rate limit, which the budget waits out, is told with no instant of the next try', async () => {
+  const quay = await openQuay()
+  const stopping = new AbortController()
+  const source = new FakeSource((): Part[] => {
+    if (source.starts.length > 1) stopping.abort()
+    throw new ConnectorError('rate_limited', 'the API said 429')
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  await driven(quay.clock, collect(collector, stopping.signal))
+  expect(watch.states).toEqual(['failing'])
+  expect(watch.triesInMs).toEqual([])
+})
+
 it('a key that was changed meanwhile is asked with at once', async () => {
   const quay = await openQuay()
   let tries = 0

@@ -170,6 +170,19 @@ describe('/status', () => {
     expect(stand.board.status().journal.paused).toBe(false)
   })
 
+  it('what was kept of a read that fails does not make it well, and a pause for the bound of the journal ends what failed before', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    stand.source.state('failing', refused)
+    stand.clock.pass(1_000)
+    const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    stand.source.appended({ ...none, added: 5 })
+    expect(source()).toMatchObject({ state: 'failing', error: { since: '2026-11-21T10:00:00.000Z' } })
+    stand.source.state('paused')
+    expect(source()).toMatchObject({ state: 'paused', error: null })
+  })
+
   it('a sink whose receiver refuses all by name has recovered', () => {
     const stand = openBoardStand()
     settle(stand)

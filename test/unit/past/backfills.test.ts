@@ -45,6 +45,12 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
   })
 })
 
+test('what is still to come is no part of a backfill', async () => {
+  const desk = await openLateDesk({}, 10)
+  const [begun] = await pastOf(desk).backfill({}, { ...SPAN, toUs: (START + DAY) * 1000 })
+  expect(begun).toMatchObject(NOW)
+})
+
 test('what is known already is not kept again, and counts as known', async () => {
   const desk = await openDesk()
   fillPast(desk, 2_500)

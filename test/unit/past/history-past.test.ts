@@ -11,6 +11,7 @@ import { Surveys } from '../../../src/past/surveys.ts'
 import type { HistoryOptions } from '../../../src/source/history/history.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../fakes/history-server.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
@@ -41,8 +42,12 @@ function surveysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'versio
 
 const ORDER = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 } as const
 
-function replaysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}): ApiReplays {
-  const { journal, clock, log } = desk
+function replaysOf(
+  desk: HistoryDesk,
+  more: Partial<Pick<HistoryOptions, 'version'>> = {},
+  journal: Journal = desk.journal,
+): ApiReplays {
+  const { clock, log } = desk
   const options = { sinks: [ARCHIVE], journal, clock, log, random: () => 0.5 }
   return new ApiReplays({ ...options, ranges: [desk.range(more)], readTo: async () => undefined })
 }
@@ -429,6 +434,58 @@ test('what one answer shows twice is sent once by a replay', async () => {
   const wanted = within(events).map(idOf)
   expect((await desk.ids()).toSorted()).toEqual(wanted.toSorted())
   expect(replays.list()[0]?.counts).toMatchObject({ read: wanted.length, sent: wanted.length })
+})
+
+test('rows alike to the byte are sent by a replay each', async () => {
+  const v1 = { version: 'v1' } as const
+  const desk = await openHistoryDesk({ source: { ...v1, start: { kind: 'span', ms: 2 * DAY } } })
+  const row = historyEvent(FROM + HOUR, { timeless: true })
+  desk.server.events = [row, row]
+  const replays = replaysOf(desk, v1)
+  await sentAgain(desk, replays)
+  expect(new Set(await desk.ids()).size).toBe(2)
+})
+
+/** Of 3 MB each, so that an answer that breaks off behind the first has one group. */
+const largeEvent = (at: number) => historyEvent(at, { fields: { pad: 'x'.repeat(3_000_000) } })
+
+test('the only group of an answer that breaks off does not come again with the next', async () => {
+  let asked = 0
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: () => (++asked === 1 ? { cutBytes: 5_000_000 } : undefined),
+  })
+  desk.server.events = [1, 2].map((hour) => largeEvent(FROM + hour * HOUR))
+  const replays = replaysOf(desk)
+  await sentAgain(desk, replays)
+  expect(asked).toBeGreaterThan(1)
+  expect(await desk.ids()).toEqual(desk.server.events.map(idOf))
+})
+
+test('a span whose answer broke off has nothing remembered of the pages of the next one, once they are whole', async () => {
+  let asked = 0
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: () => (++asked === 1 ? { cutBytes: 5_000_000 } : undefined),
+  })
+  desk.server.events = [largeEvent(FROM + HOUR), largeEvent(FROM + 2 * HOUR), historyEvent(FROM + 5 * DAY)]
+  const remembered: number[] = []
+  const journal = withMethods(desk.journal, {
+    resend: async (again) => {
+      const [order, page] = again.notes.put
+      if (page) remembered.push((JSON.parse(order?.value ?? '') as { span: number }).span)
+      await desk.journal.resend(again)
+    },
+  })
+  const day = (days: number) => ({
+    fromUs: (FROM + days * DAY) * 1000,
+    toUs: (FROM + (days + 1) * DAY) * 1000,
+  })
+  const replays = replaysOf(desk, {}, journal)
+  await replays.begin({ ...ORDER, spans: [day(0), day(5)] })
+  await runUntil(desk, replays, isDone)
+  expect(replays.list()).toMatchObject([{ counts: { sent: 3 } }])
+  expect(new Set(remembered)).toEqual(new Set([0]))
 })
 
 test('live reading goes on at its interval while a backfill takes what it leaves', async () => {

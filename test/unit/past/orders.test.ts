@@ -67,6 +67,16 @@ test('one that cannot be kept leaves the one that ended before it where it was',
   expect(orders.listed()).toEqual([ended])
 })
 
+test('one that cannot be kept leaves alone whoever has taken its place meanwhile', async () => {
+  const { orders, state } = openOrders({ refuses: 'a' })
+  const refused = expect(orders.begin(jobOf<Order>({ name: 'a' }))).rejects.toThrow('no room')
+  state.refuses = ''
+  const next = jobOf<Order>({ name: 'a' })
+  await orders.begin(next)
+  await refused
+  expect(orders.open()).toEqual([next])
+})
+
 test('one that ended is told to who followed it for a minute after its end, also where the next one has its place', async () => {
   const { orders, state } = openOrders()
   const one = jobOf<Order>({ name: 'a' })
@@ -137,6 +147,7 @@ test('one that cannot be taken out of the journal is under way on, in its place 
   await expect(orders.cancel(one)).rejects.toThrow('no room')
   expect(new Set(orders.open())).toEqual(new Set([one, b]))
   expect(one.cancelled.signal.aborted).toBe(false)
+  expect(orders.listedToFollowers()).toContain(ended)
   state.refuses = ''
   expect(await orders.cancel(one)).toBe(true)
   expect(one.cancelled.signal.aborted).toBe(true)

@@ -4,7 +4,7 @@ import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/journal.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { notBegun, watching } from '../../../src/past/progress.ts'
+import { notBegun, waitsFor, watching } from '../../../src/past/progress.ts'
 import { openBoardStand, settle } from '../ops/board-stand.ts'
 
 const HOUR = 3_600_000
@@ -57,6 +57,31 @@ test('to wait for room is no failure, and takes away none that was told', () => 
   watch.state('failing', late)
   watch.state('paused', full)
   expect(progress).toEqual({ ...notBegun, error: late, waitsFor: 'room' })
+  watch.success()
+  expect(progress.error).toBeUndefined()
+})
+
+test.each([
+  ['paused', 'room', 'room'],
+  ['waiting', 'limit', 'budget'],
+  ['idle', 'limit', 'budget'],
+  ['reading', undefined, undefined],
+  ['failing', undefined, undefined],
+] as const)(
+  'what is %s waits for the %s where a 429 holds its budget, else for the %s',
+  (state, held, free) => {
+    expect(waitsFor(state, { isLimited: () => true })).toBe(held)
+    expect(waitsFor(state, { isLimited: () => false })).toBe(free)
+  },
+)
+
+test('what went wrong is told until it has gone well, over each wait for the next try', () => {
+  const progress = { ...notBegun }
+  const watch = watching({ watch: silentWatch, isLimited: () => false }, progress)
+  const refused = new ConnectorError('unauthorized', 'refused')
+  watch.state('held', refused)
+  watch.state('idle')
+  expect(progress.error).toBe(refused)
   watch.success()
   expect(progress.error).toBeUndefined()
 })

@@ -204,6 +204,27 @@ test('the newest entry that live reading has read is sent', async () => {
   expect((await desk.ids()).at(-1)).toBe(newest)
 })
 
+test('nothing that is still to come is sent, though live reading has read an entry dated ahead: what comes meanwhile is new to every sink', async () => {
+  const desk = await openReadDesk({}, 10)
+  const replays = replaysOf(desk, { readTo: async () => (START + MINUTE) * 1000 })
+  const { spans } = await replays.preview({ ...ORDER, spans: [{ ...SPAN, toUs: (START + DAY) * 1000 }] })
+  expect(spans).toEqual([{ fromUs: SPAN.fromUs, toUs: START * 1000 }])
+})
+
+test('of several of one source the one that was asked for first is read first, over a restart too', async () => {
+  const desk = await openReadDesk({}, 10)
+  const sinks = [ARCHIVE, { ...ARCHIVE, name: 'older' }]
+  const before = replaysOf(desk, { sinks })
+  await before.begin({ ...ORDER, sink: 'older', runAt: 76_000 })
+  await before.begin(ORDER)
+  const taken: string[] = []
+  const journal = withMethods(desk.journal, { resend: async ({ sink }) => void taken.push(sink) })
+  const replays = replaysOf(desk, { sinks, journal })
+  await replays.replays()
+  await runUntil(desk, replays, isDone)
+  expect([...new Set(taken)]).toEqual(['older', 'archive'])
+})
+
 test('several spans are read one after the other, and nothing between them', async () => {
   const desk = await openReadDesk({}, 2_000)
   const day = (ago: number) => ({

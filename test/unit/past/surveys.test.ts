@@ -7,6 +7,7 @@ import { silentWatch } from '../../../src/model/watch.ts'
 import type { SourceWatch } from '../../../src/model/watch.ts'
 import type { RangeReader } from '../../../src/past/ranges.ts'
 import { Surveys } from '../../../src/past/surveys.ts'
+import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { DAY, MINUTE, origin, SECOND, START } from '../source/desk.ts'
@@ -22,7 +23,7 @@ const other: SurveyQuery = { ...today, fromUs: DAY * 1000 }
 function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array()) {
   const clock = new VirtualClock(START)
   const answers: (() => void)[] = []
-  const stand = { requests: 0, held: 0 }
+  const stand = { requests: 0, held: 0, dueInMs: 0, page }
   const answered = (signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
       answers.push(resolve)
@@ -31,14 +32,16 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
   let quiet: SourceWatch = silentWatch
   const source: Source = {
     origin,
-    plan: (cursor) => ({ dueAt: clock.now(), lane: 'past', caughtUp: cursor === 'read' }),
+    plan: (cursor) => ({
+      ...{ dueAt: clock.now() + stand.dueInMs, lane: 'past', caughtUp: cursor === 'read' },
+    }),
     async *read(_cursor, signal) {
       stand.requests++
       quiet.state('waiting')
       stand.held++
       try {
         await answered(signal)
-        yield page
+        yield stand.page
       } finally {
         stand.held--
       }
@@ -106,4 +109,79 @@ test('a step that cannot ask the journal gives its request back', async () => {
   answer()
   await step
   expect(stand.held).toBe(0)
+})
+
+test('closed, it gives up the step that is under way', async () => {
+  const { surveys, stand } = openStand()
+  const step = expect(surveys.survey(today)).rejects.toThrow('Stopping')
+  await settled()
+  surveys.close()
+  await step
+  expect(stand.held).toBe(0)
+})
+
+test('who would have to wait for the budget is told so at once, and to ask again within five seconds', async () => {
+  const { surveys, stand } = openStand()
+  for (const [dueInMs, waitMs] of [
+    [1, 1],
+    [5_000, 5_000],
+    [MINUTE, 5_000],
+  ] as const) {
+    stand.dueInMs = dueInMs
+    expect(await surveys.survey(today)).toMatchObject({ done: false, waitMs })
+  }
+  expect(stand.requests).toBe(0)
+})
+
+test('a step that is under way is told to who asks again, whatever the next one would have to wait for', async () => {
+  const { clock, surveys, stand, answer } = openStand()
+  const first = surveys.survey(today)
+  await settled()
+  clock.advance(START + MINUTE)
+  expect(await first).toMatchObject({ done: false })
+  stand.dueInMs = MINUTE
+  answer()
+  await settled()
+  expect(await surveys.survey(today)).toMatchObject({ done: true })
+})
+
+test('a walk that has come to its end asks for nothing more', async () => {
+  const { surveys, stand } = openStand()
+  expect(await surveys.survey({ ...today, place: 'read' })).toMatchObject({ done: true, place: 'read' })
+  expect(stand.requests).toBe(0)
+})
+
+test('a step that failed is read anew by who asks again', async () => {
+  let failures = 1
+  const { surveys, stand, answer } = openStand(async () => {
+    if (failures-- > 0) throw new Error('the disk')
+    return new Uint8Array()
+  })
+  const failed = expect(surveys.survey(today)).rejects.toThrow('the disk')
+  answer()
+  await failed
+  const again = surveys.survey(today)
+  answer()
+  expect(await again).toMatchObject({ done: true })
+  expect(stand.requests).toBe(2)
+})
+
+test('of what the journal does not know a step names twenty, and counts all', async () => {
+  const entries = entriesOf(Array.from({ length: 25 }, (_, i) => spec(i)))
+  const { surveys, stand, answer } = openStand(async () => new Uint8Array(25))
+  stand.page = { ...page, entries }
+  const step = surveys.survey(today)
+  answer()
+  const { days, unknown } = await step
+  expect(days.reduce((sum, day) => sum + day.unknown, 0)).toBe(25)
+  expect(unknown).toHaveLength(20)
+})
+
+test('behind a step that was told nobody sleeps on', async () => {
+  const { clock, surveys, answer } = openStand()
+  const step = surveys.survey(today)
+  answer()
+  await step
+  await settled()
+  expect(clock.advance(START + DAY)).toBe(false)
 })

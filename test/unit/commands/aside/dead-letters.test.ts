@@ -98,6 +98,27 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stand.heard().stdout).toBe('no dead letters\n')
   })
 
+  test('a list of ids that is cut blames none of those that it did not come to', async () => {
+    const journal = held ?? (await stand.openJournal())
+    const bytes = Buffer.from('{}')
+    const more = ['cd', 'ef'].map((sha) => ({
+      reason: 'no_id' as const,
+      bytes,
+      totalBytes: 2,
+      sha256: sha.repeat(32),
+    }))
+    await journal.append(part([], { quarantined: more }))
+    await journal.settle('archive', {
+      ...{ first: 1, through: 4 },
+      parked: [{ seq: 1, code: 'refused', reason: 'no' }],
+    })
+    if (!held) await journal.close()
+    for (const list of [listLetters, listQuarantine]) {
+      expect(await list(stand.world, options({ id: [1, 2, 3], limit: 1 }))).toBe(0)
+      expect(await list(stand.world, options({ id: [1, 2, 3, 4] }))).toBe(1)
+    }
+  })
+
   test('show tells all but the content, and with --content the content alone, byte for byte', async () => {
     expect(await showLetter(stand.world, { config: stand.config, content: false }, 1)).toBe(0)
     const { stdout } = stand.heard()

@@ -163,6 +163,24 @@ test.each(manners)(
   },
 )
 
+test('without a `Date` too, what comes hours behind a first entry that is dated in the future is not late', async () => {
+  const desk = await openDesk({ switches: { date_header: 'off' } })
+  const id = '11111111-2222-4333-8444-555555555555'
+  const timestamp = new Date(AHEAD).toISOString()
+  const raw = Buffer.from(
+    JSON.stringify({ id, timestamp, type: 'auth:login', user: 'a@acme.example', data: {} }),
+  )
+  desk.mock.add({ id, at: START - HOUR, visibleAt: 0, raw })
+  const ids = desk.add(5)
+  await desk.drain()
+  expect(await desk.ids()).toEqual([id, ...ids])
+  await desk.live(START + 2 * HOUR)
+  desk.add(1)
+  await desk.live(START + 3 * HOUR)
+  expect(desk.watch.sum('added')).toBe(7)
+  expect(desk.watch.sum('late')).toBe(0)
+})
+
 test('a `latest` that is dated in the future does not hide a cursor that is dead by silence', async () => {
   const desk = await openDesk({ switches: { gone: 'empty' } })
   const known = desk.add(5)

@@ -76,10 +76,12 @@ test.each([
   [500, 'off'],
   [403, 'on'],
 ] as const)(
-  '`start: latest` of a log whose `latest` alone answers %d ships what comes from then on (`Date` %s)',
+  '`start: latest` of a log whose `latest` alone answers %d ships what comes from then on, and says so with the first step (`Date` %s)',
   async (status, date_header) => {
     const desk = await openDesk({ source: latest, wrap: refusing(status), switches: { date_header } })
     desk.add(5, START - SECOND)
+    await desk.step()
+    expect(desk.log.lines).toHaveLength(1)
     await desk.live(START + 10 * MINUTE)
     expect(await desk.ids()).toEqual([])
     const fresh = desk.add(3)

@@ -1,8 +1,10 @@
 // Where reading begins: every `start`, in every manner in which a server may answer.
 import { describe, expect, it } from 'vitest'
+import { collectOnce } from '../../../../src/collect.ts'
+import { keptReads } from '../../../../src/kept-reads.ts'
 import type { Switches } from '../../../../src/mock/switches.ts'
 import { AuditSource } from '../../../../src/source/audit/audit.ts'
-import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from '../desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, origin } from '../desk.ts'
 
 type Manner = Pick<Switches, 'from' | 'search_body' | 'latest_body' | 'none'>
 const manners: Manner[] = (['exclusive', 'inclusive'] as const).flatMap((from) =>
@@ -139,6 +141,27 @@ it('an outage at the first request leaves no trace: the next try begins anew', a
   expect(await desk.try()).toMatchObject({ code: 'server_error' })
   await desk.drain()
   expect(await desk.ids()).toEqual(ids)
+})
+
+it('a start that is settled and then meets an outage is told as no read', async () => {
+  const desk = await openDesk({ source: { start: { kind: 'latest' } }, faults: { error_500: 1 } })
+  const kept = () => keptReads(origin, desk.watch, desk)
+  const reading = collectOnce({ ...desk.collector, reads: kept() }, undefined, new AbortController().signal)
+  await expect(driven(desk.clock, reading)).rejects.toThrow()
+  await kept().recall()
+  expect(desk.watch.recalls).toMatchObject([{ readAt: 0 }])
+})
+
+it('where everything is a 404 the address is wrong and the log not empty: reading is held', async () => {
+  const desk = await openDesk({
+    wrap: (send) => (request, signal) =>
+      send({ ...request, url: request.url.replace('/audit', '/elsewhere') }, signal),
+  })
+  expect(await desk.try()).toMatchObject({
+    code: 'misconfigured',
+    message: expect.stringContaining('check base_url') as string,
+  })
+  expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
 })
 
 it('`run --once` ends after one drain with all that was there, and says so only then', async () => {

@@ -108,7 +108,7 @@ test('a width that failed is tried again after eight good answers, not before', 
   narrow(width, DAY)
   expect(width).toEqual({ ms: DAY / 2, failedMs: DAY, good: 0 })
   const widths = Array.from({ length: 8 }, () => {
-    widen(width, true, DAY)
+    widen(width, true)
     return width.ms
   })
   expect(widths).toEqual([...Array<number>(7).fill(DAY / 2), DAY])

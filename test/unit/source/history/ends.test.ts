@@ -54,6 +54,16 @@ test('a window of the past that is refused is not asked for up to now', async ()
   expect(past.filter(({ to }) => to > START - 9 * HOUR)).toEqual([])
 })
 
+test('an open day that shows nothing is asked for once a poll, where the unit is known', async () => {
+  const desk = await openHistoryDesk({ source })
+  desk.server.events = eventsFrom(historyEvent, START - 20 * HOUR, 5, HOUR)
+  await desk.live(START + MINUTE)
+  expect(desk.state().unitSure).toBe(true)
+  desk.asked()
+  await desk.live(START + source.intervalMs + SECOND)
+  expect(desk.asked()).toHaveLength(1)
+})
+
 test('no second before a midnight is left out by a poll just after it', async () => {
   const midnight = dayStart(START) + DAY
   const desk = await openHistoryDesk({

@@ -129,6 +129,7 @@ test('rows without a time prove the unit, though they are shown for each day of 
   await desk.live(START + MINUTE)
   expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: true, timeless: true })
   expect(await desk.ids()).toHaveLength(9 * 24)
+  expect(desk.log.lines.filter((line) => line.includes('windows of a UTC day'))).toHaveLength(1)
 })
 
 test('a past that is refused in either unit leaves the unit as it was thought', async () => {

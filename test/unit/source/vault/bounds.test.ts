@@ -4,6 +4,7 @@ import { checkPage, checkTable, checkWeight } from '../../../../src/source/vault
 import { headOf, keptId } from '../../../../src/source/vault/kept-id.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../../src/source/vault/cursor.ts'
 import type { Known, Principal, VaultCursor } from '../../../../src/source/vault/cursor.ts'
+import { Tables } from '../../../../src/source/vault/shares.ts'
 
 const MOST = 4 * 1024 * 1024
 
@@ -31,6 +32,20 @@ it('a page, a table and the whole may be as large as their bound, and no larger'
   expect(() => checkWeight(cursor, 'acme')).not.toThrow()
   cursor.levels.push('x')
   expect(() => checkWeight(cursor, 'acme')).toThrow(expect.objectContaining(holds))
+})
+
+it('50,000 users and workspaces may be named, the same ones again too, and no more', () => {
+  const user = (n: number): Principal => ({
+    kind: 'user',
+    id: String(n),
+    workspace: '',
+    folder: '',
+    email: '',
+  })
+  const tables = new Tables(fresh())
+  for (let n = 0; n < 50_000; n++) tables.principal(user(n))
+  expect(tables.principal(user(7))).toBe(7)
+  expect(() => tables.principal(user(50_000))).toThrow('more than 50000 different users and workspaces')
 })
 
 const project = (n: number, more: Partial<Known> = {}): Known => ({
