@@ -1,7 +1,8 @@
 // The conductor of reading: asks a source for its next page, hands it to the journal, and decides what an error means. The loop only waits.
 import type { Clock, Random } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
-import type { Append, Appended, Journal } from './model/journal.ts'
+import type { Appended } from './model/appended.ts'
+import type { Append, Journal } from './model/journal.ts'
 import type { Log } from './model/log.ts'
 import type { Cursor, Part, Source } from './model/source.ts'
 import { Seldom } from './model/seldom.ts'

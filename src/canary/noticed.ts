@@ -1,6 +1,6 @@
 // A source whose parts are shown to somebody once they have landed: the source itself and whoever collects from it know nothing of that.
 import type { Entries } from '../model/entries.ts'
-import type { Seq } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import type { Source } from '../model/source.ts'
 
 /** `last`: nothing of the entries stands behind it in the journal. Must not wait. */

@@ -1,5 +1,5 @@
 // Lets a sink's conductor wait for new entries without asking again and again.
-import type { Seq } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 
 export class Arrivals {
   /** the last sequence number that each sink was told of */

@@ -1,5 +1,6 @@
 // What became of each entry of a part, summed over the part and by the entries' own UTC day. Pure.
-import type { Append, Appended } from '../model/journal.ts'
+import type { Appended } from '../model/appended.ts'
+import type { Append } from '../model/journal.ts'
 import { epochDay } from '../model/time.ts'
 import type { Claim } from './keys.ts'
 

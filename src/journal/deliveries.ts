@@ -1,7 +1,7 @@
 // What became of each entry at each sink, counted by source and the entry's own UTC day and kept for good: what `reconcile` holds against what was read.
 import type { DayDeliveries, DayKept, DayRange, DayTally, OwedStep } from '../model/balance.ts'
 import type { Database } from 'better-sqlite3'
-import type { Seq } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import type { Origin } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import type { Origins } from './origins.ts'

@@ -8,13 +8,13 @@ import type {
   Intent,
   Journal,
   LoneLimits,
-  NoteChange,
-  Seq,
   Settlement,
   TakeLimits,
   TakeWhere,
   TooLarge,
 } from '../model/journal.ts'
+import type { NoteChange } from '../model/note.ts'
+import type { Seq } from '../model/seq.ts'
 import type { ReplayQuery, Resend } from '../model/replay.ts'
 import type { DeadLetterQuery, QuarantineQuery } from '../model/set-aside.ts'
 import type { Origin } from '../model/source.ts'

@@ -1,6 +1,7 @@
 // Who still owes what: what each sink has settled, its intents, and the journal's running totals. Memory follows the disk, never the reverse.
 import type { Database, Statement } from 'better-sqlite3'
-import type { Intent, Seq, SinkPosition, Stretch, TakeWhere } from '../model/journal.ts'
+import type { Intent, SinkPosition, TakeWhere } from '../model/journal.ts'
+import type { Seq, Stretch } from '../model/seq.ts'
 import type { Log } from '../model/log.ts'
 import type { Amount } from '../model/set-aside.ts'
 import { aheadCount, nextFree, type Settled, withSettled } from './positions.ts'

@@ -1,6 +1,6 @@
 // Small facts of the other rooms, by name: kept beside the entries so that they can land in one transaction with them.
 import type { Database } from 'better-sqlite3'
-import type { Note, NoteChange } from '../model/journal.ts'
+import type { Note, NoteChange } from '../model/note.ts'
 
 /** The greatest code point there is: behind every name that begins as asked. */
 const LAST = '\u{10ffff}'

@@ -1,5 +1,5 @@
 // How far a sink has settled: all up to `position`, and some stretches above it. Pure.
-import type { Seq, Stretch } from '../model/journal.ts'
+import type { Seq, Stretch } from '../model/seq.ts'
 
 export interface Settled {
   readonly position: Seq

@@ -1,5 +1,6 @@
 // What a person should look at, summed up since the journal began: read from the disk once, so that who asks for the stats costs it nothing.
-import type { Append, Appended, JournalStats } from '../model/journal.ts'
+import type { Appended } from '../model/appended.ts'
+import type { Append, JournalStats } from '../model/journal.ts'
 import type { FindingRecord } from '../model/set-aside.ts'
 import type { Core } from './core.ts'
 import { type FindingStatement, list } from './findings.ts'

@@ -1,5 +1,7 @@
 // What evidence is to the rest: who testifies which objects were stored, and what it remembers to do so.
-import type { Journal, Note, Seq } from './journal.ts'
+import type { Journal } from './journal.ts'
+import type { Note } from './note.ts'
+import type { Seq } from './seq.ts'
 import type { StoredObject } from './object.ts'
 
 /** What may be remembered across restarts beside what is settled. */

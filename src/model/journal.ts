@@ -1,7 +1,10 @@
 // What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
+import type { Appended } from './appended.ts'
 import type { Books, DayTally, OwedStep } from './balance.ts'
 import type { Entries } from './entries.ts'
+import type { Note, NoteChange } from './note.ts'
 import type { Replayed, ReplayQuery, Resend } from './replay.ts'
+import type { Seq, Stretch } from './seq.ts'
 import type {
   DeadLetter,
   DeadLetterQuery,
@@ -10,9 +13,6 @@ import type {
   QuarantineRecord,
 } from './set-aside.ts'
 import type { Cursor, Finding, Origin, Part, Quarantined } from './source.ts'
-
-/** Position in the journal's one order: 1, 2, 3, … without end, an integer below 2^53. */
-export type Seq = number
 
 export interface Append {
   readonly origin: Origin
@@ -31,34 +31,6 @@ export interface Append {
   readonly void?: NonNullable<Part['void']>
   /** written in the same transaction: what is to be known of this part later, if and only if it landed. A function is asked there, and may be asked again. */
   readonly notes?: readonly Note[] | ((appended: Appended) => readonly Note[]) | undefined
-}
-
-/**
- * Each element of the part has one outcome. added: new and not late; known: entries by their keys, and malformed elements that
- * were quarantined before; quarantined: those that were not.
- */
-export interface Appended {
-  readonly added: number
-  readonly late: number
-  readonly known: number
-  readonly filtered: number
-  readonly quarantined: number
-  readonly findings: number
-  /** how far behind the head the latest of the late ones was, µs; 0 where none */
-  readonly latestBehindUs: number
-  /** the journal's last entry by now: nothing of this part stands behind it */
-  readonly last?: Seq | undefined
-}
-
-/** What is answered of a part that is not taken in. */
-export const nothingAppended: Appended = {
-  added: 0,
-  late: 0,
-  known: 0,
-  filtered: 0,
-  quarantined: 0,
-  findings: 0,
-  latestBehindUs: 0,
 }
 
 /** A stretch of one chunk: entries of one origin with consecutive sequence numbers. */
@@ -85,12 +57,6 @@ export interface Batch {
 export interface TooLarge {
   /** of its raw payload */
   readonly rawBytes: number
-}
-
-/** Sequence numbers from `first` to `last`, both included. */
-export interface Stretch {
-  readonly first: Seq
-  readonly last: Seq
 }
 
 export interface TakeLimits {
@@ -132,16 +98,6 @@ export interface Parked {
 }
 
 /** A small fact of another room. Names are plain ASCII. */
-export interface Note {
-  readonly name: string
-  readonly value: string
-}
-
-export interface NoteChange {
-  readonly drop: readonly string[]
-  readonly put: readonly Note[]
-}
-
 export interface Settlement {
   /** all of [first, through] is settled: accepted, filtered, or parked by name here */
   readonly first: Seq

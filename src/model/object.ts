@@ -1,5 +1,5 @@
 // What an object of many lines is: what its lines have in common, and what becomes of it from the first line to the bucket.
-import type { Seq } from './journal.ts'
+import type { Seq } from './seq.ts'
 import type { Origin } from './source.ts'
 
 /** What the lines of one object have in common. */

@@ -1,7 +1,8 @@
 // What is put at the journal's end once more, for one sink alone: what it keeps still, or what was read again.
 import type { DayCount } from './balance.ts'
 import type { Entries } from './entries.ts'
-import type { NoteChange, Seq } from './journal.ts'
+import type { NoteChange } from './note.ts'
+import type { Seq } from './seq.ts'
 import type { Origin, SourceName } from './source.ts'
 
 /** What is to be delivered again to one sink: of its own sources, by the entries' own time. */

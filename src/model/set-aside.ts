@@ -1,5 +1,5 @@
 // What the journal keeps for a person to look at: dead letters, quarantine, findings.
-import type { Seq } from './journal.ts'
+import type { Seq } from './seq.ts'
 import type { Finding, Origin, Quarantined } from './source.ts'
 
 /** So many of what is kept, and their bytes. */

@@ -1,7 +1,7 @@
 // What a source of the API is to the rest: something that can be asked for the next page, and says when it wants to be asked.
 import type { Entries } from './entries.ts'
 import type { ConnectorError } from './errors.ts'
-import type { Appended } from './journal.ts'
+import type { Appended } from './appended.ts'
 
 export const sourceNames = ['audit', 'history.usage', 'history.query', 'vault.projects', 'assistant'] as const
 export type SourceName = (typeof sourceNames)[number]

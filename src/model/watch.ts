@@ -1,6 +1,6 @@
 // What the conductors tell of their work, for metrics and the status page. Nothing here may throw or wait.
 import type { ConnectorError } from './errors.ts'
-import type { Appended } from './journal.ts'
+import type { Appended } from './appended.ts'
 
 export const sourceStates = ['starting', 'reading', 'idle', 'waiting', 'paused', 'held', 'failing'] as const
 export type SourceState = (typeof sourceStates)[number]

@@ -1,7 +1,7 @@
 // How a backfill stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
 import { ConnectorError } from '../model/errors.ts'
-import type { Appended } from '../model/journal.ts'
+import type { Appended } from '../model/appended.ts'
 import type { Backfill } from '../model/past.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Part } from '../model/source.ts'

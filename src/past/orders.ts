@@ -1,7 +1,8 @@
 // Orders to read the past again, each kept in a note of the journal: what is under way over restarts, what ended lately, and who waits for the next one.
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import type { Journal, Note } from '../model/journal.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Note } from '../model/note.ts'
 import type { Log, LogFields } from '../model/log.ts'
 import { lackingText } from '../model/past.ts'
 import type { Lacking } from '../model/past.ts'

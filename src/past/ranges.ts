@@ -1,6 +1,6 @@
 // What a source must be able to do for its past to be read again, and what of the configuration an order lacks for that.
 import { ConnectorError } from '../model/errors.ts'
-import type { Note } from '../model/journal.ts'
+import type { Note } from '../model/note.ts'
 import type { Log } from '../model/log.ts'
 import type { Lacking, PastSpan, PastUse, Unread } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'

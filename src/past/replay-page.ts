@@ -1,7 +1,8 @@
 // What replays have sent of the pages they are in: remembered until a page is whole, in memory and in notes that land with its entries, so that neither an answer that breaks off nor a restart sends it twice.
 import { createHash } from 'node:crypto'
 import type { Entries } from '../model/entries.ts'
-import type { Append, Journal, NoteChange } from '../model/journal.ts'
+import type { Append, Journal } from '../model/journal.ts'
+import type { NoteChange } from '../model/note.ts'
 import type { PastSpan } from '../model/past.ts'
 import { noteText } from './notes.ts'
 import { jobOf } from './orders.ts'

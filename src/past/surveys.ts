@@ -2,7 +2,7 @@
 import type { Clock } from '../model/clock.ts'
 import { within } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
-import { nothingAppended } from '../model/journal.ts'
+import { nothingAppended } from '../model/appended.ts'
 import type { Journal } from '../model/journal.ts'
 import { emptyDay } from '../model/past.ts'
 import type { Past, SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'

@@ -1,5 +1,6 @@
 // A batch as lines: each entry through the sink's format and frame into one buffer, in journal order. Pure but for the buffer.
-import type { Batch, Run, Seq } from '../model/journal.ts'
+import type { Batch, Run } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import type { WayOut } from '../model/room.ts'
 import type { Format, Frame, Lines } from '../model/sink.ts'
 import type { ByteWriter } from '../model/writer.ts'

@@ -1,6 +1,7 @@
 // What is owed next, as lines: taken from the journal when enough stands there, framed in the sink's share of the room.
 import { believed } from '../model/clock.ts'
-import type { Batch, Stretch, TooLarge } from '../model/journal.ts'
+import type { Batch, TooLarge } from '../model/journal.ts'
+import type { Stretch } from '../model/seq.ts'
 import type { Room } from '../model/room.ts'
 import type { Frame } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'

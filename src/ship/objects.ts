@@ -8,7 +8,7 @@ import type { Held } from './share.ts'
 import { OpenStretch } from './stretch.ts'
 import { writeLot } from './writing.ts'
 import { believed } from '../model/clock.ts'
-import type { Note } from '../model/journal.ts'
+import type { Note } from '../model/note.ts'
 import type { Evidence, EvidenceState, StoredStretch } from '../model/evidence.ts'
 import type { ObjectSink } from '../model/sink.ts'
 

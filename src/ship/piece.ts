@@ -1,5 +1,6 @@
 // A piece of the journal for who walks over a stretch of it, in its sink's share of the room.
-import type { Journal, Seq } from '../model/journal.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import { type Held, rawBytesIn, type ShareOptions, takeIntoRoom } from './share.ts'
 
 /** What is read of the journal at a time: a stretch may be far larger than what we may hold. */

@@ -1,5 +1,6 @@
 // A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
-import type { Batch, Run, Seq } from '../model/journal.ts'
+import type { Batch, Run } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import type { ObjectContent, ObjectGroup } from '../model/object.ts'
 import { perOrigin, type Shared } from '../model/per-origin.ts'
 import { DAY_MS, dayText } from '../model/time.ts'

@@ -1,6 +1,7 @@
 // What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
 import type { DayTally } from '../model/balance.ts'
-import type { Parked, Run, Seq } from '../model/journal.ts'
+import type { Parked, Run } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import { epochDay } from '../model/time.ts'
 
 type Fate = 'accepted' | 'filtered' | 'replayed'

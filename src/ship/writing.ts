@@ -1,6 +1,7 @@
 // Writes a closed stretch onto the disk: one walk over it frames a lot of its objects side by side. What has more groups is walked again.
 import type { Clock } from '../model/clock.ts'
-import type { Batch, Journal, Run, Seq } from '../model/journal.ts'
+import type { Batch, Journal, Run } from '../model/journal.ts'
+import type { Seq } from '../model/seq.ts'
 import type { ObjectGroup, OpenObject } from '../model/object.ts'
 import type { ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'

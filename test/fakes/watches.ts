@@ -1,6 +1,6 @@
 // Watches that remember what the conductors told them.
 import type { ConnectorError } from '../../src/model/errors.ts'
-import type { Appended } from '../../src/model/journal.ts'
+import type { Appended } from '../../src/model/appended.ts'
 import type {
   Asked,
   Recalled,

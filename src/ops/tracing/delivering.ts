@@ -1,6 +1,7 @@
 // Spans of delivery: one for each try to send a batch or an object, linked to the pages whose entries it carries; its settlement below it.
 import type { Span } from '@opentelemetry/api'
-import type { Journal, Settlement, Seq } from '../../model/journal.ts'
+import type { Journal, Settlement } from '../../model/journal.ts'
+import type { Seq } from '../../model/seq.ts'
 import type { ObjectContent, OpenObject, ReadyObject } from '../../model/object.ts'
 import type { Lines, ObjectSink, Sink } from '../../model/sink.ts'
 import { overlay } from '../../model/overlay.ts'

@@ -1,6 +1,6 @@
 // Which page's span brought which entries: the link from a batch back across the journal. In memory only, of a fixed size.
 import type { Link, SpanContext } from '@opentelemetry/api'
-import type { Seq } from '../../model/journal.ts'
+import type { Seq } from '../../model/seq.ts'
 
 /** The newest pages; what is delivered later than so many has no link. */
 const MOST_PAGES = 4096

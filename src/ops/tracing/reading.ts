@@ -1,7 +1,8 @@
 // Spans of reading: one for each read of a source; its requests and the appends of its parts below it.
 import type { Span } from '@opentelemetry/api'
 import type { Transport } from '../../model/http.ts'
-import type { Append, Appended, Journal } from '../../model/journal.ts'
+import type { Appended } from '../../model/appended.ts'
+import type { Append, Journal } from '../../model/journal.ts'
 import type { Origin, Part, Source } from '../../model/source.ts'
 import type { Pages } from './pages.ts'
 import { type Begin, endWith, setFacts, within } from './spans.ts'

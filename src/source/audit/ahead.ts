@@ -1,5 +1,5 @@
 // Whether what the log begins with lies in the future. Where only our clock says so, the log itself is asked, since that clock may be slow.
-import type { Appended } from '../../model/journal.ts'
+import type { Appended } from '../../model/appended.ts'
 import type { Part } from '../../model/source.ts'
 import { brokenEntry, search } from './by-time.ts'
 import type { Found } from './by-time.ts'

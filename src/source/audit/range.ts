@@ -1,5 +1,5 @@
 // A span of the audit log's past, page by page: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is not touched.
-import type { Appended } from '../../model/journal.ts'
+import type { Appended } from '../../model/appended.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../../model/source.ts'
 import { SECOND_US } from '../../model/time.ts'
 import { isGone } from '../answer/errors.ts'

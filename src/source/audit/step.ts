@@ -1,5 +1,5 @@
 // What the audit readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import type { Appended } from '../../model/journal.ts'
+import type { Appended } from '../../model/appended.ts'
 import type { Part } from '../../model/source.ts'
 import { partOf } from '../shared/part.ts'
 import type { SourceOptions } from '../shared/source-options.ts'

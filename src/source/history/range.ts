@@ -1,6 +1,6 @@
 // A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
 import { Entries } from '../../model/entries.ts'
-import type { Appended } from '../../model/journal.ts'
+import type { Appended } from '../../model/appended.ts'
 import type { PastSpan, PastUse } from '../../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../../model/source.ts'
 import { DAY_MS, secondText } from '../../model/time.ts'

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { Budgets } from '../../../src/budgets.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { NoteChange } from '../../../src/model/journal.ts'
+import type { NoteChange } from '../../../src/model/note.ts'
 import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { openHouse, reply, until } from './house.ts'

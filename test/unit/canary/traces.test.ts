@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { noticed } from '../../../src/canary/noticed.ts'
 import { traceIn } from '../../../src/canary/traces.ts'
-import type { Appended } from '../../../src/model/journal.ts'
+import type { Appended } from '../../../src/model/appended.ts'
 import type { Source } from '../../../src/model/source.ts'
 import { audit, entriesOf, part, spec, START_US } from '../../contract/journal-parts.ts'
 import { COLUMNS, Entries } from '../../../src/model/entries.ts'

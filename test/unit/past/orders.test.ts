@@ -1,6 +1,6 @@
 // Orders in notes of the journal: kept before they count, found by whoever waits, told for a day.
 import { expect, test } from 'vitest'
-import type { Note, NoteChange } from '../../../src/model/journal.ts'
+import type { Note, NoteChange } from '../../../src/model/note.ts'
 import type { Log } from '../../../src/model/log.ts'
 import { DAY_MS } from '../../../src/model/time.ts'
 import { PastOrders, jobOf } from '../../../src/past/orders.ts'

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { keptReads } from '../../../src/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import { nothingAppended } from '../../../src/model/journal.ts'
+import { nothingAppended } from '../../../src/model/appended.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import { notBegun, waitsFor, watching } from '../../../src/past/progress.ts'
 import { openBoardStand, settle } from '../ops/board-stand.ts'

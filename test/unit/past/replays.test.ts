@@ -1,7 +1,7 @@
 // Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Note } from '../../../src/model/journal.ts'
+import type { Note } from '../../../src/model/note.ts'
 import type { ApiReplay } from '../../../src/model/replays.ts'
 import { replayStatusOf } from '../../../src/past/replay-order.ts'
 import { markOf, marksIn } from '../../../src/past/replay-page.ts'

@@ -1,7 +1,7 @@
 // The chain of manifests as it is written: notes what each settlement stored, and once an interval fixes, signs and stores a manifest of it.
 import type { Clock } from '../../../model/clock.ts'
 import { ConnectorError } from '../../../model/errors.ts'
-import type { Note } from '../../../model/journal.ts'
+import type { Note } from '../../../model/note.ts'
 import type { Log } from '../../../model/log.ts'
 import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../../model/evidence.ts'
 import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './intervals.ts'

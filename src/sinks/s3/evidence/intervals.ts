@@ -1,5 +1,5 @@
 // Which interval a manifest is for, and which settlements it lists. Pure.
-import type { Seq } from '../../../model/journal.ts'
+import type { Seq } from '../../../model/seq.ts'
 import type { Chain, SettledNote } from './notes.ts'
 import type { Manifest, ManifestStretch } from './manifest.ts'
 

@@ -1,6 +1,6 @@
 // What evidence remembers in the journal: what each settlement stored, how far the chain is, and the manifest that is on its way. Pure.
 import { z } from 'zod'
-import type { Note } from '../../../model/journal.ts'
+import type { Note } from '../../../model/note.ts'
 import { manifestObject, manifestStretch } from './manifest.ts'
 
 /** What one settlement settled. */

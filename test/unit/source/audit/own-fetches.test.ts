@@ -1,6 +1,6 @@
 // Reading writes (law 7): which audit fetches are ours, and which are somebody else's under our user.
 import { describe, expect, it, vi } from 'vitest'
-import { nothingAppended } from '../../../../src/model/journal.ts'
+import { nothingAppended } from '../../../../src/model/appended.ts'
 import { AuditRange } from '../../../../src/source/audit/range.ts'
 import { classify, freshFetches, noteSent } from '../../../../src/source/audit/own-fetches.ts'
 import type { Fetches, Kind } from '../../../../src/source/audit/own-fetches.ts'

@@ -1,7 +1,7 @@
 // What a trouble becomes, step by step, where days on a desk would take too long.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import type { Appended } from '../../../../src/model/journal.ts'
+import type { Appended } from '../../../../src/model/appended.ts'
 import type { HistoryCursor, Walk } from '../../../../src/source/history/cursor.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
 import type { HistoryOptions, Step, Parts, Task } from '../../../../src/source/history/step.ts'
