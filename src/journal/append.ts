@@ -132,8 +132,9 @@ export function sourceOf({ origins, transactions }: Core, origin: Origin): numbe
 }
 
 /** What a part takes of the file, with its keys and counts. */
-function bytesOf({ entries, quarantined }: Append): number {
-  return quarantined.reduce((sum, { bytes }) => sum + bytes.length, entries.bytes.length + SMALL_BYTES)
+function bytesOf({ entries, quarantined, cursor = '' }: Append): number {
+  const least = entries.bytes.length + Buffer.byteLength(cursor) + SMALL_BYTES
+  return quarantined.reduce((sum, { bytes }) => sum + bytes.length, least)
 }
 
 /** One transaction. Memory follows only once it has landed: where it throws nothing of the part is kept. */
