@@ -32,7 +32,7 @@ export async function ship(
         continue
       }
       options.watch.state('idle')
-      if (result === Infinity && options.nothingMoreComes()) return
+      if (result === Infinity && options.nothingMoreComes()) break
       await waitForMore(options, result, signal)
     } catch (error) {
       if (stopped()) break

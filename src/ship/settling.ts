@@ -1,13 +1,18 @@
-// What an answer means for a batch: how far it is settled, what of it waits to be confirmed, and who is told. Changes nothing.
+// What an answer means for a batch: how far it is settled, and what of it waits to be confirmed. Changes nothing.
 import type { DayTally } from '../model/balance.ts'
 import type { Intent, Parked, Settlement } from '../model/journal.ts'
 import type { Later, Outcome } from '../model/sink.ts'
 import type { Loaded } from './lines.ts'
 import { tallyOf } from './tally.ts'
 
+interface Counted extends Settlement {
+  readonly tally: readonly DayTally[]
+}
+
 interface Settled {
   readonly settlement: Settlement
-  readonly accepted: number
+  /** own times of what the receiver accepted, µs */
+  readonly times: Float64Array
   readonly filtered: number
 }
 
@@ -15,11 +20,14 @@ interface Settled {
 export function settledOf(sink: string, loaded: Loaded, outcome: Outcome): Settled {
   const answered = answeredOf(loaded, outcome)
   const settlement = counted(sink, loaded, { first: loaded.first, ...answered })
-  return {
-    settlement,
-    accepted: outcome.settled - answered.parked.length,
-    filtered: filteredOf(settlement.tally),
-  }
+  return { settlement, times: acceptedTimes(loaded, outcome), filtered: filteredOf(settlement.tally) }
+}
+
+function acceptedTimes({ times }: Loaded, { settled, refused }: Outcome): Float64Array {
+  const answered = times.subarray(0, settled)
+  if (refused.length === 0) return answered
+  const indices = new Set(refused.map(({ index }) => index))
+  return answered.filter((_, index) => !indices.has(index))
 }
 
 function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcome) {
@@ -37,7 +45,7 @@ function counted(
   sink: string,
   { lines: { seqs }, runs }: Loaded,
   part: Pick<Settlement, 'first' | 'through' | 'parked'>,
-) {
+): Counted {
   return { ...part, tally: tallyOf(sink, runs, { ...part, seqs }) }
 }
 
@@ -57,7 +65,7 @@ export interface TakenBatch {
 
 interface Taken extends TakenBatch {
   /** what was refused behind it; undefined: nothing */
-  readonly refusedBehind: Settlement | undefined
+  readonly refusedBehind: Counted | undefined
 }
 
 /** The batch as far as it was taken, which keeps its intent until it is confirmed. */

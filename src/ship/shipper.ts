@@ -4,15 +4,14 @@ import type { Intent } from '../model/journal.ts'
 import type { Delivery, Outcome, Sink } from '../model/sink.ts'
 import { Ahead } from './ahead.ts'
 import { Bisection } from './bisection.ts'
-import { tellAccepted } from './delays.ts'
 import { intentOf, writeIntent } from './intent.ts'
 import type { Loaded } from './lines.ts'
 import { Left } from './left.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
-import { ParkedTold } from './parked-told.ts'
 import type { StepResult, Stepper } from './stepper.ts'
 import { RefusalStreak } from './refusal-streak.ts'
 import { settledOf } from './settling.ts'
+import { Telling } from './telling.ts'
 import { type Judged, Unconfirmed } from './unconfirmed.ts'
 
 export interface ShipperOptions extends LoaderOptions {
@@ -48,7 +47,7 @@ export class Shipper implements Stepper {
   readonly #options: ShipperOptions
   readonly #loader: Loader
   readonly #ahead: Ahead
-  readonly #parkedTold: ParkedTold
+  readonly #telling: Telling
   readonly #unconfirmed: Unconfirmed
   readonly #left: Left
   readonly #bisection: Bisection
@@ -63,8 +62,8 @@ export class Shipper implements Stepper {
     this.#options = options
     this.#loader = new Loader(options)
     this.#ahead = new Ahead(this.#loader, options.sink)
-    this.#parkedTold = new ParkedTold(options)
-    this.#unconfirmed = new Unconfirmed(options, this.#parkedTold)
+    this.#telling = new Telling(options)
+    this.#unconfirmed = new Unconfirmed(options, this.#telling)
     this.#left = new Left(options, this.#loader, this.#unconfirmed)
     this.#bisection = new Bisection(options)
     this.#refusals = new RefusalStreak(options.sink.name)
@@ -85,7 +84,7 @@ export class Shipper implements Stepper {
 
   async hearOut(signal: AbortSignal): Promise<void> {
     await this.#unconfirmed.hearOut(signal)
-    this.#parkedTold.end()
+    this.#telling.end()
   }
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
@@ -212,8 +211,8 @@ export class Shipper implements Stepper {
   }
 
   async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
-    const { journal, sink, watch, clock } = this.#options
-    const { settlement, accepted, filtered } = settledOf(sink.name, loaded, outcome)
+    const { journal, sink } = this.#options
+    const { settlement, times, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
     // Written with this settlement. One that cannot be prepared tells that when its own turn comes.
@@ -222,9 +221,7 @@ export class Shipper implements Stepper {
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#ahead.take(), intent: next, doubtful: false }
-    this.#parkedTold.settled(settlement.parked)
-    watch.settled({ accepted, deadLettered: 0, filtered })
-    if (accepted > 0) tellAccepted(watch, clock.now(), loaded.times.subarray(0, outcome.settled))
+    this.#telling.settled({ times, filtered, parked: settlement.parked })
   }
 
   /** Throws why a batch was never confirmed; it goes out again before anything new. */

@@ -3,11 +3,10 @@ import { Tether, untilAborted } from '../model/abort.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Intent } from '../model/journal.ts'
 import type { Later, Outcome, Sink } from '../model/sink.ts'
-import { tellAccepted } from './delays.ts'
 import type { Loaded } from './lines.ts'
-import type { ParkedTold } from './parked-told.ts'
 import type { LoopOptions } from './stepper.ts'
 import { filteredOf, type TakenBatch, takenBefore, takenOf } from './settling.ts'
+import type { Telling } from './telling.ts'
 
 interface UnconfirmedOptions extends LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
@@ -23,14 +22,16 @@ interface Waiting extends TakenBatch {
   judged: Judged | undefined
 }
 
+const NO_TIMES = new Float64Array(0)
+
 export class Unconfirmed {
   readonly #options: UnconfirmedOptions
-  readonly #parkedTold: ParkedTold
+  readonly #telling: Telling
   readonly #waiting: Waiting[] = []
 
-  constructor(options: UnconfirmedOptions, parkedTold: ParkedTold) {
+  constructor(options: UnconfirmedOptions, telling: Telling) {
     this.#options = options
-    this.#parkedTold = parkedTold
+    this.#telling = telling
   }
 
   get size(): number {
@@ -64,7 +65,8 @@ export class Unconfirmed {
     await journal.intend(sink.name, taken.intent)
     if (refusedBehind) {
       await journal.settle(sink.name, refusedBehind)
-      this.#parkedTold.settled(refusedBehind.parked)
+      const { parked, tally } = refusedBehind
+      this.#telling.settled({ times: NO_TIMES, filtered: filteredOf(tally), parked })
     }
     this.#add(taken, later, signal)
   }
@@ -76,14 +78,12 @@ export class Unconfirmed {
 
   /** Settles a confirmed batch. */
   async settle(judged: Judged): Promise<void> {
-    const { journal, sink, watch, clock } = this.#options
+    const { journal, sink } = this.#options
     const { intent, times, tally } = judged
     const { first, last } = intent
     await journal.settle(sink.name, { first, through: last, parked: [], tally })
     this.#remove(judged)
-    this.#parkedTold.settled([])
-    watch.settled({ accepted: times.length, deadLettered: 0, filtered: filteredOf(tally) })
-    tellAccepted(watch, clock.now(), times)
+    this.#telling.settled({ times, filtered: filteredOf(tally), parked: [] })
   }
 
   /**

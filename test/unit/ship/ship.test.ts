@@ -362,7 +362,7 @@ describe('outcomes', () => {
     expect(await quay.journal.deadLetters({})).toMatchObject([
       { sink: 'archive', seq: 3, code: 'refused', reason: 'event field cannot be blank' },
     ])
-    expect(berth.watch).toMatchObject({ accepted: 4, deadLettered: 1 })
+    expect(berth.watch).toMatchObject({ accepted: 4, deadLettered: 1, delays: 4 })
     expect(quay.journal.stats().entries).toBe(0)
   })
 

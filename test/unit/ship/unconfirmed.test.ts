@@ -5,6 +5,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Delivery, Later, Outcome } from '../../../src/model/sink.ts'
 import { Room } from '../../../src/model/room.ts'
 import { ship } from '../../../src/ship/loop.ts'
+import type { ShipperOptions } from '../../../src/ship/shipper.ts'
 import { Share } from '../../fakes/share.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay, range } from './quay.ts'
@@ -58,8 +59,9 @@ function slow(
   maxUnconfirmed: number,
   maxEntries = 2,
   room = new Share(),
+  wanted: ShipperOptions['wanted'] = () => true,
 ): Berth {
-  const berth = quay.berth('archive', { batch: { maxEntries }, room })
+  const berth = quay.berth('archive', { batch: { maxEntries }, room, wanted })
   berth.sink.answer = receiver.take
   berth.sink.maxUnconfirmed = maxUnconfirmed
   berth.sink.resume = receiver.later
@@ -253,6 +255,32 @@ it('of a batch that is refused in its middle the prefix is asked for, the bad on
   receiver.confirm('4-5#1')
   await settled()
   expect(quay.journal.stats().entries).toBe(0)
+  await stop()
+})
+
+it('what was filtered behind a refused one is counted with it, and what was taken before with the receiver’s word', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(12)
+  const berth = slow(
+    quay,
+    receiver,
+    2,
+    10,
+    new Share(),
+    ({ firstSeq }, index) => (firstSeq + index) % 5 === 0,
+  )
+  berth.sink.answer = () => ({
+    settled: 2,
+    refused: [{ index: 1, code: 'refused', reason: 'bad' }],
+    later: receiver.later('prefix'),
+  })
+  const stop = sail(berth)
+  await settled()
+  expect(berth.watch).toMatchObject({ accepted: 0, filtered: 2, deadLettered: 1, delays: 0 })
+  receiver.confirm('prefix')
+  await settled()
+  expect(berth.watch).toMatchObject({ accepted: 1, filtered: 10, deadLettered: 1, delays: 1 })
   await stop()
 })
 

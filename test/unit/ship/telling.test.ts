@@ -1,5 +1,6 @@
 // What the log says of dead letters: the first at once and whole, a run of them as sums, and none left out of a sum.
 import { expect, test } from 'vitest'
+import { ship } from '../../../src/ship/loop.ts'
 import { MINUTE_MS } from '../../../src/model/time.ts'
 import { never, openQuay } from './quay.ts'
 
@@ -46,6 +47,13 @@ test('the rest of a run is told with the first batch that is taken a minute late
   await quay.append(1)
   await berth.empty()
   expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+})
+
+test('a single run tells the rest of it at its end', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(7)
+  await ship(berth.shipper, { ...berth.options, nothingMoreComes: () => true }, never)
+  expect(told().map(({ entries }) => entries)).toEqual([1, 6])
 })
 
 test('a stop tells what was not told yet', async () => {

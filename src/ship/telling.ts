@@ -1,10 +1,11 @@
-// What the log says of dead letters: the first at once, a run of them as sums. Each stands in the journal whatever is told of it.
+// Who is told of what was settled: its figures at once; in the log the dead letters, the first at once and a run of them as sums.
 import type { Clock } from '../model/clock.ts'
 import type { Parked } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { Seldom } from '../model/seldom.ts'
 import { MINUTE_MS } from '../model/time.ts'
 import type { SinkWatch } from '../model/watch.ts'
+import { tellAccepted } from './delays.ts'
 
 interface Listeners {
   readonly log: Log
@@ -12,13 +13,20 @@ interface Listeners {
   readonly clock: Clock
 }
 
+interface Settled {
+  /** own times of the entries that the receiver accepted, µs */
+  readonly times: Float64Array
+  readonly filtered: number
+  readonly parked: readonly Parked[]
+}
+
 /** A receiver may refuse each entry in words of its own: so many of them are told apart. */
 const MOST_REASONS = 100
 
-export class ParkedTold {
+export class Telling {
   readonly #listeners: Listeners
   readonly #seldom: Seldom
-  /** of those that were not told yet */
+  /** of dead letters that were not told yet */
   readonly #codes = new Set<string>()
   readonly #reasons = new Set<string>()
 
@@ -28,22 +36,23 @@ export class ParkedTold {
   }
 
   /** To be called at each settlement: one that parks nothing may be the one with which the rest of a run is due. */
-  settled(parked: readonly Parked[]): void {
+  settled({ times, filtered, parked }: Settled): void {
+    const { watch, clock } = this.#listeners
+    watch.settled({ accepted: times.length, deadLettered: parked.length, filtered })
+    if (times.length > 0) tellAccepted(watch, clock.now(), times)
     for (const { code, reason } of parked) {
       this.#codes.add(code)
       if (this.#reasons.size < MOST_REASONS) this.#reasons.add(reason)
     }
-    this.#tell(this.#seldom.next(parked.length))
-    if (parked.length > 0)
-      this.#listeners.watch.settled({ accepted: 0, deadLettered: parked.length, filtered: 0 })
+    this.#tellLetters(this.#seldom.next(parked.length))
   }
 
   /** Nothing more will come. */
   end(): void {
-    this.#tell(this.#seldom.rest())
+    this.#tellLetters(this.#seldom.rest())
   }
 
-  #tell(entries: number): void {
+  #tellLetters(entries: number): void {
     if (entries === 0) return
     const [reason, ...more] = this.#reasons
     const why = {
