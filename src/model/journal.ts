@@ -97,7 +97,7 @@ export interface Parked {
   readonly reason: string
 }
 
-/** A small fact of another room. Names are plain ASCII. */
+/** What a sink has answered for, to land in one transaction. */
 export interface Settlement {
   /** all of [first, through] is settled: accepted, filtered, or parked by name here */
   readonly first: Seq

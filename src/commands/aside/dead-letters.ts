@@ -118,10 +118,9 @@ function missing(world: World, ids: readonly number[]): number {
   return exitCodes.failed
 }
 
-function isUnnamed(world: World, options: LetterOptions, verb: 'retry' | 'drop', done = false): boolean {
-  if (options.sink !== undefined || options.id.length > 0 || done) return false
-  const yes = verb === 'drop' ? ' and --yes (or all with --yes alone)' : ''
-  world.stderr(`error: which to ${verb}? Name a sink with --sink NAME${yes}, or letters with --id N\n`)
+function isUnnamed(world: World, { id, sink, workspace, source, code }: LetterOptions): boolean {
+  if (id.length > 0 || [sink, workspace, source, code].some((named) => named !== undefined)) return false
+  world.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
   return true
 }
 
@@ -133,7 +132,7 @@ function whyLeft({ sink, why }: LeftLetters): string {
 const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
 
 export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
-  if (isUnnamed(world, options, 'retry')) return exitCodes.usage
+  if (isUnnamed(world, options)) return exitCodes.usage
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const left: LeftLetters[] = []
@@ -152,7 +151,6 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
 }
 
 export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
-  if (isUnnamed(world, options, 'drop', options.yes)) return exitCodes.usage
   if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)

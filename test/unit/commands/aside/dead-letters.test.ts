@@ -175,9 +175,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
 
   test('drop needs --yes or explicit ids', async () => {
     expect(await dropLetters(stand.world, options())).toBe(2)
-    expect(stand.heard().stderr).toContain(
-      'Name a sink with --sink NAME and --yes (or all with --yes alone), or letters with --id N\n',
-    )
+    expect(stand.heard().stderr).toContain('say --yes')
     expect(await dropLetters(stand.world, options({ sink: 'siem' }))).toBe(2)
     expect(stand.heard().stderr).toContain('say --yes')
     expect(await dropLetters(stand.world, options({ id: [1] }))).toBe(0)

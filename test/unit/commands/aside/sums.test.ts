@@ -97,6 +97,14 @@ test.each([
   expect(stand.heard().stdout).toMatch(new RegExp(`^${count} dead letters? dropped\n$`))
 })
 
+test.each([{ workspace: 'acme' }, { source: 'history.usage' }, { code: 'refused' }])(
+  'retry needs no sink where %j says what is meant',
+  async (filter) => {
+    expect(await retryLetters(stand.world, options(filter))).toBe(0)
+    expect(stand.heard().stdout).toMatch(/^[1-9]\d* dead letters? put back/)
+  },
+)
+
 test('retry puts back of a sink what is meant', async () => {
   await retryLetters(stand.world, options({ sink: 'siem', source: 'history.usage' }))
   expect(stand.heard().stdout).toContain('1 dead letter put back')
