@@ -67,14 +67,24 @@ export function lacksYes(
   return true
 }
 
-/** Ids that were asked for and are not there make the command fail, after the rest was seen to. */
+/** Names of options that tell by something else than its id what is meant. */
+const NARROWING = ['sink', 'workspace', 'source', 'code', 'reason'] as const
+
+type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
+
+export const isNarrowed = (options: Narrowing): boolean =>
+  NARROWING.some((name) => options[name] !== undefined)
+
+/** Ids that were asked for and are not there, or are none of what else was asked for, make the command fail, after the rest was seen to. */
 export function exitOf(
   world: World,
-  { id }: AsideOptions,
+  options: AsideOptions & Narrowing,
   found: readonly { readonly id: number }[],
-  missing: (world: World, ids: readonly number[]) => number,
+  missing: (world: World, which: string) => number,
 ): number {
+  const { id } = options
   const known = new Set(found.map((one) => one.id))
   const unknown = id.filter((wanted) => !known.has(wanted))
-  return unknown.length > 0 ? missing(world, unknown) : exitCodes.done
+  const which = `${unknown.join(', ')}${isNarrowed(options) ? ' that the other options mean too' : ''}`
+  return unknown.length > 0 ? missing(world, which) : exitCodes.done
 }

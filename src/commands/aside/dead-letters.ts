@@ -8,7 +8,7 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isOf, isThere, lacksYes } from './asked.ts'
+import { exitOf, idsQuery, isNarrowed, isOf, isThere, lacksYes } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { showList } from './list.ts'
@@ -28,6 +28,8 @@ const timeText = ({ time }: DeadLetter) => {
   return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
 }
 const noun = (count: number) => countText(count, 'dead letters')
+const noneText = (options: LetterOptions) =>
+  isNarrowed(options) ? 'no dead letters that these options mean' : 'no dead letters'
 
 function queryOf(options: LetterOptions): DeadLetterQuery {
   const { sink } = options
@@ -65,11 +67,11 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
   return withLetters(world, options, async (opened) => {
     const sums = new Sums<DeadLetter>({
       kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
-      bytesOf: ({ bytes }) => bytes,
+      bytes: { of: ({ bytes }) => bytes, name: 'bytes', title: 'SIZE' },
       noun,
     })
     const found = await showList(world, options, lettersOf(opened, options), sums, {
-      ...{ none: 'no dead letters', all: 'dead-letters export' },
+      ...{ none: noneText(options), all: 'dead-letters export' },
       head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
         ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
@@ -85,10 +87,10 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
 export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
   return withJournal(world, options.config, async ({ journal }) => {
     const [letter] = await journal.deadLetters({ ids: [id], limit: 1 })
-    if (!letter) return missing(world, [id])
+    if (!letter) return missing(world, String(id))
     if (options.content) {
       const raw = await journal.deadLetterRaw(id)
-      if (!raw) return missing(world, [id])
+      if (!raw) return missing(world, String(id))
       await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
       return exitCodes.done
     }
@@ -113,13 +115,13 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
   })
 }
 
-function missing(world: World, ids: readonly number[]): number {
-  world.stderr(`auditferry: no dead letter ${ids.join(', ')}: dead-letters list tells which there are\n`)
+function missing(world: World, which: string): number {
+  world.stderr(`auditferry: no dead letter ${which}: dead-letters list tells which there are\n`)
   return exitCodes.failed
 }
 
-function isUnnamed(world: World, { id, sink, workspace, source, code }: LetterOptions): boolean {
-  if (id.length > 0 || [sink, workspace, source, code].some((named) => named !== undefined)) return false
+function isUnnamed(world: World, options: LetterOptions): boolean {
+  if (options.id.length > 0 || isNarrowed(options)) return false
   world.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
   return true
 }
@@ -141,6 +143,10 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
       left.push(...retried.left)
       return retried.count
     })
+    if (found.length === 0 && options.id.length === 0) {
+      world.stdout(`${noneText(options)}: nothing is put back\n`)
+      return exitCodes.done
+    }
     const when = opened.running ? 'they go out as soon as it takes them' : 'they go out when the daemon runs'
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))

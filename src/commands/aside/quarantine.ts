@@ -7,7 +7,7 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isOf, isThere, lacksYes } from './asked.ts'
+import { exitOf, idsQuery, isNarrowed, isOf, isThere, lacksYes } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { showList } from './list.ts'
@@ -45,11 +45,16 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
   return withQuarantine(world, options, async (opened) => {
     const sums = new Sums<QuarantineRecord>({
       kindOf: ({ origin, reason }) => ({ ...origin, reason }),
-      bytesOf: ({ keptBytes }) => keptBytes,
+      bytes: { of: ({ keptBytes }) => keptBytes, name: 'kept_bytes', title: 'KEPT' },
       noun,
     })
     const found = await showList(world, options, recordsOf(opened, options), sums, {
-      ...{ none: 'nothing is quarantined', all: 'quarantine export' },
+      ...{
+        none: isNarrowed(options)
+          ? 'nothing is quarantined that these options mean'
+          : 'nothing is quarantined',
+        all: 'quarantine export',
+      },
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
       row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
         ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
@@ -65,7 +70,7 @@ export function showQuarantine(world: World, options: ShowOptions, id: number): 
   return withJournal(world, options.config, async ({ journal }) => {
     const [record] = await journal.quarantined({ ids: [id], limit: 1 })
     const raw = options.content ? await journal.quarantinedRaw(id) : undefined
-    if (!record || (options.content && !raw)) return missing(world, [id])
+    if (!record || (options.content && !raw)) return missing(world, String(id))
     if (raw) {
       await showContent(world, raw)
       return exitCodes.done
@@ -87,10 +92,8 @@ export function showQuarantine(world: World, options: ShowOptions, id: number): 
   })
 }
 
-function missing(world: World, ids: readonly number[]): number {
-  world.stderr(
-    `auditferry: nothing quarantined under ${ids.join(', ')}: quarantine list tells what there is\n`,
-  )
+function missing(world: World, which: string): number {
+  world.stderr(`auditferry: nothing quarantined under ${which}: quarantine list tells what there is\n`)
   return exitCodes.failed
 }
 

@@ -14,7 +14,8 @@ interface Sum {
 
 interface SumsShape<T> {
   readonly kindOf: (each: T) => Kind
-  readonly bytesOf: (each: T) => number
+  /** what of it takes room here, by which name it stands in data and above a column */
+  readonly bytes: { readonly of: (each: T) => number; readonly name: string; readonly title: string }
   readonly noun: (count: number) => string
 }
 
@@ -33,7 +34,7 @@ export class Sums<T> {
       const sum = this.#sums.get(name) ?? { kind, count: 0, bytes: 0 }
       this.#sums.set(name, sum)
       sum.count++
-      sum.bytes += this.#shape.bytesOf(each)
+      sum.bytes += this.#shape.bytes.of(each)
     }
   }
 
@@ -43,7 +44,8 @@ export class Sums<T> {
   }
 
   tellData({ stdout }: World): void {
-    for (const { kind, ...sum } of this.#sorted) stdout(`${JSON.stringify({ ...sum, ...kind })}\n`)
+    for (const { kind, count, bytes } of this.#sorted)
+      stdout(`${JSON.stringify({ count, [this.#shape.bytes.name]: bytes, ...kind })}\n`)
   }
 
   /** Of nothing nothing is told. */
@@ -53,7 +55,11 @@ export class Sums<T> {
     if (!first) return
     const of = (what: 'count' | 'bytes') => sums.reduce((all, sum) => all + sum[what], 0)
     stdout(`${this.#shape.noun(of('count'))}, ${sizeText(of('bytes'))}\n`)
-    const head = ['count', 'size', ...Object.keys(first.kind)].map((name) => name.toUpperCase())
+    const head = [
+      'COUNT',
+      this.#shape.bytes.title,
+      ...Object.keys(first.kind).map((name) => name.toUpperCase()),
+    ]
     const rows = sums.map(({ kind, count, bytes }) => [
       ...[numberText(count), sizeText(bytes)],
       ...Object.values(kind),

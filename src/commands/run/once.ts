@@ -108,7 +108,7 @@ function onceOf(app: App, ended: Ending): Once {
     timeout: 'the timeout came first',
     signal: 'stopped',
   }
-  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${rest}; nothing is lost, the next run goes on\n`
+  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${rest}; what is owed or unread is not lost, the next run goes on\n`
   // Whoever sends a signal knows that it is not done.
   return { code: ended === 'signal' ? exitCodes.done : exitCodes.failed, line }
 }

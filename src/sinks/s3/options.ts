@@ -11,7 +11,7 @@ import { signingKeyFault } from './evidence/manifest-signature.ts'
 const endpoint = () =>
   z
     .string()
-    .refine(isBareUrl, { error: 'want scheme://host:port alone, such as https://minio.example.com:9000' })
+    .refine(isBareUrl, { error: 'want http(s)://host:port alone, such as https://minio.example.com:9000' })
 
 /** Where an address is left out. */
 const AWS = 'https://amazonaws.com'

@@ -9,7 +9,7 @@ import { tlsOptions } from '../tls-options.ts'
 const url = () =>
   z
     .string()
-    .refine(isBareUrl, { error: 'want scheme://host:port alone, such as https://splunk.example.com:8088' })
+    .refine(isBareUrl, { error: 'want http(s)://host:port alone, such as https://splunk.example.com:8088' })
 
 const word = (description: string) => z.string().min(1).optional().describe(description)
 

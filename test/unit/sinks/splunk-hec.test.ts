@@ -478,9 +478,9 @@ test.each([
 
 test.each([
   [{ acks: 'yes' }, 'want true or false without quotes, or auto'],
-  [{ url: 'https://splunk:8088/services' }, 'want scheme://host:port'],
-  [{ url: 'https://user:pw@splunk:8088' }, 'want scheme://host:port'],
-  [{ url: 'ftp://splunk:8088' }, 'want scheme://host:port'],
+  [{ url: 'https://splunk:8088/services' }, 'want http(s)://host:port'],
+  [{ url: 'https://user:pw@splunk:8088' }, 'want http(s)://host:port'],
+  [{ url: 'ftp://splunk:8088' }, 'want http(s)://host:port'],
   [{ url: undefined }, 'want either url or urls'],
   [{ urls: ['https://b:1'] }, 'want either url or urls'],
   [{ ack_timeout: '5 minutes' }, 'want a duration'],

@@ -15,7 +15,11 @@ async function shown(found: number, limit: number, json: boolean) {
     yield letters.slice(0, 1)
     yield letters.slice(1)
   }
-  const sums = new Sums<string>({ kindOf: () => ({}), bytesOf: () => 0, noun: String })
+  const sums = new Sums<string>({
+    kindOf: () => ({}),
+    bytes: { of: () => 0, name: 'bytes', title: 'SIZE' },
+    noun: String,
+  })
   await showList(world, { limit, json }, pages(), sums, {
     ...{ none: 'none', all: 'export', head: ['ID'] },
     row: (id) => [id],

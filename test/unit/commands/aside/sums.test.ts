@@ -53,7 +53,7 @@ test('a list ends with how many there are in all, by kind, the most first', asyn
   expect(await listQuarantine(stand.world, options())).toBe(0)
   expect(lines().slice(-5)).toEqual([
     '5 quarantined elements, 45 B',
-    'COUNT  SIZE  WORKSPACE  SOURCE         REASON',
+    'COUNT  KEPT  WORKSPACE  SOURCE         REASON',
     '3      27 B  acme       audit          no_id',
     '1      9 B   acme       audit          too_large',
     '1      9 B   acme       history.usage  no_id',
@@ -65,9 +65,9 @@ test('--sums tells these alone, also as data', async () => {
   expect(lines()[0]).toBe('5 quarantined elements, 45 B')
   await listQuarantine(stand.world, options({ sums: true, json: true }))
   expect(lines().map((line) => JSON.parse(line) as unknown)).toEqual([
-    { count: 3, bytes: 27, workspace: 'acme', source: 'audit', reason: 'no_id' },
-    { count: 1, bytes: 9, workspace: 'acme', source: 'audit', reason: 'too_large' },
-    { count: 1, bytes: 9, workspace: 'acme', source: 'history.usage', reason: 'no_id' },
+    { count: 3, kept_bytes: 27, workspace: 'acme', source: 'audit', reason: 'no_id' },
+    { count: 1, kept_bytes: 9, workspace: 'acme', source: 'audit', reason: 'too_large' },
+    { count: 1, kept_bytes: 9, workspace: 'acme', source: 'history.usage', reason: 'no_id' },
   ])
   await listLetters(stand.world, options({ sums: true, json: true, code: 'too_large' }))
   expect(JSON.parse(stand.heard().stdout)).toMatchObject({
@@ -123,6 +123,25 @@ test.each([
   expect(lines()).toHaveLength(count)
   await dropQuarantine(stand.world, options({ ...filter, yes: true }))
   expect(stand.heard().stdout).toMatch(new RegExp(`^${count} quarantined elements? dropped\n$`))
+})
+
+test('a letter that the other options do not mean is not told to be gone', async () => {
+  await listLetters(stand.world, options({ json: true, limit: 1 }))
+  const { id } = JSON.parse(lines()[0] ?? '') as { id: number }
+  expect(await dropLetters(stand.world, options({ id: [id], code: 'nope' }))).toBe(1)
+  expect(stand.heard().stderr).toContain(`no dead letter ${id} that the other options mean too: `)
+})
+
+test('where options mean nothing, that is not told as there being nothing', async () => {
+  await listLetters(stand.world, options({ code: 'nope' }))
+  await retryLetters(stand.world, options({ code: 'nope' }))
+  await listQuarantine(stand.world, options({ reason: 'unreadable_page' }))
+  expect(stand.heard().stdout.split('\n')).toEqual([
+    'no dead letters that these options mean',
+    'no dead letters that these options mean: nothing is put back',
+    'nothing is quarantined that these options mean',
+    '',
+  ])
 })
 
 test.each([

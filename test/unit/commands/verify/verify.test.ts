@@ -200,7 +200,7 @@ it.each<[string, string[], string]>([
   [
     'an endpoint that is none',
     ['s3://bucket/x', '--public-key', 'PUBLIC', '--endpoint', 'nonsense'],
-    'endpoint: want scheme://host:port',
+    'endpoint: want http(s)://host:port',
   ],
   ['an option that is none', ['x', '--key', 'PUBLIC'], 'unknown option'],
 ])('%s is wrong usage', async (_, argv, told) => {
