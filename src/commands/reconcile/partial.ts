@@ -10,7 +10,7 @@ const rowsOf = (walked: readonly Walked[]) =>
       ...origin,
       day: dayText(day * DAY_MS),
       ...counts,
-      unknown: counts.unknown + early,
+      before_start: early,
     })),
   )
 
@@ -23,10 +23,13 @@ const unknownOf = (walked: readonly Walked[]) =>
 export function partialText(walked: readonly Walked[]): string {
   const rows = rowsOf(walked)
   if (rows.length === 0) return ''
-  const head = ['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'UNKNOWN']
+  const head = [
+    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'BEFORE START', 'UNKNOWN'],
+  ]
   const lines = rows.map((row) => [
     ...[`${row.workspace} ${row.source}`, row.day],
-    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed, row.unknown].map(numberText),
+    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed].map(numberText),
+    ...[row.before_start, row.unknown].map(numberText),
   ])
   const unknown = unknownOf(walked).map(
     ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${plain(id)}\n`,

@@ -33,7 +33,7 @@ export function verdictOf(report: ReconcileReport): string {
   ]
   // Nothing is proved, and nothing speaks against it.
   const isUnjudged = judged.length === 0 && clauses.length === 1
-  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${early}${remedyText(report)}`
+  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${remedyText(report)}${early}`
 }
 
 function whyNone(read: readonly ReadRow[]): string {

@@ -278,7 +278,7 @@ test.each([false, true])(
       })
     else {
       expect(stdout).toMatch(/^PARTIAL: the walk was cut off, .* nothing is judged, and nothing is proved\n/)
-      expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0\\n`))
+      expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +0\\n`))
       expect(stdout).not.toContain('Signature')
     }
   },
