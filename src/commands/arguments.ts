@@ -42,5 +42,5 @@ export function each(text: string, before: readonly string[]): readonly string[]
 }
 
 export function eachNumber(text: string, before: readonly number[]): readonly number[] {
-  return [...before, wholeNumber(text)]
+  return [...before, someNumber(text)]
 }

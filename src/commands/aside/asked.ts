@@ -82,7 +82,9 @@ export function exitOf(
   found: readonly { readonly id: number }[],
   missing: (world: World, which: string) => number,
 ): number {
-  const { id } = options
+  const { id, limit = Infinity } = options
+  // Of those that the limit left out nothing is known.
+  if (found.length >= limit) return exitCodes.done
   const known = new Set(found.map((one) => one.id))
   const unknown = id.filter((wanted) => !known.has(wanted))
   const which = `${unknown.join(', ')}${isNarrowed(options) ? ' that the other options mean too' : ''}`

@@ -43,10 +43,11 @@ export async function status(world: World, options: StatusOptions, clock = syste
     told = true
     return report ? { report } : { nobody: nobodyText(file, place, other) }
   }
-  const show = (report: StatusReport) => tell(report, world, options.json)
-  if (options.watch === true) return watchStatus(world, look, show, clock)
+  const textOf = (report: StatusReport) =>
+    `${(options.json ? JSON.stringify(report, null, 2) : statusText(report, world.colours)).trimEnd()}\n`
+  if (options.watch === true) return watchStatus(world, look, textOf, clock)
   const { report, nobody } = await look()
-  if (report) show(report)
+  if (report) world.stdout(textOf(report))
   else world.stderr(nobody)
   return report?.ok === true ? exitCodes.done : exitCodes.failed
 }
@@ -58,11 +59,6 @@ async function ask(place: DaemonPlace, config: Config | undefined, world: World)
   if (asked.report)
     world.stderr(`auditferry: there is no control socket, this is what ${listenerUrl(place)} tells\n`)
   return asked
-}
-
-function tell(report: StatusReport, world: World, json: boolean): void {
-  const text = json ? JSON.stringify(report, null, 2) : statusText(report, world.colours)
-  world.stdout(`${text.trimEnd()}\n`)
 }
 
 function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {

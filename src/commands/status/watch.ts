@@ -1,8 +1,10 @@
 // `status --watch`: looks again and again, through a restart of the daemon too, and not for ever where nobody answers.
+import { orAborted } from '../../model/abort.ts'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { StatusReport } from '../../ops/status.ts'
 import { spanText, utcText } from '../../ops/words.ts'
+import { showContent } from '../shared/export-file.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
 /** What one look found: a report, or in words why there is none. */
@@ -18,30 +20,39 @@ const HEARD_MS = 5 * 60_000
 /** To the top left, and everything off the screen. */
 const CLEAR = '\u001b[H\u001b[2J'
 
-/** Until the signal: then what was seen last decides the exit code. Or until nobody has answered for long. */
+/** Until the signal, or nobody reads any more: then what was seen last decides the exit code. Or until nobody has answered for long. */
 export async function watchStatus(
   world: World,
   look: () => Promise<Look>,
-  show: (report: StatusReport) => void,
+  textOf: (report: StatusReport) => string,
   clock: Clock,
 ): Promise<number> {
   const screen = world.colours === true
   const silence = new Silence(clock)
-  for (;;) {
-    const { report, nobody } = await look().catch(asNobody)
-    if (screen) world.stdout(CLEAR)
+  let isWell = false
+  const stopped = () => world.signal.aborted
+  while (!stopped()) {
+    // A daemon that hangs keeps nobody from leaving.
+    const { report, nobody } = await orAborted(look(), world.signal).catch((error: unknown) => {
+      if (!stopped()) return asNobody(error)
+      return { report: undefined, nobody: '' }
+    })
+    if (stopped()) break
     if (report) {
-      show(report)
+      isWell = report.ok
       silence.broken()
+      if (!(await showContent(world, Buffer.from(`${screen ? CLEAR : ''}${textOf(report)}`)))) break
     } else {
+      isWell = false
       const isNew = silence.goesOn()
+      if (screen) world.stdout(CLEAR)
       if (isNew || screen) world.stderr(nobody)
       world.stderr(silence.text)
-      if (silence.isOver) return exitCodes.failed
+      if (silence.isOver) break
     }
     await clock.sleep(WATCH_MS, world.signal)
-    if (world.signal.aborted) return report?.ok === true ? exitCodes.done : exitCodes.failed
   }
+  return isWell ? exitCodes.done : exitCodes.failed
 }
 
 /** A daemon that stops may break off in the middle of its answer. */

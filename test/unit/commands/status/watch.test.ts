@@ -1,6 +1,7 @@
 // `status --watch` where nobody answers: before the daemon runs, while it restarts, and for good.
 import { expect, test } from 'vitest'
 import { type Look, watchStatus } from '../../../../src/commands/status/watch.ts'
+import type { World } from '../../../../src/commands/shared/world.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import { openBoardStand } from '../../ops/board-stand.ts'
 import { openWorld } from '../heard.ts'
@@ -8,8 +9,15 @@ import { openWorld } from '../heard.ts'
 const nobody: Look = { nobody: 'auditferry: no daemon runs here\n' }
 const report: Look = { report: { ...openBoardStand().board.status(), ok: true } }
 
+interface Options extends Partial<Pick<World, 'colours' | 'print'>> {
+  readonly looksUntilStop?: number
+}
+
 /** What the looks find, in turn; the last for ever. Time passes only by sleep. */
-function watched(looks: readonly (Look | Error)[], { colours = false, looksUntilStop = Infinity } = {}) {
+function watched(
+  looks: readonly (Look | Error)[],
+  { colours = false, looksUntilStop = Infinity, ...more }: Options = {},
+) {
   const { world, stop, heard } = openWorld()
   const startAt = Date.UTC(2026, 10, 21, 10)
   const spent = { ms: 0, looks: 0 }
@@ -26,7 +34,7 @@ function watched(looks: readonly (Look | Error)[], { colours = false, looksUntil
     if (found === undefined || found instanceof Error) throw found ?? new Error('no look')
     return found
   }
-  const code = watchStatus({ ...world, colours }, look, () => world.stdout('report\n'), clock)
+  const code = watchStatus({ ...world, colours, ...more }, look, () => 'report\n', clock)
   return { code, heard, spent }
 }
 
@@ -70,4 +78,18 @@ test('on a screen that is cleared each look tells all of it', async () => {
 
 test('what is no silence ends the watch', async () => {
   await expect(watched([new ConnectorError('bad_reply', 'older')]).code).rejects.toThrow('older')
+})
+
+test('who reads no more ends the watch with what was seen last', async () => {
+  const gone = Object.assign(new Error('nobody reads'), { code: 'EPIPE' })
+  expect(await watched([report], { print: () => Promise.reject(gone) }).code).toBe(0)
+})
+
+test('a daemon that hangs keeps nobody from leaving', async () => {
+  const { world, stop } = openWorld()
+  const hung = () => new Promise<never>(() => undefined)
+  const clock = { now: () => 0, elapsed: () => 0, sleep: hung }
+  const code = watchStatus(world, hung, () => '', clock)
+  stop.abort(new Error('SIGINT'))
+  expect(await code).toBe(1)
 })
