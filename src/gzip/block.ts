@@ -1,6 +1,6 @@
 // One piece of a body as one block of deflate with codes of its own (RFC 1951 §3.2.7), which ends with a whole byte.
 import { codeLengths, assignCodes } from './codes.ts'
-import { deflateCode } from './deflate-code.ts'
+import { deflateCode } from './deflate-wasm.ts'
 import { DISTANCES, layout, LITERALS } from './layout.ts'
 
 // What of WebAssembly is used here: its types come with browsers' alone.

@@ -2,7 +2,7 @@
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { SinkWatch, SourceWatch } from '../model/watch.ts'
-import type { History } from './history.ts'
+import type { History } from './last-hour.ts'
 import type { Mask } from './mask.ts'
 import type { RecentErrors } from './recent-errors.ts'
 

@@ -4,7 +4,7 @@ import type { FindingRecord } from '../model/set-aside.ts'
 import type { Backfill, WaitsFor } from '../model/past.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
-import type { HistoryStatus } from './history.ts'
+import type { HistoryStatus } from './last-hour.ts'
 import type { ErrorStatus } from './recent-errors.ts'
 
 /** ISO 8601; null until the first time. */

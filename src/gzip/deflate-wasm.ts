@@ -1,4 +1,4 @@
-// The code of deflate.wat, made by scripts/gzip-code.ts. Not written by hand.
+// The code of deflate.wat, made by scripts/gzip-wasm.ts. Not written by hand.
 
 export const deflateCode =
   'AGFzbQEAAAABDwJgAn9/AX9gBH9/fn4BfwMDAgABBQMBAHQHHQMGbWVtb3J5AgAIdG9rZW5pc2UAAAV3cml0ZQABCp' +

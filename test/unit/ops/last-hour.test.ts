@@ -1,7 +1,7 @@
 // The hour in memory: what was counted stands in its step, and a step is never counted twice.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { openHistory } from '../../../src/ops/history.ts'
+import { openHistory } from '../../../src/ops/last-hour.ts'
 import { testClock } from './board-stand.ts'
 
 function open() {
