@@ -44,7 +44,7 @@ export interface ControlOptions {
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
   /** Resolves when there is a journal to answer from; absent: there always is. */
-  readonly ready?: () => Promise<unknown>
+  readonly afterChange?: () => Promise<unknown>
 }
 
 /** One answer lists no more; whoever wants the rest asks for what comes after. */

@@ -57,7 +57,7 @@ export async function runDaemon(
     }
   } finally {
     // Probes and commands are answered to the last: only then do they close.
-    front.ready = false
+    front.isReady = false
     try {
       await app.stop()
     } finally {
@@ -81,7 +81,7 @@ async function untilNext(
 ): Promise<Setup | undefined> {
   const over = new AbortController()
   const running = app.run().then(() => undefined)
-  front.ready = true
+  front.isReady = true
   const current: CurrentSetup = {
     ...setup,
     prepare: async (next) => {

@@ -11,7 +11,7 @@ import { retryWanted } from '../../retrying.ts'
 import type { Setup } from './setup.ts'
 
 export class Front {
-  ready = false
+  isReady = false
   readonly #app: () => App
   #listen = ''
   #http: OpsHttp | undefined
@@ -34,7 +34,7 @@ export class Front {
     this.#control = await openControl({
       journalPath: setup.config.journal.path,
       log: setup.outside.log,
-      ready: () => this.#change,
+      afterChange: () => this.#change,
       get board() {
         return now().board
       },
@@ -79,7 +79,7 @@ export class Front {
         return now().metrics
       },
       live: () => now().alive(),
-      ready: () => this.ready,
+      ready: () => this.isReady,
       config: () => this.#configText(),
     })
     this.#listen = listen
