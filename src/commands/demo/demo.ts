@@ -10,7 +10,7 @@ import { connectControl } from '../../ops/control-client.ts'
 import { references } from '../shared/config-file.ts'
 import { DEMO_KEY, journalIn, openHome, RESUME_HOURS, writeConfig, type DemoHome } from './home.ts'
 import { withLastWords } from '../run/last-words.ts'
-import { realOutside } from '../shared/outside.ts'
+import { realOutside } from '../shared/real-outside.ts'
 import { runDaemon } from '../run/daemon.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 

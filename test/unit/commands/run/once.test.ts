@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Outside } from '../../../../src/app.ts'
-import { realOutside } from '../../../../src/commands/shared/outside.ts'
+import { realOutside } from '../../../../src/commands/shared/real-outside.ts'
 import { deliveredText, runOnce } from '../../../../src/commands/run/once.ts'
 import { loadConfig } from '../../../../src/config/load.ts'
 import { readTextFile } from '../../../../src/config/files.ts'
