@@ -5,7 +5,7 @@ import { isSameOrigin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../model/time.ts'
 import { isCaughtUp } from '../../ops/status.ts'
 import type { StatusReport } from '../../ops/status.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import type { Only, ReplayPlan, PlannedDay } from './plan.ts'
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */

@@ -2,7 +2,7 @@
 import type { ApiReplay } from '../../model/api-replay.ts'
 import { secondText } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { gapsText } from '../shared/follow-text.ts'
 import type { Following } from '../shared/follow-text.ts'
 import { spansText } from './cut.ts'

@@ -16,8 +16,8 @@ import { journalSettings } from '../../config/journal.ts'
 import { sourcesOf } from '../../config/schema.ts'
 import type { Config, SinkConfig } from '../../config/schema.ts'
 import { configFile } from './config-file.ts'
-import { reachDaemon } from './known-config.ts'
 import type { There } from './named.ts'
+import { reachDaemon } from './reach.ts'
 import type { World } from './world.ts'
 
 export interface OpenJournal {
