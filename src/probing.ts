@@ -12,7 +12,7 @@ import type { Journal } from './model/journal.ts'
 import type { Source, SourceName } from './model/source.ts'
 import { MINUTE_MS } from './model/time.ts'
 import type { SourceState, SourceWatch } from './model/watch.ts'
-import type { Shared } from './outside.ts'
+import type { Shared } from './parts.ts'
 import { Assistant } from './source/assistant/assistant.ts'
 import type { Client } from './source/client/client.ts'
 

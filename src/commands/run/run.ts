@@ -1,5 +1,5 @@
 // `auditferry run`: the daemon, until a signal; `once.ts` has --once.
-import type { Outside } from '../../app.ts'
+import type { Outside } from '../../outside.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { loadToRun } from '../../config/surroundings.ts'
