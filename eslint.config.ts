@@ -21,7 +21,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'reading.ts': ['parts.ts', 'source', 'ops', 'config', 'access.ts', 'probing.ts', 'past'],
   'wanted.ts': ['config'],
   'shipping.ts': ['outside.ts', 'parts.ts', 'wanted.ts', 'formats', 'sinks', 'ops', 'config', 'ship'],
-  'retrying.ts': ['wanted.ts', 'config', 'ship'],
+  'putting-back.ts': ['wanted.ts', 'config', 'ship'],
   'single-run.ts': ['access.ts', 'shipping.ts', 'ops'],
   'connections.ts': ['outside.ts', 'shipping.ts', 'source', 'config'],
   'unread-secrets.ts': ['ops', 'config'],
@@ -36,7 +36,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   // Whoever starts it.
   commands: [
     ...['source', 'journal', 'formats', 'sinks', 'gzip', 'ops', 'mock', 'config'],
-    ...['outside.ts', 'connections.ts', 'retrying.ts', 'app.ts'],
+    ...['outside.ts', 'connections.ts', 'putting-back.ts', 'app.ts'],
   ],
   'main.ts': ['commands', 'ops'],
   'journal-check.ts': ['journal'],

@@ -7,7 +7,7 @@ import { openControl } from '../../ops/control.ts'
 import type { Control } from '../../ops/control.ts'
 import { openHttp } from '../../ops/http.ts'
 import type { OpsHttp } from '../../ops/http.ts'
-import { retryWanted } from '../../retrying.ts'
+import { retryWanted } from '../../putting-back.ts'
 import type { Setup } from './setup.ts'
 
 export class Front {
