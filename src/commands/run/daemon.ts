@@ -44,7 +44,7 @@ export async function runDaemon(
     for (let setup: Setup | undefined = first; setup && !isToldToStop();) {
       const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
-        await front.waitFor(async () => {
+        await front.holdFor(async () => {
           // The journal has one owner at a time: what is under way is finished before the next opens it.
           await app.stop()
           if (isToldToStop()) return

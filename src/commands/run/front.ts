@@ -57,8 +57,8 @@ export class Front {
     })
   }
 
-  /** Commands that come meanwhile are answered behind it: a replay of many steps would break off in its middle. */
-  waitFor(change: () => Promise<void>): Promise<void> {
+  /** Makes the change. Commands that come meanwhile are held and answered behind it: a replay of many steps would break off in its middle. */
+  holdFor(change: () => Promise<void>): Promise<void> {
     const changing = change()
     this.#change = changing.catch(() => undefined)
     return changing
