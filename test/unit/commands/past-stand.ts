@@ -12,7 +12,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { disk } from '../../../src/ops/disk.ts'
-import { openWorld } from './heard.ts'
+import { openWorld } from './world.ts'
 
 export const DAY = 86_400_000
 export const today = () => Math.floor(systemClock.now() / DAY) * DAY
