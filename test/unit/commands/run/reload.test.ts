@@ -253,7 +253,7 @@ describe('a valid configuration', () => {
     await expect(fetch(before)).rejects.toThrow()
   })
 
-  test('the next one is taken too', async () => {
+  test('leaves the daemon able to take the next one, and the one after it', async () => {
     for (const name of ['two', 'three', 'four']) {
       writeFileSync(file, text('one', name))
       hangUp()
