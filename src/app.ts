@@ -10,7 +10,7 @@ import { within } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
 import type { Past } from './model/past.ts'
 import { randomDigits } from './model/random.ts'
-import type { Replays } from './model/replays.ts'
+import type { Replays } from './model/api-replay.ts'
 import { openRooms } from './model/room.ts'
 import { secretsIn } from './model/secret.ts'
 import { isSameOrigin } from './model/source.ts'
@@ -20,7 +20,8 @@ import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { Taps } from './ops/taps.ts'
-import type { Mode, Outside } from './outside.ts'
+import type { Outside } from './outside.ts'
+import type { Mode } from './parts.ts'
 import { backfillStatusOf } from './past/backfill-order.ts'
 import { Backfills } from './past/backfills.ts'
 import { replayStatusOf } from './past/replay-order.ts'
@@ -35,8 +36,6 @@ import { clearLeftovers, openShipping } from './shipping.ts'
 
 /** The journal answers a small question within this, or it is not alive. */
 const ALIVE_MS = 2_000
-
-export type { Mode, Outside } from './outside.ts'
 
 export interface App {
   readonly config: Config

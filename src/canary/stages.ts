@@ -1,6 +1,6 @@
 // The stages in which a prompt of our own is looked for: one a source, one a sink.
 import type { CanaryTrace } from '../model/watch.ts'
-import type { Destination } from './deliveries.ts'
+import type { Destination } from './reached.ts'
 import type { TraceSource } from './traces.ts'
 
 export const stageOf = {

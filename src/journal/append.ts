@@ -10,7 +10,7 @@ import type { Origin } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { idBytes, pack } from './chunk.ts'
 import type { Core } from './core.ts'
-import { type DayCounts, tally } from './counts.ts'
+import { countsOf, type DayCounts } from './counts.ts'
 import { explaining } from './filled.ts'
 import { type NoteStatements, writeNotes } from './notes.ts'
 import type { Address, Put } from './shelf.ts'
@@ -156,7 +156,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
       puts = putChunks(core, ledger.lastSeq, address, packed)
     }
     kept = quarantine.writeKept(source, part.quarantined, now)
-    const { outcomes, days, oldestUs } = tally(part, wanted, claim, kept.count, now)
+    const { outcomes, days, oldestUs } = countsOf(part, wanted, claim, kept.count, now)
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)

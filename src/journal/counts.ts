@@ -50,7 +50,7 @@ class Days {
   }
 }
 
-export function tally(
+export function countsOf(
   part: Append,
   wanted: Uint32Array | undefined,
   claim: Claim,

@@ -166,7 +166,7 @@ export class Ledger {
     this.keptBytes += bytes
   }
 
-  applyDropped(bytes: number): void {
+  applyPruned(bytes: number): void {
     this.keptBytes -= bytes
   }
 

@@ -1,5 +1,6 @@
-// The limits that a system sets beside the disk's own room: a quota, and how large a file may become. SQLite knows a full disk
-// by its number, either of these is an I/O error to it as any other, and the number does not come through to us: so it is tried.
+// The limits that a system sets beside the disk's own room: a quota, and how large a file may become.
+// SQLite knows a full disk by its number, either of these is an I/O error to it as any other, and the number does not come through
+// to us: so it is tried.
 import { randomFillSync } from 'node:crypto'
 import { closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 import { errnoOf } from '../model/errors.ts'

@@ -60,7 +60,7 @@ function dropChunks(
     return { chunks, bytes }
   })
   for (const { first } of dropped.chunks) shelf.forget(first)
-  ledger.applyDropped(dropped.bytes)
+  ledger.applyPruned(dropped.bytes)
   return dropped.bytes > 0 && dropped.bytes < excess
 }
 

@@ -2,13 +2,13 @@
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { SinkWatch, SourceWatch } from '../model/watch.ts'
-import type { History } from './history.ts'
+import type { LastHour } from './last-hour.ts'
 import type { Mask } from './mask.ts'
 import type { RecentErrors } from './recent-errors.ts'
 
 export interface BoardMemory {
   readonly clock: Pick<Clock, 'now'>
-  readonly history: History
+  readonly lastHour: LastHour
   readonly errors: RecentErrors
   readonly mask: Mask
 }
@@ -39,7 +39,7 @@ export function rememberSource(part: string, watch: SourceWatch, memory: BoardMe
     ...watch,
     state: remembering(part, memory, watch),
     appended(appended) {
-      memory.history.arrived(appended.added + appended.late)
+      memory.lastHour.arrived(appended.added + appended.late)
       watch.appended(appended)
     },
   }
@@ -50,7 +50,7 @@ export function rememberSink(part: string, watch: SinkWatch, memory: BoardMemory
     ...watch,
     state: remembering(part, memory, watch),
     settled(counts) {
-      if (counts.accepted > 0) memory.history.accepted(counts.accepted)
+      if (counts.accepted > 0) memory.lastHour.accepted(counts.accepted)
       watch.settled(counts)
     },
   }

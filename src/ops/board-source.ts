@@ -7,8 +7,8 @@ import type { SourceWatch } from '../model/watch.ts'
 import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metric-labels.ts'
 import type { SourceMetrics } from './metrics.ts'
-import { lagSeconds, nothingRead, pausedLagSeconds, progressOf } from './source-lag.ts'
-import type { ReadSoFar } from './source-lag.ts'
+import { lagSeconds, nothingRead, pausedLagSeconds, backlogRatioOf } from './read-so-far.ts'
+import type { ReadSoFar } from './read-so-far.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -41,9 +41,9 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
 }
 
 /** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not. */
-function stalled(memory: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
-  const silentMs = clock.elapsed() - memory.aliveAt
-  if (memory.memoryAwaitedAt !== 0) return null
+function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
+  const silentMs = clock.elapsed() - soFar.aliveAt
+  if (soFar.memoryAwaitedAt !== 0) return null
   if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
   const silence = spanText(silentMs / 1000)
   const due = spanText(intervalMs / 1000)
@@ -59,7 +59,7 @@ type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'o
 type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
 /** How much. `now`: the instant, noted as a sign of life or not. */
-function counting(memory: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
+function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
   return {
     request(code, durationMs) {
       now()
@@ -73,13 +73,13 @@ function counting(memory: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =
       for (const outcome of sourceOutcomes)
         if (counts[outcome] > 0) metrics.entries.inc({ ...own, outcome }, counts[outcome])
       if (findings > 0) metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, findings)
-      memory.findings += findings
-      memory.newEntries += added + late
-      memory.filteredEntries += filtered
+      soFar.findings += findings
+      soFar.newEntries += added + late
+      soFar.filteredEntries += filtered
     },
     gap(count) {
-      memory.gaps += count
-      memory.lastGapAt = now()
+      soFar.gaps += count
+      soFar.lastGapAt = now()
       metrics.gaps.inc(own, count)
     },
     ownFetch(latenessMs) {
@@ -90,39 +90,39 @@ function counting(memory: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =
 }
 
 /** How far. */
-function placing(memory: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
-  const updateLag = () => metrics.lag.set(own, lagSeconds(memory))
+function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
+  const updateLag = () => metrics.lag.set(own, lagSeconds(soFar))
   return {
     success() {
-      memory.lastSuccessAt = alive()
-      metrics.lastSuccess.set(own, memory.lastSuccessAt / 1000)
+      soFar.lastSuccessAt = alive()
+      metrics.lastSuccess.set(own, soFar.lastSuccessAt / 1000)
     },
     caughtUp() {
-      memory.caughtUpAt = alive()
-      memory.caughtUp = true
-      memory.backlogUs = memory.cursorUs
-      metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
+      soFar.caughtUpAt = alive()
+      soFar.caughtUp = true
+      soFar.backlogUs = soFar.cursorUs
+      metrics.caughtUp.set(own, soFar.caughtUpAt / 1000)
       updateLag()
     },
     recalled({ readAt, caughtUpAt, gapAt }) {
-      memory.lastGapAt ||= gapAt
-      memory.lastSuccessAt ||= readAt
-      memory.caughtUpAt ||= caughtUpAt
-      metrics.lastSuccess.set(own, memory.lastSuccessAt / 1000)
-      metrics.caughtUp.set(own, memory.caughtUpAt / 1000)
+      soFar.lastGapAt ||= gapAt
+      soFar.lastSuccessAt ||= readAt
+      soFar.caughtUpAt ||= caughtUpAt
+      metrics.lastSuccess.set(own, soFar.lastSuccessAt / 1000)
+      metrics.caughtUp.set(own, soFar.caughtUpAt / 1000)
     },
     head(atUs) {
-      if (!(atUs > memory.headUs)) return
-      memory.headUs = atUs
+      if (!(atUs > soFar.headUs)) return
+      soFar.headUs = atUs
       // Something newer than what was all there was: no longer known to be caught up.
-      if (atUs > memory.cursorUs) memory.caughtUp = false
+      if (atUs > soFar.cursorUs) soFar.caughtUp = false
       metrics.head.set(own, atUs / 1e6)
       updateLag()
     },
     cursor(atUs) {
       if (!(atUs > 0)) return
-      memory.cursorUs = atUs
-      if (memory.backlogUs === 0) memory.backlogUs = atUs
+      soFar.cursorUs = atUs
+      if (soFar.backlogUs === 0) soFar.backlogUs = atUs
       metrics.cursor.set(own, atUs / 1e6)
       updateLag()
     },
@@ -130,21 +130,21 @@ function placing(memory: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () 
 }
 
 function watchOver(
-  memory: ReadSoFar,
+  soFar: ReadSoFar,
   condition: Condition<SourceStatus['state']>,
   metrics: SourceMetrics,
   own: Own,
   clock: Clock,
 ): SourceWatch {
   const alive = () => {
-    memory.aliveAt = clock.elapsed()
+    soFar.aliveAt = clock.elapsed()
     return clock.now()
   }
-  const places = placing(memory, metrics, own, alive)
-  const counts = counting(memory, metrics, own, alive)
+  const places = placing(soFar, metrics, own, alive)
+  const counts = counting(soFar, metrics, own, alive)
   return {
     ...counts,
-    aside: counting(memory, metrics, own, () => clock.now()),
+    aside: counting(soFar, metrics, own, () => clock.now()),
     ...places,
     state: (state, error, tryInMs) => condition.become(state, error, alive(), tryAt(clock, tryInMs)),
     appended(what) {
@@ -153,10 +153,10 @@ function watchOver(
       if (condition.state === 'paused') condition.succeed()
     },
     waitsForMemory() {
-      memory.memoryAwaitedAt = alive()
+      soFar.memoryAwaitedAt = alive()
       return () => {
         alive()
-        memory.memoryAwaitedAt = 0
+        soFar.memoryAwaitedAt = 0
       }
     },
     success() {
@@ -174,47 +174,47 @@ export function openBoardSource(
 ): BoardSource {
   const own = { workspace: origin.workspace, source: origin.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
-  const memory: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
+  const soFar: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
   prepareSeries(metrics, own)
   metrics.interval.set(own, (intervalMs ?? 0) / 1000)
   const look = (): Pick<SourceStatus, 'state' | 'error'> => {
     const { state, error } = condition
     const steady = state === 'idle' || state === 'reading' || state === 'starting'
-    const stall = steady ? stalled(memory, intervalMs, clock) : null
+    const stall = steady ? stalled(soFar, intervalMs, clock) : null
     return stall ? { state: 'failing', error: stall } : { state, error }
   }
   const lag = () =>
-    condition.state === 'paused' ? pausedLagSeconds(memory, intervalMs ?? 0, clock.now()) : lagSeconds(memory)
+    condition.state === 'paused' ? pausedLagSeconds(soFar, intervalMs ?? 0, clock.now()) : lagSeconds(soFar)
   return {
     origin,
-    watch: watchOver(memory, condition, metrics, own, clock),
+    watch: watchOver(soFar, condition, metrics, own, clock),
     refresh() {
       metrics.lag.set(own, lag())
       const { state: now } = look()
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
-    readTo: () => memory.cursorUs || memory.caughtUpAt * 1000 || undefined,
+    readTo: () => soFar.cursorUs || soFar.caughtUpAt * 1000 || undefined,
     isHeld: () => condition.state === 'held',
     status() {
       const { state, error } = look()
       return {
         name: origin.source,
         state,
-        last_success_at: isoOrNull(memory.lastSuccessAt),
-        caught_up_at: isoOrNull(memory.caughtUpAt),
-        head_at: memory.headUs === 0 ? null : isoFromUs(memory.headUs),
-        cursor_at: memory.cursorUs === 0 ? null : isoFromUs(memory.cursorUs),
+        last_success_at: isoOrNull(soFar.lastSuccessAt),
+        caught_up_at: isoOrNull(soFar.caughtUpAt),
+        head_at: soFar.headUs === 0 ? null : isoFromUs(soFar.headUs),
+        cursor_at: soFar.cursorUs === 0 ? null : isoFromUs(soFar.cursorUs),
         ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
-        ...(memory.memoryAwaitedAt !== 0 && {
-          waits_for_memory_since: new Date(memory.memoryAwaitedAt).toISOString(),
+        ...(soFar.memoryAwaitedAt !== 0 && {
+          waits_for_memory_since: new Date(soFar.memoryAwaitedAt).toISOString(),
         }),
         lag_seconds: lag(),
-        progress: progressOf(memory),
-        new_entries: memory.newEntries,
-        filtered_entries: memory.filteredEntries,
-        gaps: memory.gaps,
-        last_gap_at: isoOrNull(memory.lastGapAt),
-        findings: memory.findings,
+        progress: backlogRatioOf(soFar),
+        new_entries: soFar.newEntries,
+        filtered_entries: soFar.filteredEntries,
+        gaps: soFar.gaps,
+        last_gap_at: isoOrNull(soFar.lastGapAt),
+        findings: soFar.findings,
         error,
       }
     },

@@ -17,7 +17,7 @@ import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
 import { openBoardSource } from './board-source.ts'
 import type { BoardSource } from './board-source.ts'
-import { openHistory } from './history.ts'
+import { openLastHour } from './last-hour.ts'
 import { masker } from './mask.ts'
 import type { Metrics } from './metrics.ts'
 import { openRecentErrors } from './recent-errors.ts'
@@ -131,8 +131,8 @@ export function openBoard(options: BoardOptions): Board {
   const sources: BoardSource[] = []
   const sinks: BoardSink[] = []
   const currentStats = lastKnown(journalStats)
-  const history = openHistory(clock, () => currentStats().entries)
-  const memory = { clock, history, errors: openRecentErrors(), mask: masker(options.secrets) }
+  const lastHour = openLastHour(clock, () => currentStats().entries)
+  const memory = { clock, lastHour, errors: openRecentErrors(), mask: masker(options.secrets) }
   const refusal = openRefusal(memory)
   const warnings = openWarnings(clock, memory.mask, metrics)
 
@@ -171,7 +171,7 @@ export function openBoard(options: BoardOptions): Board {
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
       const when = { version, ...began, reported_at: iso(clock.now()) }
       const notices = { ...refusal.status(), warnings: warnings.status() }
-      const kept = { errors: memory.errors.status(), history: history.status() }
+      const kept = { errors: memory.errors.status(), history: memory.lastHour.status() }
       const past = rereadStatus(options, memory.mask)
       return reportOf(look(), when, notices, { ...kept, ...past }, lingersOf(sinks))
     },

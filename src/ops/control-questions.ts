@@ -4,7 +4,7 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Past } from '../model/past.ts'
-import type { Replays } from '../model/replays.ts'
+import type { Replays } from '../model/api-replay.ts'
 import type { DeadLetterQuery, Retried } from '../model/set-aside.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Board } from './board.ts'
@@ -44,7 +44,7 @@ export interface ControlOptions {
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
   /** Resolves when there is a journal to answer from; absent: there always is. */
-  readonly ready?: () => Promise<unknown>
+  readonly afterChange?: () => Promise<unknown>
 }
 
 /** One answer lists no more; whoever wants the rest asks for what comes after. */

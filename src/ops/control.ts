@@ -38,7 +38,7 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
   if (!question) return { status: 404, body: { message: 'no such question' } }
   try {
     const asked = await bodyOf(request)
-    await options.ready?.()
+    await options.afterChange?.()
     const body = await question(options, asked)
     return body === undefined ? { status: 404, body: { message: 'none' } } : { status: 200, body }
   } catch (error) {

@@ -1,5 +1,5 @@
-// What the system says of a file, in the words of our own closed list of codes. None of them ends the process: a sink's
-// files may lie on a mount that goes away, and others are to have theirs meanwhile.
+// What the system says of a file, in the words of our own closed list of codes.
+// None of them ends the process: a sink's files may lie on a mount that goes away, and others are to have theirs meanwhile.
 import { ConnectorError, errnoOf, isNoRoom, OUT_OF_FILES } from '../model/errors.ts'
 
 const PLACE = 'check that its folder can be made and that this user may write there'

@@ -4,7 +4,7 @@ import type { FindingRecord } from '../model/set-aside.ts'
 import type { Backfill, WaitsFor } from '../model/past.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
-import type { HistoryStatus } from './history.ts'
+import type { LastHourStatus } from './last-hour.ts'
 import type { ErrorStatus } from './recent-errors.ts'
 
 /** ISO 8601; null until the first time. */
@@ -193,7 +193,7 @@ export interface StatusReport {
   readonly replays: readonly ReplayStatus[]
   /** newest first */
   readonly errors: readonly ErrorStatus[]
-  readonly history: HistoryStatus
+  readonly history: LastHourStatus
 }
 
 type RereadState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>

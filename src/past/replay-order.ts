@@ -1,6 +1,6 @@
 // How a replay from the API stands in the journal's notes, what is counted of it, and how the status page tells it.
 import { z } from 'zod'
-import type { ApiReplay, ReplayCounts } from '../model/replays.ts'
+import type { ApiReplay, ReplayCounts } from '../model/api-replay.ts'
 import { sourceNames } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
 import { rereadState } from '../ops/status.ts'

@@ -7,8 +7,8 @@ import { nothingAppended } from '../model/appended.ts'
 import type { Append, Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { PastSpan } from '../model/past.ts'
-import { underWay } from '../model/replays.ts'
-import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from '../model/replays.ts'
+import { joinedBy } from '../model/api-replay.ts'
+import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from '../model/api-replay.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { keepUnlessStopped } from './keep.ts'
@@ -69,7 +69,7 @@ export class ApiReplays implements Replays {
     this.#assertKnown(order)
     const stale = await this.#pages.notesOf(order)
     const readTo = await this.#options.readTo(order.origin)
-    const joined = underWay(this.list(), order)
+    const joined = joinedBy(this.list(), order)
     if (joined) return { ...joined, isJoined: true }
     const job = replayJobOf(this.#fresh(order, readTo))
     job.isLoaded = true

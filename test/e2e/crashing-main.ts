@@ -1,7 +1,8 @@
 // The daemon, which kills itself with SIGKILL at the nth time it comes to a named step: node crashing.js <config> <step> <nth>.
-import { openApp, type Outside } from '../../src/app.ts'
+import { openApp } from '../../src/app.ts'
+import type { Outside } from '../../src/outside.ts'
 import { references } from '../../src/commands/shared/config-file.ts'
-import { realOutside } from '../../src/commands/shared/outside.ts'
+import { realOutside } from '../../src/commands/shared/real-outside.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openJournal } from '../../src/journal/open.ts'
 import type { DiskFile } from '../../src/model/disk.ts'

@@ -2,7 +2,7 @@
 import type { App } from '../../src/app.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { Backfill, PastSpan } from '../../src/model/past.ts'
-import type { ApiReplay } from '../../src/model/replays.ts'
+import type { ApiReplay } from '../../src/model/api-replay.ts'
 import { dice } from './random.ts'
 
 const SHARE = 0.15

@@ -1,6 +1,7 @@
 // One life of the daemon in the simulation: production code whose every step into the outside may be its last.
 import { openApp } from '../../src/app.ts'
-import type { App, Outside } from '../../src/app.ts'
+import type { App } from '../../src/app.ts'
+import type { Outside } from '../../src/outside.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { gzip } from '../../src/gzip/gzip.ts'
 import { openJournal } from '../../src/journal/open.ts'

@@ -2,7 +2,7 @@
 import type { Backfill, PastSpan, Unread } from '../../model/past.ts'
 import { secondText } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { gapsText, percentText } from '../shared/follow-text.ts'
 import type { Following } from '../shared/follow-text.ts'
 

@@ -10,7 +10,7 @@ import { systemClock } from '../../ops/clock.ts'
 import { connectControl } from '../../ops/control-client.ts'
 import { kindOf } from '../../sinks/index.ts'
 import { configFile, references } from '../shared/config-file.ts'
-import { realOutside } from '../shared/outside.ts'
+import { realOutside } from '../shared/real-outside.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
 interface ValidateOptions {

@@ -10,7 +10,7 @@ import { connectControl } from '../../ops/control-client.ts'
 import { references } from '../shared/config-file.ts'
 import { DEMO_KEY, journalIn, openHome, RESUME_HOURS, writeConfig, type DemoHome } from './home.ts'
 import { withLastWords } from '../run/last-words.ts'
-import { realOutside } from '../shared/outside.ts'
+import { realOutside } from '../shared/real-outside.ts'
 import { runDaemon } from '../run/daemon.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
@@ -47,7 +47,7 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   try {
-    return await withLastWords(world, (logs) => serve(world, options, { home, api: api.url, logs }))
+    return await withLastWords(world, (useLog) => serve(world, options, { home, api: api.url, useLog }))
   } finally {
     await api.close()
   }
@@ -57,16 +57,16 @@ interface Serving {
   readonly home: DemoHome
   /** where the mock is */
   readonly api: string
-  readonly logs: (log: Log) => void
+  readonly useLog: (log: Log) => void
 }
 
-async function serve(world: World, options: DemoOptions, { home, api, logs }: Serving): Promise<number> {
+async function serve(world: World, options: DemoOptions, { home, api, useLog }: Serving): Promise<number> {
   const listen = options.listen ?? (world.env['AUDITFERRY_LISTEN'] || '127.0.0.1:9464')
   const startOn = async (address: string) => {
     await writeConfig(home, api, address)
     const config = loadConfig(home.config, references(world))
     const outside = realOutside(config, world)
-    logs(outside.log)
+    useLog(outside.log)
     const started = (page: string) => {
       world.stdout(welcome(home, page, api, world.pid))
       void narrate(journalIn(options.data), world)

@@ -1,7 +1,8 @@
 // What `reconcile` tells where its walk was cut off: the numbers so far, of which nothing is judged. Pure.
 import { DAY_MS, dayText } from '../../model/time.ts'
 import { numberText } from '../../ops/words.ts'
-import { columns, plain } from '../shared/columns.ts'
+import { columns } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import type { Walked } from './walk.ts'
 
 const rowsOf = (walked: readonly Walked[]) =>

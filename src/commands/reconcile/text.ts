@@ -1,7 +1,8 @@
 // The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
 import { numberText } from '../../ops/words.ts'
 import { DAY_MS } from '../../model/time.ts'
-import { columns, plain } from '../shared/columns.ts'
+import { columns } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './report.ts'
 import { counted, verdictOf } from './verdict.ts'
 

@@ -1,7 +1,7 @@
 // The verdict of `reconcile`: whether all comes out even, what does not, and which command brings what. Pure.
 import { numberText } from '../../ops/words.ts'
 import { DAY_MS, dayText } from '../../model/time.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { isJudged, type ReadRow, type ReconcileReport, type SinkRow } from './report.ts'
 
 export const counted = (count: number, one: string, many: string) =>

@@ -6,7 +6,7 @@ import { summed } from '../../model/past.ts'
 import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../../model/past.ts'
 import type { Origin } from '../../model/source.ts'
 import { countText } from '../../ops/words.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { percentText, troubleText } from '../shared/follow-text.ts'
 import type { World } from '../shared/world.ts'
 

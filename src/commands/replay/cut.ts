@@ -1,11 +1,11 @@
 // The part of a replay that the daemon does not read, since live reading has not come to it: what the journal keeps of that is sent from there, and the rest is told.
-import { leftOut } from '../../model/replays.ts'
-import type { ApiReplay } from '../../model/replays.ts'
+import { leftOut } from '../../model/api-replay.ts'
+import type { ApiReplay } from '../../model/api-replay.ts'
 import { isSameOrigin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../model/time.ts'
 import { isCaughtUp } from '../../ops/status.ts'
 import type { StatusReport } from '../../ops/status.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import type { Only, ReplayPlan, PlannedDay } from './plan.ts'
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */

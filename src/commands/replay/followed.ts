@@ -1,8 +1,8 @@
 // What `replay` says of those that the daemon reads from the API: how far they are, what was sent, and how the other sinks get what they lack.
-import type { ApiReplay } from '../../model/replays.ts'
+import type { ApiReplay } from '../../model/api-replay.ts'
 import { secondText } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { gapsText } from '../shared/follow-text.ts'
 import type { Following } from '../shared/follow-text.ts'
 import { spansText } from './cut.ts'

@@ -2,7 +2,7 @@
 import type { Origin } from '../../model/source.ts'
 import { DAY_MS, dayText, epochDay } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { wholeDays } from '../shared/instants.ts'
 import { isMeant, isOneOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'

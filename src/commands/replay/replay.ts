@@ -2,8 +2,8 @@
 import type { SinkConfig } from '../../config/schema.ts'
 import type { Clock } from '../../model/clock.ts'
 import type { PastSpan } from '../../model/past.ts'
-import { underWay } from '../../model/replays.ts'
-import type { ApiReplay, BegunReplay } from '../../model/replays.ts'
+import { joinedBy } from '../../model/api-replay.ts'
+import type { ApiReplay, BegunReplay } from '../../model/api-replay.ts'
 import type { Origin, SourceName } from '../../model/source.ts'
 import { systemClock } from '../../ops/clock.ts'
 import type { ControlClient } from '../../ops/control-client.ts'
@@ -224,7 +224,7 @@ async function begin(
   if (!client || reads.length === 0) return []
   // One alone is refused by the daemon itself.
   const all = reads.length > 1 ? await client.replays() : []
-  for (const read of reads) underWay(all, { ...read, sink })
+  for (const read of reads) joinedBy(all, { ...read, sink })
   const begun: BegunReplay[] = []
   try {
     for (const read of reads) begun.push(await client.begin({ ...read, sink, runAt }))

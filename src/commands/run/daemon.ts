@@ -44,7 +44,7 @@ export async function runDaemon(
     for (let setup: Setup | undefined = first; setup && !isToldToStop();) {
       const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
-        await front.waitFor(async () => {
+        await front.holdFor(async () => {
           // The journal has one owner at a time: what is under way is finished before the next opens it.
           await app.stop()
           if (isToldToStop()) return
@@ -57,7 +57,7 @@ export async function runDaemon(
     }
   } finally {
     // Probes and commands are answered to the last: only then do they close.
-    front.ready = false
+    front.isReady = false
     try {
       await app.stop()
     } finally {
@@ -81,7 +81,7 @@ async function untilNext(
 ): Promise<Setup | undefined> {
   const over = new AbortController()
   const running = app.run().then(() => undefined)
-  front.ready = true
+  front.isReady = true
   const current: CurrentSetup = {
     ...setup,
     prepare: async (next) => {

@@ -7,11 +7,11 @@ import { openControl } from '../../ops/control.ts'
 import type { Control } from '../../ops/control.ts'
 import { openHttp } from '../../ops/http.ts'
 import type { OpsHttp } from '../../ops/http.ts'
-import { retryWanted } from '../../retrying.ts'
+import { retryWanted } from '../../putting-back.ts'
 import type { Setup } from './setup.ts'
 
 export class Front {
-  ready = false
+  isReady = false
   readonly #app: () => App
   #listen = ''
   #http: OpsHttp | undefined
@@ -34,7 +34,7 @@ export class Front {
     this.#control = await openControl({
       journalPath: setup.config.journal.path,
       log: setup.outside.log,
-      ready: () => this.#change,
+      afterChange: () => this.#change,
       get board() {
         return now().board
       },
@@ -57,8 +57,8 @@ export class Front {
     })
   }
 
-  /** Commands that come meanwhile are answered behind it: a replay of many steps would break off in its middle. */
-  waitFor(change: () => Promise<void>): Promise<void> {
+  /** Makes the change. Commands that come meanwhile are held and answered behind it: a replay of many steps would break off in its middle. */
+  holdFor(change: () => Promise<void>): Promise<void> {
     const changing = change()
     this.#change = changing.catch(() => undefined)
     return changing
@@ -79,7 +79,7 @@ export class Front {
         return now().metrics
       },
       live: () => now().alive(),
-      ready: () => this.ready,
+      ready: () => this.isReady,
       config: () => this.#configText(),
     })
     this.#listen = listen

@@ -6,7 +6,7 @@ import type { World } from '../shared/world.ts'
 /** `work` says which log it has, each time that it is another one: a changed configuration brings its own, which masks its own secrets. */
 export async function withLastWords<T>(
   { onBug }: Pick<World, 'onBug'>,
-  work: (logs: (log: Log) => void) => Promise<T>,
+  work: (useLog: (log: Log) => void) => Promise<T>,
 ): Promise<T> {
   let log: Log | undefined
   const tell = (error: unknown) => log?.error('The daemon cannot go on, and ends', errorFields(error))

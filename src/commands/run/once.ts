@@ -1,9 +1,10 @@
 // `auditferry run --once`: until all that is there now is delivered, or nothing but a person can help.
 import { openApp } from '../../app.ts'
-import type { App, Outside } from '../../app.ts'
+import type { App } from '../../app.ts'
 import type { Config } from '../../config/schema.ts'
 import { checkApart } from '../../journal/check-apart.ts'
 import type { StatusReport } from '../../ops/status.ts'
+import type { Outside } from '../../outside.ts'
 import type { World } from '../shared/world.ts'
 import { exitCodes } from '../shared/world.ts'
 

@@ -32,7 +32,7 @@ interface ReloadOptions {
 /** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
 export function reloading(options: ReloadOptions): NextSetup {
   const asking = new Asking(options)
-  const reading = { ...options, load: () => asking.load() }
+  const asked = { ...options, load: () => asking.load() }
   // Taken before it opens: a key that changes in between is asked about once too often, and never missed.
   let keys = hashKeysDigest(options.loaded.config, readTextFile)
   return async (current, signal) => {
@@ -44,7 +44,7 @@ export function reloading(options: ReloadOptions): NextSetup {
         current.outside.log,
       )
       // Who asked is answered; what is only tried again has been told already.
-      const next = await reloaded(reading, current, keys, isAsked ? undefined : fault)
+      const next = await reloaded(asked, current, keys, isAsked ? undefined : fault)
       if (typeof next === 'object') {
         keys = hashKeysDigest(next.config, readTextFile)
         return next

@@ -1,5 +1,5 @@
 // `auditferry run`: the daemon, until a signal; `once.ts` has --once.
-import type { Outside } from '../../app.ts'
+import type { Outside } from '../../outside.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { loadToRun } from '../../config/surroundings.ts'
@@ -10,7 +10,7 @@ import { openTracing } from '../../ops/tracing/open.ts'
 import { configFile, references } from '../shared/config-file.ts'
 import { runDaemon } from './daemon.ts'
 import { withLastWords } from './last-words.ts'
-import { realOutside } from '../shared/outside.ts'
+import { realOutside } from '../shared/real-outside.ts'
 import { reloading } from './reload.ts'
 import { runOnce, type Once } from './once.ts'
 import type { World } from '../shared/world.ts'
@@ -33,21 +33,21 @@ export async function run(world: World, options: RunOptions): Promise<number> {
     world.stderr('auditferry: --timeout is of --once: the daemon runs until it is told to stop\n')
     return exitCodes.usage
   }
-  return withLastWords(world, (logs) => runOn(world, options, timeoutMs, logs))
+  return withLastWords(world, (useLog) => runOn(world, options, timeoutMs, useLog))
 }
 
 async function runOn(
   world: World,
   options: RunOptions,
   timeoutMs: number,
-  logs: (log: Log) => void,
+  useLog: (log: Log) => void,
 ): Promise<number> {
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
   const loaded = load()
   const { config } = loaded
   const { log, clock } = realOutside(config, world)
-  logs(log)
+  useLog(log)
   const tracing = await openTracing({ env: world.env, version: world.version, log, clock })
   // One for the process: what is told of a batch may link to what a former configuration read.
   const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
@@ -66,7 +66,7 @@ async function runOn(
       journalCheck,
       nextSetup: reloading(reload),
       started: () => tellServiceManager(env, log, 'READY=1'),
-      takesOver: (next) => logs(next.outside.log),
+      takesOver: (next) => useLog(next.outside.log),
     })
     return exitCodes.done
   } finally {

@@ -1,5 +1,5 @@
 // What a daemon runs with, and how the next one takes over.
-import type { Outside } from '../../app.ts'
+import type { Outside } from '../../outside.ts'
 import type { Config } from '../../config/schema.ts'
 import type { ConnectorError } from '../../model/errors.ts'
 

@@ -1,9 +1,5 @@
 // Plain columns for a terminal: no frame, nothing that a stranger's text could do to the screen.
-
-/** Control and format characters out of somebody else's text: a terminal would obey them. */
-export function plain(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
-}
+import { plain } from './plain.ts'
 
 /** Puts colour around a cell that is padded already, by what it says. */
 export type Paint = (padded: string, text: string) => string

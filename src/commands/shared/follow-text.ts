@@ -4,7 +4,7 @@ import type { WaitsFor } from '../../model/past.ts'
 import type { Origin } from '../../model/source.ts'
 import type { ControlClient } from '../../ops/control-client.ts'
 import { countText, waitsForText } from '../../ops/words.ts'
-import { plain } from './columns.ts'
+import { plain } from './plain.ts'
 
 /** A part of the past that is read again. */
 export interface Followed {

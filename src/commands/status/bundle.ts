@@ -11,7 +11,7 @@ import type { StatusReport } from '../../ops/status.ts'
 import { columns } from '../shared/columns.ts'
 import { configFile } from '../shared/config-file.ts'
 import { writeExport } from '../shared/export-file.ts'
-import { reachDaemon } from '../shared/known-config.ts'
+import { reachDaemon } from '../shared/reach.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
 interface Section {

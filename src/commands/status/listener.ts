@@ -3,7 +3,7 @@ import { sourcesOf, type Config } from '../../config/schema.ts'
 import { realFiles } from '../../config/files.ts'
 import { hostPort } from '../../model/socket.ts'
 import type { StatusReport } from '../../ops/status.ts'
-import type { DaemonPlace } from '../shared/known-config.ts'
+import type { DaemonPlace } from '../shared/reach.ts'
 
 const HTTP_MS = 3_000
 

@@ -1,7 +1,7 @@
 // What `status` says of the past that is read again just now: backfills, and replays from the API.
 import { countText, numberText, stampText } from '../../ops/words.ts'
 import type { BackfillStatus, ReplayStatus, StatusReport } from '../../ops/status.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { gapsText, percentText, troubleText } from '../shared/follow-text.ts'
 
 /** Of each kind: the commands' own --status lists them all. */

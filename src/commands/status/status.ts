@@ -17,9 +17,10 @@ import {
   utcText,
 } from '../../ops/words.ts'
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../../ops/status.ts'
-import { columns, type Paint, plain } from '../shared/columns.ts'
+import { columns, type Paint } from '../shared/columns.ts'
 import { configFile } from '../shared/config-file.ts'
-import { configOrPlace, tellFaulty, type DaemonPlace } from '../shared/known-config.ts'
+import { plain } from '../shared/plain.ts'
+import { configOrPlace, tellFaulty, type DaemonPlace } from '../shared/reach.ts'
 import { type Answer, askListener, listenerUrl } from './listener.ts'
 import { pastLines } from './past.ts'
 import { type Look, watchStatus } from './watch.ts'

@@ -1,10 +1,10 @@
 // `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
 import type { StatusReport } from '../../ops/status.ts'
 import { spanText } from '../../ops/words.ts'
-import { plain } from '../shared/columns.ts'
+import { plain } from '../shared/plain.ts'
 import { configFile } from '../shared/config-file.ts'
 import { showContent } from '../shared/export-file.ts'
-import { reachDaemon } from '../shared/known-config.ts'
+import { reachDaemon } from '../shared/reach.ts'
 import { isKnown } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 

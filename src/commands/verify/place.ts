@@ -13,7 +13,7 @@ import { Store } from '../../sinks/s3/bucket/store.ts'
 import { configFile } from '../shared/config-file.ts'
 import { knownConfig } from '../shared/known-config.ts'
 import { unknownName } from '../shared/named.ts'
-import { proxyOf } from '../shared/outside.ts'
+import { proxyOf } from '../shared/real-outside.ts'
 import type { World } from '../shared/world.ts'
 
 export interface VerifyPlaceOptions {

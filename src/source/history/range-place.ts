@@ -7,8 +7,8 @@ import type { HistoryCursor, Walk } from './cursor.ts'
 import { freshHistoryCursor, openHistoryCursor, walkOver, walkOverTrouble } from './cursor.ts'
 import type { Task } from './step.ts'
 
-/** Instants are epoch ms. */
-interface Stretch {
+/** epoch ms */
+interface SpanMs {
   readonly from: number
   to: number
 }
@@ -16,7 +16,7 @@ interface Stretch {
 /** Of a cursor `todo`, `troubles` and what was learned are used; nothing of it is live. */
 export interface HistoryPlace extends HistoryCursor {
   /** what the API refused with a 400, oldest first; neighbours are one */
-  refused: Stretch[]
+  refused: SpanMs[]
 }
 
 /** What stayed unreadable is tried again so often once all else is read; after that it is told. */
@@ -77,7 +77,7 @@ export function taskOf(place: HistoryPlace, now: number): Task | undefined {
 }
 
 /** True where it does not follow on what was refused before: a possible gap of its own. */
-export function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<Stretch>): boolean {
+export function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<SpanMs>): boolean {
   const last = refused.at(-1)
   if (last?.to === from) {
     last.to = to
@@ -90,7 +90,7 @@ export function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<St
 /** What of the span was not read whole, so far as it is known to stay so. */
 export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
   if (!place) return []
-  const unread = (why: Unread['why']) => (one: Readonly<Stretch>) => ({
+  const unread = (why: Unread['why']) => (one: Readonly<SpanMs>) => ({
     fromUs: one.from * 1000,
     toUs: one.to * 1000,
     why,

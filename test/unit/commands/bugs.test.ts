@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
-import { openWorld } from './heard.ts'
+import { openWorld } from './world.ts'
 
 test('a command that throws names the error and its place, not its words', async () => {
   const { world, heard } = openWorld()

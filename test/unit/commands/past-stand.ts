@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { runDaemon } from '../../../src/commands/run/daemon.ts'
-import { realOutside } from '../../../src/commands/shared/outside.ts'
+import { realOutside } from '../../../src/commands/shared/real-outside.ts'
 import { run } from '../../../src/commands/run/run.ts'
 import { readTextFile } from '../../../src/config/files.ts'
 import { loadConfig } from '../../../src/config/load.ts'
@@ -12,7 +12,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { disk } from '../../../src/ops/disk.ts'
-import { openWorld } from './heard.ts'
+import { openWorld } from './world.ts'
 
 export const DAY = 86_400_000
 export const today = () => Math.floor(systemClock.now() / DAY) * DAY

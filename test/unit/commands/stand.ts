@@ -6,7 +6,7 @@ import { openJournal } from '../../../src/journal/open.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
-import { openWorld } from './heard.ts'
+import { openWorld } from './world.ts'
 
 export function openStand() {
   const folder = mkdtempSync(join(tmpdir(), 'commands-'))

@@ -1,5 +1,5 @@
 // Replays from the API beside a live reader that has read all: the real journal, whose settled part is gone, before the mock.
-import type { ReplayOrder } from '../../../src/model/replays.ts'
+import type { ReplayOrder } from '../../../src/model/api-replay.ts'
 import { ApiReplays } from '../../../src/past/replays.ts'
 import type { ReplaysOptions } from '../../../src/past/replays.ts'
 import { openDesk, origin } from '../source/desk.ts'

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Note } from '../../../src/model/note.ts'
-import type { ApiReplay } from '../../../src/model/replays.ts'
+import type { ApiReplay } from '../../../src/model/api-replay.ts'
 import { replayStatusOf } from '../../../src/past/replay-order.ts'
 import { markOf, marksIn } from '../../../src/past/replay-page.ts'
 import { withMethods } from '../../fakes/with-methods.ts'

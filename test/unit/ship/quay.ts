@@ -105,13 +105,13 @@ function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, aroun
   return berth
 }
 
-/** `from`, `from + 1`, … `to`. */
 /** What waits for a turn of the event loop of its own goes on, and all that follows from it. */
 export async function nextTurn({ clock }: Quay): Promise<void> {
   await settled()
   clock.advance(clock.now())
 }
 
+/** `from`, `from + 1`, … `to`. */
 export function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i)
 }

@@ -393,7 +393,7 @@ describe('a file that was rotated, and may only be read since', () => {
     expect(disk.content(`${PATH}.1`)?.toString()).toBe(text(lines))
   })
 
-  test('nor one that could not be made sure of', async () => {
+  test('a batch that stands there whole, but could not be synced, is not believed to stand there', async () => {
     const { disk, again, name } = await rotated(`${PATH}.1`, (whole) => whole)
     disk.fail('sync', 'unreachable')
     await expect(again()).rejects.toMatchObject({ code: 'unreachable' })

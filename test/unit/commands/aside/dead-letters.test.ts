@@ -18,7 +18,7 @@ import {
 import { knownConfig } from '../../../../src/commands/shared/known-config.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
 import type { DeadLetterQuery } from '../../../../src/model/set-aside.ts'
-import { retryWanted } from '../../../../src/retrying.ts'
+import { retryWanted } from '../../../../src/putting-back.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
 import { entriesOf, idsOf, logOf, part, plenty, spec, uuid } from '../../../contract/journal-parts.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { walk } from '../../../../src/commands/replay/walk.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { Replayed } from '../../../../src/model/replay.ts'
-import { openWorld } from '../heard.ts'
+import { openWorld } from '../world.ts'
 
 const step: Replayed = {
   ...{ entries: 40, bytes: 400, days: [], through: 40, until: 100, more: true, keptSince: undefined },

@@ -1,8 +1,8 @@
 // `run --once` when something cannot be gone on with: it ends, with what was wrong.
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Outside } from '../../../../src/app.ts'
-import { realOutside } from '../../../../src/commands/shared/outside.ts'
+import type { Outside } from '../../../../src/outside.ts'
+import { realOutside } from '../../../../src/commands/shared/real-outside.ts'
 import { deliveredText, runOnce } from '../../../../src/commands/run/once.ts'
 import { loadConfig } from '../../../../src/config/load.ts'
 import { readTextFile } from '../../../../src/config/files.ts'

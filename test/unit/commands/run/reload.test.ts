@@ -253,7 +253,7 @@ describe('a valid configuration', () => {
     await expect(fetch(before)).rejects.toThrow()
   })
 
-  test('the next one is taken too', async () => {
+  test('leaves the daemon able to take the next one, and the one after it', async () => {
     for (const name of ['two', 'three', 'four']) {
       writeFileSync(file, text('one', name))
       hangUp()
@@ -573,10 +573,10 @@ test('what ends the daemon behind a reload is told by the log of the configurati
   const config = load().config
   const next = { config, outside: { ...house.outside, log: second, network } }
   const ending = new AbortController()
-  const over = withLastWords({}, (logs) => {
-    logs(first)
+  const over = withLastWords({}, (useLog) => {
+    useLog(first)
     const outside = { ...house.outside, log: first }
-    const takesOver = ({ outside: { log } }: { outside: { log: Log } }) => logs(log)
+    const takesOver = ({ outside: { log } }: { outside: { log: Log } }) => useLog(log)
     return runDaemon({ config, outside }, ending.signal, { nextSetup: async () => next, takesOver })
   })
   await expect(over).rejects.toThrow('planted')

@@ -4,7 +4,7 @@ import { type Look, watchStatus } from '../../../../src/commands/status/watch.ts
 import type { World } from '../../../../src/commands/shared/world.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import { openBoardStand } from '../../ops/board-stand.ts'
-import { openWorld } from '../heard.ts'
+import { openWorld } from '../world.ts'
 
 const nobody: Look = { nobody: 'auditferry: no daemon runs here\n' }
 const report: Look = { report: { ...openBoardStand().board.status(), ok: true } }

@@ -21,7 +21,7 @@ import { sha256, type Manifest } from '../../../../src/sinks/s3/evidence/manifes
 import { FakeS3 } from '../../../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../../../fakes/s3-server.ts'
 import { keyPair, Stand } from '../../sinks/s3-evidence-stand.ts'
-import { openWorld } from '../heard.ts'
+import { openWorld } from '../world.ts'
 
 let folder: string
 let objects: ReadonlyMap<string, Buffer>

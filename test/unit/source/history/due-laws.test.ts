@@ -264,7 +264,7 @@ describe('live reading begins', () => {
     expect(cursor.todo).toMatchObject(past === 0 ? [] : [{ from: openDay, to: YESTERDAY, begunAt: now }])
   })
 
-  test('where it was left, while it is under way', () => {
+  test('nothing anew while a walk is under way: that goes on where it was left', () => {
     const live = { ...walkOver(TODAY, START - HOUR, START - HOUR), at: TODAY + HOUR }
     const { cursor, options } = open({ live })
     expect(taskOf(options, cursor, 'live')?.walk).toBe(live)

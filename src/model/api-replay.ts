@@ -48,7 +48,7 @@ export interface BegunReplay extends ApiReplay {
 }
 
 /** The replay under way that the order joins, since a sink has one of a source at a time; undefined: none is. Throws ConnectorError `misconfigured` where it is of another span. */
-export function underWay(
+export function joinedBy(
   all: readonly ApiReplay[],
   { sink, origin, spans }: Omit<ReplayOrder, 'runAt'>,
 ): ApiReplay | undefined {

@@ -1,6 +1,6 @@
 // The log of the real world knows every secret of the configuration.
 import { expect, test } from 'vitest'
-import { realOutside } from '../../../../src/commands/shared/outside.ts'
+import { realOutside } from '../../../../src/commands/shared/real-outside.ts'
 import { type Config, configSchema } from '../../../../src/config/schema.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import { Secret, SecretLook } from '../../../../src/model/secret.ts'

@@ -1,4 +1,4 @@
-// Makes the code of the two loops that pack out of their text: node scripts/gzip-code.ts [--check]
+// Makes the WebAssembly of the two loops that pack out of their text: node scripts/gzip-wasm.ts [--check]
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { format, resolveConfig } from 'prettier'
@@ -7,7 +7,7 @@ import { layout } from '../src/gzip/layout.ts'
 
 const folder = join(import.meta.dirname, '../src/gzip')
 const TEXT = join(folder, 'deflate.wat')
-const CODE = join(folder, 'deflate-code.ts')
+const WASM = join(folder, 'deflate-wasm.ts')
 
 /** Names in capitals are numbers of the layout. Throws for one that is not. */
 function withNumbers(text: string): string {
@@ -26,17 +26,17 @@ async function made(): Promise<string> {
   const module = tools.parseWat(TEXT, withNumbers(readFileSync(TEXT, 'utf8')), { bulk_memory: true })
   const code = Buffer.from(module.toBinary({}).buffer).toString('base64')
   const lines = code.match(/.{1,90}/g) ?? []
-  const text = `// The code of deflate.wat, made by scripts/gzip-code.ts. Not written by hand.
+  const text = `// The WebAssembly of deflate.wat, made by scripts/gzip-wasm.ts. Not written by hand.
 
-export const deflateCode =
+export const deflateWasm =
   ${lines.map((line) => `'${line}'`).join(' +\n  ')}
 `
-  return await format(text, { ...(await resolveConfig(CODE)), filepath: CODE })
+  return await format(text, { ...(await resolveConfig(WASM)), filepath: WASM })
 }
 
 const code = await made()
-if (process.argv[2] !== '--check') writeFileSync(CODE, code)
-else if (readFileSync(CODE, 'utf8') !== code) {
-  console.error(`${CODE} is not what deflate.wat says: run node scripts/gzip-code.ts`)
+if (process.argv[2] !== '--check') writeFileSync(WASM, code)
+else if (readFileSync(WASM, 'utf8') !== code) {
+  console.error(`${WASM} is not what deflate.wat says: run node scripts/gzip-wasm.ts`)
   process.exit(1)
 }

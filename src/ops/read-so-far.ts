@@ -28,16 +28,16 @@ export function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
 }
 
 /** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
-export function pausedLagSeconds(memory: ReadSoFar, intervalMs: number, now: number): number {
-  const { caughtUp, caughtUpAt, cursorUs } = memory
+export function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): number {
+  const { caughtUp, caughtUpAt, cursorUs } = soFar
   const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
   if (readToMs === 0 || (caughtUp && now < readToMs + intervalMs)) return 0
-  return Math.max(lagSeconds(memory), (now - readToMs) / 1000)
+  return Math.max(lagSeconds(soFar), (now - readToMs) / 1000)
 }
 
 /** By the entries' own times: of what lies between, nobody knows how much there is. */
-export function progressOf(memory: ReadSoFar): number | null {
-  const { backlogUs, cursorUs, headUs } = memory
-  if (lagSeconds(memory) === 0 || headUs <= backlogUs) return null
+export function backlogRatioOf(soFar: ReadSoFar): number | null {
+  const { backlogUs, cursorUs, headUs } = soFar
+  if (lagSeconds(soFar) === 0 || headUs <= backlogUs) return null
   return Math.min(1, Math.max(0, (cursorUs - backlogUs) / (headUs - backlogUs)))
 }

@@ -1,6 +1,6 @@
-// The code of deflate.wat, made by scripts/gzip-code.ts. Not written by hand.
+// The WebAssembly of deflate.wat, made by scripts/gzip-wasm.ts. Not written by hand.
 
-export const deflateCode =
+export const deflateWasm =
   'AGFzbQEAAAABDwJgAn9/AX9gBH9/fn4BfwMDAgABBQMBAHQHHQMGbWVtb3J5AgAIdG9rZW5pc2UAAAV3cml0ZQABCp' +
   'kGAtYDAgp/An5BgAhBAEH4CPwLAEGAGEEAQfgA/AsAQYCABEEAQYCACPwLAEGIgMwAIQIgAUEIayEDA0ACQCAAIANK' +
   'DQAgC0EGSyALcQ0AIAApAwAhDCAMQhCGQpX4qfqXt96bnn9+Qi+Ip0H8/wdxIQQgBCgCgIAEIQUgBCAANgKAgAQgAC' +

@@ -5,7 +5,7 @@ const STEP_SECONDS = 30
 const STEPS = 120
 
 /** Oldest first, one number a step; the last step is still running. Younger than an hour: so many steps as there were. */
-export interface HistoryStatus {
+export interface LastHourStatus {
   readonly step_seconds: number
   /** new entries kept in the journal */
   readonly read: readonly number[]
@@ -15,14 +15,14 @@ export interface HistoryStatus {
   readonly owed: readonly number[]
 }
 
-export interface History {
+export interface LastHour {
   arrived(entries: number): void
   accepted(entries: number): void
-  status(): HistoryStatus
+  status(): LastHourStatus
 }
 
 /** `owedNow` is asked once a step, and by `status`. Time is the clock that only runs: a jump of the other leaves no hole. */
-export function openHistory(clock: Pick<Clock, 'elapsed'>, owedNow: () => number): History {
+export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => number): LastHour {
   const read = new Float64Array(STEPS)
   const delivered = new Float64Array(STEPS)
   const owed = new Float64Array(STEPS)

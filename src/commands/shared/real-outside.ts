@@ -1,5 +1,5 @@
 // The real world behind the daemon: the system's clock, disk and network, and what packs.
-import type { Outside } from '../../app.ts'
+import type { Outside } from '../../outside.ts'
 import type { Config } from '../../config/schema.ts'
 import { gzip } from '../../gzip/gzip.ts'
 import { secretsIn } from '../../model/secret.ts'
