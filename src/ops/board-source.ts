@@ -40,16 +40,19 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
   metrics.ownFetchLateness.zero(own)
 }
 
-/** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not. */
+/** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not, and does not read either. */
 function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
   const silentMs = clock.elapsed() - soFar.aliveAt
-  if (soFar.memoryAwaitedAt !== 0) return null
   if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
   const silence = spanText(silentMs / 1000)
   const due = spanText(intervalMs / 1000)
+  const why =
+    soFar.memoryAwaitedAt === 0
+      ? `although a read is due every ${due}: restart the daemon and report it`
+      : `since its answer waits for memory that answers under way hold: it goes on when one of those ends`
   return {
     code: 'timeout',
-    message: `nothing was read for ${silence} although a read is due every ${due}: restart the daemon and report it`,
+    message: `nothing was read for ${silence} ${why}`,
     since: new Date(clock.now() - silentMs).toISOString(),
   }
 }

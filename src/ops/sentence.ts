@@ -96,6 +96,12 @@ function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report:
   return [`${workspace.name}'s canary asks its prompt${waitsClause(source, workspace, report)}`]
 }
 
+/** What waits for memory moves no head: how far it lags nobody knows. */
+const isBehind = (source: SourceStatus, report: Told): boolean =>
+  source.lag_seconds >= NOTABLE_LAG_SECONDS ||
+  !isCaughtUp(source, report) ||
+  source.waits_for_memory_since !== undefined
+
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
@@ -105,7 +111,7 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
     })
   const reading = workspaces.flatMap((one) =>
     one.sources
-      .filter((source) => source.lag_seconds >= NOTABLE_LAG_SECONDS || !isCaughtUp(source, report))
+      .filter((source) => isBehind(source, report))
       .flatMap((source) =>
         source.name === 'assistant'
           ? canaryClauses(source, one, report)
