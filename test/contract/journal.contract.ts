@@ -337,6 +337,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await journal.append(seen)
         const counted = await journal.counts({ fromDay: 0, toDay: 1e6 })
         const [first, second] = (await journal.quarantined({})).map(({ id }) => id)
+        expect(await journal.dropQuarantined({ ids: [] })).toBe(0)
         expect(await journal.dropQuarantined({ ids: [first ?? 0, 999] })).toBe(1)
         expect(await journal.dropQuarantined({ ids: [first ?? 0] })).toBe(0)
         const held = async () => {
@@ -677,6 +678,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(ids).toHaveLength(6)
         const page = await journal.deadLetters({ limit: 2, after: ids[1] ?? 0 })
         expect(page.map(({ id }) => id)).toEqual(ids.slice(2, 4))
+        expect(await journal.dropDeadLetters({ ids: [] })).toBe(0)
         expect(await journal.dropDeadLetters({ ids: [ids[0] ?? 0, 999] })).toBe(1)
         expect(await journal.dropDeadLetters({ sink: 'b' })).toBe(3)
         expect((await journal.deadLetters({})).map(({ sink, seq }) => [sink, seq])).toEqual([

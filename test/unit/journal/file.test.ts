@@ -700,6 +700,11 @@ describe('no room', () => {
     for (const large of [
       part([spec(42, { body: 'x'.repeat(2 * MB) })]),
       part([spec(42)], { cursor: 'x'.repeat(2 * MB) }),
+      part([spec(42)], {
+        quarantined: [
+          ...[{ reason: 'no_id' as const, bytes: randomBytes(2 * MB), totalBytes: 2 * MB, sha256: '0' }],
+        ],
+      }),
     ])
       await expect(journal.append(large)).rejects.toMatchObject({ code: 'disk_full' })
     const size = statSync(path).size

@@ -49,6 +49,21 @@ test('the rest of a run is told with the first batch that is taken a minute late
   expect(told().map(({ entries }) => entries)).toEqual([1, 4])
 })
 
+test('a sum names the codes of those that it counts, and refused ones are no success', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(1)
+  await berth.empty()
+  quay.clock.advance(quay.clock.now() + MINUTE_MS)
+  berth.sink.answer = ({ lines }) => ({
+    settled: lines.count,
+    refused: [{ index: 0, code: 'too_large', reason: 'no', own: true }],
+  })
+  await quay.append(1)
+  await berth.empty()
+  expect(told()).toMatchObject([{ code: 'refused' }, { code: 'too_large' }])
+  expect(berth.watch).toMatchObject({ successes: 0, deadLettered: 2 })
+})
+
 test('a single run tells the rest of it at its end', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(7)

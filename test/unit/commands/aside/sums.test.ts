@@ -125,6 +125,53 @@ test.each([
   expect(stand.heard().stdout).toMatch(new RegExp(`^${count} quarantined elements? dropped\n$`))
 })
 
+/** What another workspace has beside that: a letter and a malformed element. */
+async function addOfAnother() {
+  const journal = await stand.openJournal()
+  const origin = { workspace: 'other', source: 'audit' } as const
+  await journal.append(part([spec(702)], { origin, quarantined: [element(6, 'no_id')] }))
+  await journal.settle('siem', {
+    ...{ first: 702, through: 702, parked: [{ seq: 702, code: 'refused', reason: 'no' }] },
+  })
+  await journal.close()
+}
+
+test('what is let go or put back of one workspace is none of another, also of one that left the configuration', async () => {
+  await addOfAnother()
+  await dropQuarantine(stand.world, options({ workspace: 'other', yes: true }))
+  await retryLetters(stand.world, options({ workspace: 'other' }))
+  expect(stand.heard().stdout).toMatch(/^1 quarantined element dropped\n1 dead letter put back /)
+  await dropLetters(stand.world, options({ workspace: 'acme', source: 'history.usage', yes: true }))
+  expect(stand.heard().stdout).toBe('1 dead letter dropped\n')
+})
+
+test('no more is let go or put back than --limit says', async () => {
+  await retryLetters(stand.world, options({ sink: 'siem', limit: 3 }))
+  await dropLetters(stand.world, options({ yes: true, limit: 4 }))
+  await dropQuarantine(stand.world, options({ yes: true, limit: 2 }))
+  expect(stand.heard().stdout).toMatch(
+    /^3 dead letters put back .*\n4 dead letters dropped\n2 quarantined elements dropped\n$/,
+  )
+  await listLetters(stand.world, options({ sums: true }))
+  expect(lines()[0]).toMatch(/^694 dead letters, /)
+})
+
+test('without --yes nothing unnamed is let go, however the command line says no', async () => {
+  for (const yes of [false, undefined]) {
+    expect(await dropLetters(stand.world, options({ sink: 'siem', yes }))).toBe(2)
+    expect(await dropQuarantine(stand.world, options({ yes }))).toBe(2)
+  }
+  expect(stand.heard().stdout).toBe('')
+})
+
+test('ids that --limit leaves out are not told to be gone', async () => {
+  await listLetters(stand.world, options({ json: true, limit: 2 }))
+  const id = lines().map((line) => (JSON.parse(line) as { id: number }).id)
+  stand.heard()
+  expect(await dropLetters(stand.world, options({ id, limit: 1 }))).toBe(0)
+  expect(stand.heard()).toEqual({ stdout: '1 dead letter dropped\n', stderr: '' })
+})
+
 test('a letter that the other options do not mean is not told to be gone', async () => {
   await listLetters(stand.world, options({ json: true, limit: 1 }))
   const { id } = JSON.parse(lines()[0] ?? '') as { id: number }

@@ -59,8 +59,9 @@ test('a watch that was begun before the daemon sees it come', async () => {
 
 test('a restart is watched through, also one that broke off an answer, and each silence is waited out anew', async () => {
   const broken = new ConnectorError('unreachable', 'The control socket broke off')
-  const silence = Array.from({ length: 149 }, () => nobody)
-  const { code, heard, spent } = watched([report, broken, ...silence, report, nobody])
+  const hung = new ConnectorError('timeout', 'The daemon did not answer')
+  const silence = Array.from({ length: 148 }, () => nobody)
+  const { code, heard, spent } = watched([report, broken, hung, ...silence, report, nobody])
   expect(await code).toBe(1)
   expect(spent.ms).toBe(2_000 + 300_000 + 2_000 + 300_000)
   const { stdout, stderr } = heard()

@@ -530,6 +530,16 @@ it('a held body takes its place in memory before it is read, and waits while the
   expect(watch.waitsForMemoryNow).toBe(0)
 })
 
+it('an API that goes silent behind the wait for memory is given up like any other', async () => {
+  const opened = open(async () => reply({ body: drip(() => opened.clock, 1, 3_600_000) }).given)
+  const leave = await opened.room.enter(32 * 2 ** 20, never)
+  const asked = errorOf(opened.ask())
+  await settled()
+  leave()
+  expect((await driven(opened.clock, asked)).code).toBe('timeout')
+  expect([opened.room.heldBytes, opened.clock.now() < START + 3_600_000]).toEqual([0, true])
+})
+
 it('an abort while the body waits for its place closes the connection', async () => {
   const { given, state } = reply({})
   const { ask, room, budget, watch } = open(async () => given)
