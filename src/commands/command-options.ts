@@ -71,7 +71,11 @@ export const chosenQuarantine = (command: Command) =>
 
 export const listed = (command: Command) =>
   command
-    .option('--sums', 'how many there are in all and of each kind, whatever --limit says, and none of them', false)
+    .option(
+      '--sums',
+      'how many there are in all and of each kind, whatever --limit says, and none of them',
+      false,
+    )
     .option('--json', 'one JSON object a line, as export has them, without content', false)
 
 export const shown = (command: Command) =>
