@@ -13,6 +13,7 @@ import type { Group } from '../cutting/group.ts'
 import type { SplitterLimits, SplitterOptions } from '../cutting/splitter.ts'
 import { noteClocks, noteServer } from './clock.ts'
 import type { HistoryCursor } from './cursor.ts'
+import { shippableFromUs, stepTo } from './cursor.ts'
 import { RowNaming } from './rows.ts'
 import type { HistoryVersion, Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
@@ -43,7 +44,19 @@ export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined 
 }
 
 /** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. @internal for tests */
-export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
+export function nextWindow(cursor: HistoryCursor, task: Task): Window | undefined {
+  const { walk } = task
+  const startMs = Math.floor(shippableFromUs(cursor) / 1000)
+  for (;;) {
+    const window = windowAhead(cursor, task)
+    if (window === undefined || window.from >= startMs) return window
+    // A day that is read in parts is read from the start on. Its last part is asked for all the same: a start still to come may prove wrong by the answer's clock.
+    if (window.to >= Math.min(walk.to, dayStart(window.from) + DAY_MS)) return window
+    stepTo(walk, Math.min(startMs, window.to))
+  }
+}
+
+function windowAhead(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
   const { boundaryAt, timeless, troubles } = cursor
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
   const { at } = walk
