@@ -12,6 +12,7 @@ import { partOf } from '../shared/part.ts'
 import type { Group } from '../cutting/group.ts'
 import type { SplitterLimits, SplitterOptions } from '../cutting/splitter.ts'
 import { noteClocks, noteServer } from './clock.ts'
+import { isMalformedBefore } from './before-start.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { shippableFromUs, stepTo } from './cursor.ts'
 import { RowNaming } from './rows.ts'
@@ -124,7 +125,7 @@ export async function* readWindow(
   try {
     const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
     for await (const whole of groups) {
-      const group = shippable(cursor, window, whole)
+      const group = shippable(step, window, whole)
       seen.elements += whole.entries.count + whole.quarantined.length
       seen.bytes += whole.entries.bytes.length
       noteHead(step, group)
@@ -200,12 +201,17 @@ export function eventOptions(
 }
 
 /** Nothing before the start; nothing of a day that is read as the other version, as a window's edges may bring it. */
-function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Window, group: Group): Group {
+function shippable({ cursor, options }: Step, window: Window, group: Group): Group {
+  const { startAt, startUs, boundaryAt } = cursor
   // A row without a time is dated with its day, which may begin before the start does.
   const least = window.isDay ? startAt * 1000 : startUs
   const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
   const until = window.version === 'v1' ? boundaryAt * 1000 : Infinity
-  return { ...group, entries: group.entries.between(from, until) }
+  const entries = group.entries.between(from, until)
+  // Only there: each is looked at once more.
+  if (window.version === 'v1' || (window.from - SECOND_MS) * 1000 >= startUs) return { ...group, entries }
+  const isBefore = isMalformedBefore(startUs, eventOptions(window.version, options, undefined))
+  return { entries, quarantined: group.quarantined.filter((element) => !isBefore(element)) }
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {

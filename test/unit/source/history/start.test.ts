@@ -115,6 +115,22 @@ test.each(['v1', 'v2'] as const)(
   },
 )
 
+test('a malformed element that says a time before the start is passed, and one that says none or a later one is not', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: WANTED * 1000 }, rereadMs: 0 },
+  })
+  const dated = (at: number) => historyEvent(at, { fields: { unique_usage_id: null } })
+  const untold = { ...historyEvent(WANTED - 2 * HOUR), v2: '{"utc_time":"soon","text":"?"}' }
+  const wanted = dated(WANTED + MINUTE)
+  desk.server.events = [dated(WANTED - HOUR), untold, wanted, dated(WANTED - SECOND)]
+  await desk.live(START + HOUR)
+  const records = await desk.journal.quarantined({})
+  const raws = await Promise.all(records.map(({ id }) => desk.journal.quarantinedRaw(id)))
+  expect(raws.map((raw) => Buffer.from(raw ?? []).toString()).toSorted()).toEqual(
+    [untold.v2, wanted.v2].toSorted(),
+  )
+})
+
 test('while the start is still to come, what is unreadable is no gap', async () => {
   const start = { kind: 'time', atUs: (START + 5 * HOUR) * 1000 } as const
   const desk = await openBeside(START - 30 * SECOND, { start })
