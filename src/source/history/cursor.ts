@@ -163,6 +163,10 @@ export function openHistoryCursor(cursor: Cursor, workspace: string, source: Sou
 export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
   timeless ? startAt * 1000 : startUs
 
+/** Nothing of it is wanted. */
+export const isBeforeStart = (cursor: HistoryCursor, { to }: Pick<Trouble, 'to'>): boolean =>
+  to * 1000 <= shippableFromUs(cursor)
+
 export function closeHistoryCursor(cursor: HistoryCursor): Cursor {
   return JSON.stringify(cursor)
 }

@@ -3,7 +3,7 @@ import type { ConnectorError } from '../../model/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../model/time.ts'
 import { toldAs } from '../answer/errors.ts'
 import type { HistoryCursor, Trouble, Walk } from './cursor.ts'
-import { stepTo } from './cursor.ts'
+import { isBeforeStart, stepTo } from './cursor.ts'
 import { endWalk, troubleDelayMs } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
@@ -30,6 +30,7 @@ const GIVEN_UP_MS = 14 * DAY_MS
  *   indivisible  the first two             → the same again (a minute; of v1 rows without a time a UTC day)
  *                the third                 → in doubt: the next step reads a window elsewhere
  *   in doubt     the other one is read     → passed: a possible gap, told, kept as a trouble; the walk goes on behind it
+ *                                           (in silence where it ends before the start: nothing of it is wanted)
  *                it fails too              → in doubt still: the API is at fault, nothing is passed
  *   refused      longer than a day         → halved
  *   (400)        a day or less             → passed: the past may be further back than the API reaches
@@ -84,7 +85,7 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
 /** Reads a window elsewhere, each time further away: what fails everywhere says nothing about one window. */
 export async function* prove(step: Step, task: Task, window: Window): Parts {
   const { walk } = task
-  const { cursor, options } = step
+  const { cursor } = step
   const [away, span] = window.isDay ? [DAY_MS, DAY_MS] : [HOUR_MS, MINUTE_MS]
   const from = Math.max(0, window.from - ++walk.doubts * away)
   const elsewhere = windowOver(cursor, from, from + span)
@@ -100,11 +101,15 @@ export async function* prove(step: Step, task: Task, window: Window): Parts {
     yield lastPart(step, pending)
     return
   }
+  if (!isBeforeStart(cursor, window)) tellPassed(step, window)
+  yield lastPart(step, { ...pending, gaps: pass(step, task, window) })
+}
+
+function tellPassed({ options }: Step, window: Window): void {
   options.log.error(
     'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
     { from: secondText(window.from), to: secondText(window.to) },
   )
-  yield lastPart(step, { ...pending, gaps: pass(step, task, window) })
 }
 
 /** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */
@@ -128,14 +133,16 @@ export function overcome({ cursor, options }: Step, { walk }: Task, window: Wind
   else cursor.troubles = cursor.troubles.filter((other) => other !== trouble)
 }
 
-/** Goes on behind the window. Returns the gaps to be counted: none where it follows on what was passed before. */
-function pass({ cursor, options }: Step, task: Task, { from, to }: Window): number {
+/** Goes on behind the window. Returns the gaps to be counted: none where it follows on what was passed before, or ends before the start. */
+function pass({ cursor, options }: Step, task: Task, window: Window): number {
+  const { from, to } = window
   const now = options.clock.now()
+  const unwanted = isBeforeStart(cursor, window)
   const known = cursor.troubles.some((other) => other.from <= from && other.to >= from)
-  addTrouble(cursor, { from, to, sinceAt: now, tries: 0, dueAt: now + troubleDelayMs(0) })
+  if (!unwanted) addTrouble(cursor, { from, to, sinceAt: now, tries: 0, dueAt: now + troubleDelayMs(0) })
   stepTo(task.walk, to)
   if (to >= task.walk.to) endWalk(options, cursor, task)
-  return known ? 0 : 1
+  return known || unwanted ? 0 : 1
 }
 
 /** Neighbours become one; where there are too many, the two that are nearest do. */

@@ -12,7 +12,9 @@ import { partOf } from '../shared/part.ts'
 import type { Group } from '../cutting/group.ts'
 import type { SplitterLimits, SplitterOptions } from '../cutting/splitter.ts'
 import { noteClocks, noteServer } from './clock.ts'
+import { isMalformedBefore } from './before-start.ts'
 import type { HistoryCursor } from './cursor.ts'
+import { shippableFromUs, stepTo } from './cursor.ts'
 import { RowNaming } from './rows.ts'
 import type { HistoryVersion, Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
@@ -43,7 +45,19 @@ export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined 
 }
 
 /** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. @internal for tests */
-export function nextWindow(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
+export function nextWindow(cursor: HistoryCursor, task: Task): Window | undefined {
+  const { walk } = task
+  const startMs = Math.floor(shippableFromUs(cursor) / 1000)
+  for (;;) {
+    const window = windowAhead(cursor, task)
+    if (window === undefined || window.from >= startMs) return window
+    // A day that is read in parts is read from the start on. Its last part is asked for all the same: a start still to come may prove wrong by the answer's clock.
+    if (window.to >= Math.min(walk.to, dayStart(window.from) + DAY_MS)) return window
+    stepTo(walk, Math.min(startMs, window.to))
+  }
+}
+
+function windowAhead(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
   const { boundaryAt, timeless, troubles } = cursor
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
   const { at } = walk
@@ -111,7 +125,7 @@ export async function* readWindow(
   try {
     const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
     for await (const whole of groups) {
-      const group = shippable(cursor, window, whole)
+      const group = shippable(step, window, whole)
       seen.elements += whole.entries.count + whole.quarantined.length
       seen.bytes += whole.entries.bytes.length
       noteHead(step, group)
@@ -187,12 +201,17 @@ export function eventOptions(
 }
 
 /** Nothing before the start; nothing of a day that is read as the other version, as a window's edges may bring it. */
-function shippable({ startAt, startUs, boundaryAt }: HistoryCursor, window: Window, group: Group): Group {
+function shippable({ cursor, options }: Step, window: Window, group: Group): Group {
+  const { startAt, startUs, boundaryAt } = cursor
   // A row without a time is dated with its day, which may begin before the start does.
   const least = window.isDay ? startAt * 1000 : startUs
   const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
   const until = window.version === 'v1' ? boundaryAt * 1000 : Infinity
-  return { ...group, entries: group.entries.between(from, until) }
+  const entries = group.entries.between(from, until)
+  // Only there: each is looked at once more.
+  if (window.version === 'v1' || (window.from - SECOND_MS) * 1000 >= startUs) return { ...group, entries }
+  const isBefore = isMalformedBefore(startUs, eventOptions(window.version, options, undefined))
+  return { entries, quarantined: group.quarantined.filter((element) => !isBefore(element)) }
 }
 
 function noteHead({ cursor, options }: Step, { entries }: Group): void {

@@ -282,7 +282,7 @@ test('every instant from the start to now is covered by windows that were read, 
       try {
         desk.server.events = [historyEvent(START - 1)]
         await desk.live(START + (hours + 4) * HOUR)
-        const from = Math.floor((START - startBackMs) / DAY) * DAY
+        const from = Math.floor((START - startBackMs) / SECOND) * SECOND
         expect(uncovered(good, from, START + hours * HOUR)).toEqual([])
         expect(desk.server.refused).toEqual([])
         expect(desk.state().troubles).toEqual([])

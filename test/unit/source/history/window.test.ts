@@ -31,7 +31,7 @@ function windowAt(
 ) {
   const walk = { ...walkOver(TODAY - 9 * DAY, to, START), at }
   const task: Task = { kind, lane: 'live', walk, width: { ms, failedMs: null, good: 0 } }
-  return nextWindow({ ...freshHistoryCursor(START, START, 0), ...cursor }, task)
+  return nextWindow({ ...freshHistoryCursor(START, START - 10 * DAY, 0), ...cursor }, task)
 }
 
 test('what was passed hides nothing before it, and what follows it is asked for', () => {
