@@ -670,7 +670,7 @@ describe('settings', () => {
     [{ web_identity_token_file: '/t' }, /role_arn/],
     [{ prefix: '/x' }, /no \/ before the first/],
     [{ prefix: 'a/../b' }, /want names joined/],
-    [{ endpoint: 'https://s3.test/path' }, /scheme:\/\/host:port alone/],
+    [{ endpoint: 'https://s3.test/path' }, /http\(s\):\/\/host:port alone/],
     [{ rotate: { max_bytes: '2GiB' } }, /1KiB to 1GiB/],
     [{ sse: { type: 's3', kms_key_id: 'k' } }, /for type kms only/],
     [{ object_lock: { mode: 'governance', days: 0 } }, />=1/],
