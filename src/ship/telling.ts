@@ -56,7 +56,8 @@ export class Telling {
     if (entries === 0) return
     const [reason, ...more] = this.#reasons
     const why = {
-      ...{ code: [...this.#codes].join(', '), reason },
+      code: [...this.#codes].join(', '),
+      reason,
       ...(more.length > 0 && { moreReasons: more.length }),
     }
     this.#codes.clear()

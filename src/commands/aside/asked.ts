@@ -1,6 +1,6 @@
 // What somebody asks for of what is set aside, of either kind: which of it, and how sure they are. And what ends the command where it is not there.
 import type { Origin } from '../../model/source.ts'
-import type { OpenJournal } from '../shared/journal.ts'
+import { type OpenJournal, withJournal } from '../shared/journal.ts'
 import { areKnown, areNamed, type Whose } from '../shared/named.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 
@@ -31,13 +31,22 @@ export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: rea
 export const isOf = (origin: Origin, { workspace, source }: Pick<AsideOptions, 'workspace' | 'source'>) =>
   origin.workspace === (workspace ?? origin.workspace) && origin.source === (source ?? origin.source)
 
-/** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
-export async function isThere(
+type Pages = AsyncIterable<readonly { readonly sink?: string; readonly origin: Origin }[]>
+
+/** With the journal open, where what the options name is there; else that is wrong usage. `allIn`: all that is set aside. */
+export function withMeant(
   world: World,
-  opened: OpenJournal,
-  whose: Whose,
-  all: AsyncIterable<readonly { readonly sink?: string; readonly origin: Origin }[]>,
-): Promise<boolean> {
+  options: AsideOptions & Whose,
+  allIn: (opened: OpenJournal) => Pages,
+  use: (opened: OpenJournal) => Promise<number>,
+): Promise<number> {
+  return withJournal(world, options.config, async (opened) =>
+    (await isThere(world, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
+  )
+}
+
+/** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
+async function isThere(world: World, opened: OpenJournal, whose: Whose, all: Pages): Promise<boolean> {
   if (whose.sink === undefined && whose.workspace === undefined) return true
   const there = await opened.there()
   if (areNamed(whose, there)) return true
@@ -75,16 +84,19 @@ type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
 export const isNarrowed = (options: Narrowing): boolean =>
   NARROWING.some((name) => options[name] !== undefined)
 
-/** Ids that were asked for and are not there, or are none of what else was asked for, make the command fail, after the rest was seen to. */
+/**
+ * Ids that were asked for and are not there, or are none of what else was asked for, make the command fail, after the rest was
+ * seen to. `most`: where so many were found others were left out, and nothing is known of those.
+ */
 export function exitOf(
   world: World,
   options: AsideOptions & Narrowing,
   found: readonly { readonly id: number }[],
   missing: (world: World, which: string) => number,
+  most = Infinity,
 ): number {
-  const { id, limit = Infinity } = options
-  // Of those that the limit left out nothing is known.
-  if (found.length >= limit) return exitCodes.done
+  const { id } = options
+  if (found.length >= most) return exitCodes.done
   const known = new Set(found.map((one) => one.id))
   const unknown = id.filter((wanted) => !known.has(wanted))
   const which = `${unknown.join(', ')}${isNarrowed(options) ? ' that the other options mean too' : ''}`

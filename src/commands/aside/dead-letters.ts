@@ -8,7 +8,7 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isNarrowed, isOf, isThere, lacksYes } from './asked.ts'
+import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, withMeant } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { showList } from './list.ts'
@@ -52,26 +52,18 @@ async function all(opened: OpenJournal, options: LetterOptions, limit?: number):
   return found
 }
 
-function withLetters(
-  world: World,
-  options: LetterOptions,
-  use: (opened: OpenJournal) => Promise<number>,
-): Promise<number> {
-  return withJournal(world, options.config, async (opened) => {
-    const letters = lettersOf(opened, { id: [] })
-    return (await isThere(world, opened, options, letters)) ? use(opened) : exitCodes.usage
-  })
-}
+const allLetters = (opened: OpenJournal) => lettersOf(opened, { id: [] })
 
 export function listLetters(world: World, options: LetterOptions): Promise<number> {
-  return withLetters(world, options, async (opened) => {
+  return withMeant(world, options, allLetters, async (opened) => {
     const sums = new Sums<DeadLetter>({
       kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
       bytes: { of: ({ bytes }) => bytes, name: 'bytes', title: 'SIZE' },
       noun,
     })
     const found = await showList(world, options, lettersOf(opened, options), sums, {
-      ...{ none: noneText(options), all: 'dead-letters export' },
+      none: noneText(options),
+      all: 'dead-letters export',
       head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
         ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
@@ -135,34 +127,34 @@ const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => 
 
 export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options)) return exitCodes.usage
-  return withLetters(world, options, async (opened) => {
+  return withMeant(world, options, allLetters, async (opened) => {
     const found = await all(opened, options, options.limit)
+    if (found.length === 0 && options.id.length === 0) {
+      world.stdout(`${noneText(options)}: nothing is put back\n`)
+      return exitCodes.done
+    }
     const left: LeftLetters[] = []
     const count = await inChunks(found, async (ids) => {
       const retried = await opened.retry({ ids })
       left.push(...retried.left)
       return retried.count
     })
-    if (found.length === 0 && options.id.length === 0) {
-      world.stdout(`${noneText(options)}: nothing is put back\n`)
-      return exitCodes.done
-    }
     const when = opened.running ? 'they go out as soon as it takes them' : 'they go out when the daemon runs'
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
       world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
-    const code = exitOf(world, options, found, missing)
+    const code = exitOf(world, options, found, missing, options.limit)
     return left.length > 0 ? exitCodes.failed : code
   })
 }
 
 export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
   if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
-  return withLetters(world, options, async (opened) => {
+  return withMeant(world, options, allLetters, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
     world.stdout(`${noun(count)} dropped\n`)
-    return exitOf(world, options, found, missing)
+    return exitOf(world, options, found, missing, options.limit)
   })
 }
 
@@ -189,7 +181,7 @@ function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
 }
 
 export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
-  return withLetters(world, options, async (opened) => {
+  return withMeant(world, options, allLetters, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: lettersOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.deadLetterRaw(id),
@@ -197,6 +189,6 @@ export async function exportLetters(world: World, options: LetterOptions, file: 
       none: 'no dead letters',
       noun,
     })
-    return exitOf(world, options, seen, missing)
+    return exitOf(world, options, seen, missing, options.limit)
   })
 }

@@ -7,7 +7,7 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isNarrowed, isOf, isThere, lacksYes } from './asked.ts'
+import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, withMeant } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { showList } from './list.ts'
@@ -30,31 +30,18 @@ function recordsOf({ journal }: OpenJournal, options: QuarantineOptions, limit?:
   )
 }
 
-function withQuarantine(
-  world: World,
-  options: QuarantineOptions,
-  use: (opened: OpenJournal) => Promise<number>,
-): Promise<number> {
-  return withJournal(world, options.config, async (opened) => {
-    const all = recordsOf(opened, { id: [] })
-    return (await isThere(world, opened, options, all)) ? use(opened) : exitCodes.usage
-  })
-}
+const allRecords = (opened: OpenJournal) => recordsOf(opened, { id: [] })
 
 export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  return withQuarantine(world, options, async (opened) => {
+  return withMeant(world, options, allRecords, async (opened) => {
     const sums = new Sums<QuarantineRecord>({
       kindOf: ({ origin, reason }) => ({ ...origin, reason }),
       bytes: { of: ({ keptBytes }) => keptBytes, name: 'kept_bytes', title: 'KEPT' },
       noun,
     })
     const found = await showList(world, options, recordsOf(opened, options), sums, {
-      ...{
-        none: isNarrowed(options)
-          ? 'nothing is quarantined that these options mean'
-          : 'nothing is quarantined',
-        all: 'quarantine export',
-      },
+      none: isNarrowed(options) ? 'nothing is quarantined that these options mean' : 'nothing is quarantined',
+      all: 'quarantine export',
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
       row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
         ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
@@ -99,7 +86,7 @@ function missing(world: World, which: string): number {
 
 export async function dropQuarantine(world: World, options: QuarantineOptions): Promise<number> {
   if (lacksYes(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
-  return withQuarantine(world, options, async (opened) => {
+  return withMeant(world, options, allRecords, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
@@ -108,7 +95,7 @@ export async function dropQuarantine(world: World, options: QuarantineOptions): 
       count += await inChunks(sizes, (ids) => opened.journal.dropQuarantined({ ids }))
     }
     world.stdout(`${noun(count)} dropped\n`)
-    return exitOf(world, options, seen, missing)
+    return exitOf(world, options, seen, missing, options.limit)
   })
 }
 
@@ -132,7 +119,7 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
 }
 
 export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
-  return withQuarantine(world, options, async (opened) => {
+  return withMeant(world, options, allRecords, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: recordsOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.quarantinedRaw(id),
@@ -140,6 +127,6 @@ export function exportQuarantine(world: World, options: QuarantineOptions, file:
       none: 'nothing quarantined',
       noun,
     })
-    return exitOf(world, options, seen, missing)
+    return exitOf(world, options, seen, missing, options.limit)
   })
 }

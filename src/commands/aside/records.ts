@@ -3,14 +3,12 @@
 /** All that match, a bounded page at a time. */
 export async function* pages<T extends { readonly id: number }>(
   ask: (page: { limit: number; after: number }) => Promise<readonly T[]>,
-  limit = Infinity,
 ): AsyncGenerator<readonly T[]> {
-  for (let after = 0, left = limit; left > 0;) {
-    const rows = await ask({ limit: Math.min(left, 500), after })
+  for (let after = 0; ;) {
+    const rows = await ask({ limit: 500, after })
     const last = rows.at(-1)
     if (!last) return
     yield rows
-    left -= rows.length
     after = last.id
   }
 }

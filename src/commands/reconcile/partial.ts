@@ -24,9 +24,7 @@ const unknownOf = (walked: readonly Walked[]) =>
 export function partialText(walked: readonly Walked[]): string {
   const rows = rowsOf(walked)
   if (rows.length === 0) return ''
-  const head = [
-    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'BEFORE START', 'UNKNOWN'],
-  ]
+  const counts = ['FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'BEFORE START', 'UNKNOWN']
   const lines = rows.map((row) => [
     ...[`${row.workspace} ${row.source}`, row.day],
     ...[row.fetched, row.known, row.changed, row.filtered, row.malformed].map(numberText),
@@ -36,7 +34,7 @@ export function partialText(walked: readonly Walked[]): string {
     ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${plain(id)}\n`,
   )
   const first = unknown.length === 0 ? '' : `\nNot known here, the first ones\n\n${unknown.join('')}`
-  return `PARTIAL: the walk was cut off, and this is what it had met until then. Days may be incomplete, others were not come to: nothing is judged, and nothing is proved\n\n${columns([head, ...lines])}${first}`
+  return `PARTIAL: the walk was cut off, and this is what it had met until then. Days may be incomplete, others were not come to: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
 /** `balanced` as in the whole report: who looks at that alone is not misled. */

@@ -172,6 +172,13 @@ test('ids that --limit leaves out are not told to be gone', async () => {
   expect(stand.heard()).toEqual({ stdout: '1 dead letter dropped\n', stderr: '' })
 })
 
+test('a list that was not cut tells which ids are not there, also where it is as long as --limit', async () => {
+  await listLetters(stand.world, options({ json: true, limit: 1 }))
+  const { id } = JSON.parse(lines()[0] ?? '') as { id: number }
+  expect(await listLetters(stand.world, options({ id: [id, 99_999], limit: 1 }))).toBe(1)
+  expect(stand.heard().stderr).toContain('no dead letter 99999: ')
+})
+
 test('a letter that the other options do not mean is not told to be gone', async () => {
   await listLetters(stand.world, options({ json: true, limit: 1 }))
   const { id } = JSON.parse(lines()[0] ?? '') as { id: number }
