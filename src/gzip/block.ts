@@ -1,13 +1,8 @@
 // One piece of a body as one block of deflate with codes of its own (RFC 1951 §3.2.7), which ends with a whole byte.
+import { openWasm } from '../model/web-assembly.ts'
 import { codeLengths, assignCodes } from './codes.ts'
 import { deflateWasm } from './deflate-wasm.ts'
 import { DISTANCES, layout, LITERALS } from './layout.ts'
-
-// What of WebAssembly is used here: its types come with browsers' alone.
-declare const WebAssembly: {
-  Module: new (code: Uint8Array) => object
-  Instance: new (module: object) => { readonly exports: unknown }
-}
 
 interface Loops {
   readonly memory: { readonly buffer: ArrayBuffer }
@@ -22,6 +17,8 @@ const LONGEST_LENGTH = 258
 /** Lengths of codes are coded themselves, by codes of up to seven bits whose own lengths stand in this order. */
 const LONGEST_LENGTH_CODE = 7
 const LENGTH_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]
+const lengthCounts = new Uint32Array(LENGTH_ORDER.length)
+const lengthCodes = new Uint32Array(LENGTH_ORDER.length)
 
 export class BlockWriter {
   readonly #loops: Loops
@@ -32,8 +29,7 @@ export class BlockWriter {
   readonly #distanceCodes: Uint32Array
 
   constructor() {
-    const module = new WebAssembly.Module(Buffer.from(deflateWasm, 'base64'))
-    this.#loops = new WebAssembly.Instance(module).exports as Loops
+    this.#loops = openWasm(deflateWasm) as Loops
     const { buffer } = this.#loops.memory
     this.#memory = new Uint8Array(buffer)
     this.#literalCounts = new Uint32Array(buffer, layout.LITERAL_COUNTS, LITERALS)
@@ -102,19 +98,24 @@ class Bits {
 function writeHead(literals: Uint8Array, distances: Uint8Array, head: Bits): void {
   const used = lastUsed(literals, END_OF_BLOCK)
   const usedDistances = lastUsed(distances, 0)
-  const lengths = [...literals.subarray(0, used + 1), ...distances.subarray(0, usedDistances + 1)]
-  const counts = new Uint32Array(LENGTH_ORDER.length)
-  for (const length of lengths) counts[length] = (counts[length] ?? 0) + 1
-  const codes = new Uint32Array(LENGTH_ORDER.length)
-  const codesOfLengths = codeLengths(counts, LONGEST_LENGTH_CODE)
-  assignCodes(codesOfLengths, codes)
+  const lengths = new Uint8Array(used + usedDistances + 2)
+  lengths.set(literals.subarray(0, used + 1))
+  lengths.set(distances.subarray(0, usedDistances + 1), used + 1)
+  lengthCounts.fill(0)
+  for (let i = 0; i < lengths.length; i++) {
+    const length = lengths[i] as number
+    lengthCounts[length] = (lengthCounts[length] as number) + 1
+  }
+  const codesOfLengths = codeLengths(lengthCounts, LONGEST_LENGTH_CODE)
+  assignCodes(codesOfLengths, lengthCodes)
   head.put(0b100, 3)
   head.put(used - END_OF_BLOCK, 5)
   head.put(usedDistances, 5)
   head.put(LENGTH_ORDER.length - 4, 4)
-  for (const length of LENGTH_ORDER) head.put(codesOfLengths[length] ?? 0, 3)
-  for (const length of lengths) {
-    const code = codes[length] ?? 0
+  for (let i = 0; i < LENGTH_ORDER.length; i++)
+    head.put(codesOfLengths[LENGTH_ORDER[i] as number] as number, 3)
+  for (let i = 0; i < lengths.length; i++) {
+    const code = lengthCodes[lengths[i] as number] as number
     head.put(code & 0xffff, code >> 16)
   }
 }

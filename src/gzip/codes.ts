@@ -1,7 +1,17 @@
 // Huffman's codes for symbols that were counted: how long each is to be, and what it is (RFC 1951 §3.2.2).
+// A batch has three such codes and is all that a collection has to look at: what is needed on the way is kept, and no loop makes an object.
 
 /** A symbol is less than this. */
 const SYMBOLS = 512
+const LONGEST = 15
+
+/** By node of Huffman's tree, the symbols that occur first, rarest first: what stands below it, and which node is above it, then how deep it is. */
+const weights = new Uint32Array(2 * SYMBOLS)
+const parents = new Uint16Array(2 * SYMBOLS)
+const keys = new Uint32Array(SYMBOLS)
+/** by length: how many codes have it, however long they would be without a bound */
+const numberOf = new Uint32Array(SYMBOLS)
+const next = new Uint32Array(LONGEST + 2)
 
 /**
  * The length of each symbol's code, 0 for what does not occur. What occurs alone has one bit.
@@ -9,85 +19,97 @@ const SYMBOLS = 512
  */
 export function codeLengths(counts: Uint32Array, longest: number): Uint8Array {
   const lengths = new Uint8Array(counts.length)
-  const rarestFirst = sortedSymbols(counts)
-  if (rarestFirst.length === 1) lengths[rarestFirst[0] ?? 0] = 1
-  if (rarestFirst.length < 2) return lengths
-  const numberOf = shortened(codesByLength(rarestFirst, counts), longest)
-  let next = rarestFirst.length
+  const used = sortKeys(counts)
+  if (used === 1) lengths[symbolAt(0)] = 1
+  if (used < 2) return lengths
+  countByLength(used)
+  shorten(longest)
+  let left = used
   for (let bits = 1; bits <= longest; bits++)
-    for (let left = numberOf[bits] ?? 0; left > 0; left--) lengths[rarestFirst[--next] ?? 0] = bits
+    for (let number = numberOf[bits] as number; number > 0; number--) lengths[symbolAt(--left)] = bits
   return lengths
 }
 
-function sortedSymbols(counts: Uint32Array): Uint32Array {
-  const keys = new Uint32Array(counts.length)
+/** Puts what occurs into `keys`, the rarest first; answers how many that are. */
+function sortKeys(counts: Uint32Array): number {
   let used = 0
-  for (const [symbol, count] of counts.entries()) if (count > 0) keys[used++] = count * SYMBOLS + symbol
-  return keys
-    .subarray(0, used)
-    .sort()
-    .map((key) => key % SYMBOLS)
+  for (let symbol = 0; symbol < counts.length; symbol++) {
+    const count = counts[symbol] as number
+    if (count > 0) keys[used++] = count * SYMBOLS + symbol
+  }
+  keys.subarray(0, used).sort()
+  return used
 }
 
+const symbolAt = (place: number) => (keys[place] as number) % SYMBOLS
+
 /** How many codes have how many bits in Huffman's tree: of what is left the two rarest are joined until one is left. */
-function codesByLength(rarestFirst: Uint32Array, counts: Uint32Array): Uint32Array {
-  const leaves = rarestFirst.length
-  const weights = new Uint32Array(2 * leaves - 1)
-  const parents = new Uint32Array(2 * leaves - 1)
-  for (const [leaf, symbol] of rarestFirst.entries()) weights[leaf] = counts[symbol] ?? 0
+function countByLength(leaves: number): void {
+  const nodes = 2 * leaves - 1
+  for (let leaf = 0; leaf < leaves; leaf++) weights[leaf] = Math.floor((keys[leaf] as number) / SYMBOLS)
   let leaf = 0
   // Joined ones come into being the rarest first, so both are queues.
   let joined = leaves
-  for (let made = leaves; made < weights.length; made++) {
+  for (let made = leaves; made < nodes; made++) {
+    let sum = 0
     for (let half = 0; half < 2; half++) {
-      const takesLeaf = leaf < leaves && (joined === made || (weights[leaf] ?? 0) <= (weights[joined] ?? 0))
+      const takesLeaf =
+        leaf < leaves && (joined === made || (weights[leaf] as number) <= (weights[joined] as number))
       const taken = takesLeaf ? leaf++ : joined++
-      weights[made] = (weights[made] ?? 0) + (weights[taken] ?? 0)
+      sum += weights[taken] as number
       parents[taken] = made
     }
+    weights[made] = sum
   }
-  const depth = new Uint8Array(weights.length)
-  const numberOf = new Uint32Array(leaves)
-  for (let node = weights.length - 2; node >= 0; node--) {
-    const bits = (depth[parents[node] ?? 0] ?? 0) + 1
-    depth[node] = bits
-    if (node < leaves) numberOf[bits] = (numberOf[bits] ?? 0) + 1
+  numberOf.fill(0)
+  const depths = parents
+  depths[nodes - 1] = 0
+  for (let node = nodes - 2; node >= 0; node--) {
+    const bits = (depths[parents[node] as number] as number) + 1
+    depths[node] = bits
+    if (node < leaves) numberOf[bits] = (numberOf[bits] as number) + 1
   }
-  return numberOf
 }
 
 /**
  * No code longer than `longest`, and as many codes: what was longer is cut, and for the room that this took too much, one code
  * is lengthened by a bit and shares its place with one of the longest, as often as needed.
  */
-function shortened(numberOf: Uint32Array, longest: number): Uint32Array {
-  const fitting = new Uint32Array(longest + 1)
+function shorten(longest: number): void {
   let taken = 0
-  for (const [bits, number] of numberOf.entries()) {
+  for (let bits = 1; bits < SYMBOLS; bits++) {
+    const number = numberOf[bits] as number
+    if (number === 0) continue
     const cut = Math.min(bits, longest)
-    fitting[cut] = (fitting[cut] ?? 0) + number
     taken += number * 2 ** (longest - cut)
+    if (bits > longest) {
+      numberOf[longest] = (numberOf[longest] as number) + number
+      numberOf[bits] = 0
+    }
   }
   for (; taken > 2 ** longest; taken--) {
     let bits = longest - 1
-    while (fitting[bits] === 0) bits--
-    fitting[longest] = (fitting[longest] ?? 0) - 1
-    fitting[bits] = (fitting[bits] ?? 0) - 1
-    fitting[bits + 1] = (fitting[bits + 1] ?? 0) + 2
+    while (numberOf[bits] === 0) bits--
+    numberOf[longest] = (numberOf[longest] as number) - 1
+    numberOf[bits] = (numberOf[bits] as number) - 1
+    numberOf[bits + 1] = (numberOf[bits + 1] as number) + 2
   }
-  return fitting
 }
 
 /** Writes the code of each symbol: its bits as they are written, the first of them lowest, and its length above bit 16. */
 export function assignCodes(lengths: Uint8Array, to: Uint32Array): void {
-  const numberOf = new Uint32Array(16)
-  for (const bits of lengths) numberOf[bits] = (numberOf[bits] ?? 0) + 1
-  const next = new Uint32Array(16)
-  for (let bits = 1; bits < 15; bits++) next[bits + 1] = ((next[bits] ?? 0) + (numberOf[bits] ?? 0)) << 1
-  for (const [symbol, bits] of lengths.entries()) {
-    const code = next[bits] ?? 0
+  next.fill(0)
+  for (let symbol = 0; symbol < lengths.length; symbol++) {
+    const bits = lengths[symbol] as number
+    if (bits > 0) next[bits + 1] = (next[bits + 1] as number) + 1
+  }
+  for (let bits = 1; bits <= LONGEST; bits++)
+    next[bits + 1] = ((next[bits] as number) + (next[bits + 1] as number)) << 1
+  for (let symbol = 0; symbol < lengths.length; symbol++) {
+    const bits = lengths[symbol] as number
+    const code = next[bits] as number
     next[bits] = code + 1
-    to[symbol] = reversed(code, bits) | (bits << 16)
+    to[symbol] = bits === 0 ? 0 : reversed(code, bits) | (bits << 16)
   }
 }
 

@@ -1,4 +1,4 @@
-// The WebAssembly of deflate.wat, made by scripts/gzip-wasm.ts. Not written by hand.
+// The WebAssembly of deflate.wat, made by scripts/wasm.ts. Not written by hand.
 
 export const deflateWasm =
   'AGFzbQEAAAABDwJgAn9/AX9gBH9/fn4BfwMDAgABBQMBAHQHHQMGbWVtb3J5AgAIdG9rZW5pc2UAAAV3cml0ZQABCp' +

@@ -1,5 +1,5 @@
 ;; The two loops of deflate (RFC 1951) that JavaScript takes twice the time for: what stood there before, and each token in its block's codes.
-;; Names in capitals are numbers of layout.ts. `node scripts/gzip-wasm.ts` makes deflate-wasm.ts of this.
+;; Names in capitals are numbers of layout.ts. `node scripts/wasm.ts` makes deflate-wasm.ts of this.
 (module
   (memory (export "memory") PAGES)
 

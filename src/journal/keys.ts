@@ -23,9 +23,17 @@ export interface Claim {
   readonly versions: Uint32Array | undefined
 }
 
+interface PageKeys {
+  /** of each its 16 bytes */
+  readonly ids: Buffer
+  readonly firstUs: number
+  /** JSON: of each how long behind `firstUs` it is, since small numbers are written and read in half the time */
+  readonly times: string
+}
+
 export class Keys {
-  readonly #insertPage: Statement<[number, Buffer, string]>
-  readonly #knownOfPage: Statement<[string, number, Buffer], number>
+  readonly #insertPage: Statement<[number, number, Buffer, string]>
+  readonly #knownOfPage: Statement<[string, number, number, Buffer], number>
   readonly #find: Statement<[number, number, Buffer], Buffer>
   readonly #insert: Statement<[number, number, Buffer, Buffer]>
   readonly #update: Statement<[Buffer, number, number, Buffer]>
@@ -36,11 +44,11 @@ export class Keys {
   constructor(db: Database) {
     // One statement a page is 2.5 times as fast as one an entry.
     this.#insertPage = db.prepare(
-      `INSERT OR IGNORE INTO keys (source, at, id) SELECT ?, value, substr(?, key * ${KEY_BYTES} + 1, ${KEY_BYTES}) FROM json_each(?)`,
+      `INSERT OR IGNORE INTO keys (source, at, id) SELECT ?, ? + value, substr(?, key * ${KEY_BYTES} + 1, ${KEY_BYTES}) FROM json_each(?)`,
     )
     this.#knownOfPage = db
-      .prepare<[string, number, Buffer], number>(
-        `SELECT page.key FROM json_each(?) page CROSS JOIN keys ON keys.source = ? AND keys.at = page.value
+      .prepare<[string, number, number, Buffer], number>(
+        `SELECT page.key FROM json_each(?) page CROSS JOIN keys ON keys.source = ? AND keys.at = ? + page.value
          AND keys.id = substr(?, page.key * ${KEY_BYTES} + 1, ${KEY_BYTES})`,
       )
       .pluck()
@@ -73,9 +81,9 @@ export class Keys {
   known(source: number, name: SourceName, entries: Entries): Uint8Array {
     const taken = new Uint8Array(entries.count)
     if (entries.count === 0) return taken
-    const { ids, times } = this.#keysOf(entries, undefined)
+    const { ids, firstUs, times } = this.#keysOf(entries, undefined)
     if (!changing.has(name)) {
-      for (const index of this.#knownOfPage.all(times, source, ids)) taken[index] = 1
+      for (const index of this.#knownOfPage.all(times, source, firstUs, ids)) taken[index] = 1
       return taken
     }
     for (let i = 0; i < entries.count; i++) {
@@ -111,9 +119,9 @@ export class Keys {
     const count = wanted?.length ?? entries.count
     const all = { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }
     if (count === 0) return all
-    const { ids, times } = this.#keysOf(entries, wanted)
+    const keys = this.#keysOf(entries, wanted)
     if (!this.#rereading.has(source)) {
-      const { changes } = this.#insertPage.run(source, ids, times)
+      const { changes } = this.#insertPage.run(source, keys.firstUs, keys.ids, keys.times)
       if (changes === count) return all
       this.#rereading.add(source)
       // All known is told by the count alone; of a mixture it does not tell which, so look first and insert again.
@@ -121,19 +129,18 @@ export class Keys {
         return { fresh: new Uint32Array(0), freshCount: 0, knownCount: count, versions: undefined }
       restart()
     }
-    return this.#claimMixed(source, entries, wanted, ids, times)
+    return this.#claimMixed(source, entries, wanted, keys)
   }
 
   #claimMixed(
     source: number,
     entries: Entries,
     wanted: Uint32Array | undefined,
-    ids: Buffer,
-    times: string,
+    { ids, firstUs, times }: PageKeys,
   ): Claim {
     const count = wanted?.length ?? entries.count
     const taken = new Uint8Array(count)
-    const known = this.#knownOfPage.all(times, source, ids)
+    const known = this.#knownOfPage.all(times, source, firstUs, ids)
     for (const index of known) taken[index] = 1
     if (known.length === 0) this.#rereading.delete(source)
     const seen = new Set<string>()
@@ -149,7 +156,7 @@ export class Keys {
     const picked = Uint32Array.from(fresh)
     if (fresh.length > 0) {
       const keys = this.#keysOf(entries, picked)
-      const { changes } = this.#insertPage.run(source, keys.ids, keys.times)
+      const { changes } = this.#insertPage.run(source, keys.firstUs, keys.ids, keys.times)
       if (changes !== fresh.length) throw new Error('Dedup keys that were free could not be taken')
     }
     return { fresh: picked, freshCount: fresh.length, knownCount: count - fresh.length, versions: undefined }
@@ -190,17 +197,20 @@ export class Keys {
     return version
   }
 
-  #keysOf(entries: Entries, wanted: Uint32Array | undefined): { ids: Buffer; times: string } {
+  #keysOf(entries: Entries, wanted: Uint32Array | undefined): PageKeys {
     const count = wanted?.length ?? entries.count
     if (this.#ids.length < count * KEY_BYTES) this.#ids = Buffer.allocUnsafeSlow(count * KEY_BYTES)
+    const firstUs = count === 0 ? 0 : entries.at(wanted?.[0] ?? 0)
     const times = new Array<number>(count)
+    let isNear = true
     for (let i = 0; i < count; i++) {
       const index = wanted?.[i] ?? i
       const at = entries.at(index)
       // A key without a time would be refused in silence, and its entry be lost as known.
       if (!Number.isSafeInteger(at))
         throw new Error(`Entry ${index} of a part has no time in whole microseconds`)
-      times[i] = at
+      times[i] = at - firstUs
+      isNear &&= Number.isSafeInteger(at - firstUs)
       writeKey(
         entries.bytes,
         entries.column(index, ID_START),
@@ -209,7 +219,11 @@ export class Keys {
         i * KEY_BYTES,
       )
     }
-    return { ids: this.#ids.subarray(0, count * KEY_BYTES), times: JSON.stringify(times) }
+    const ids = this.#ids.subarray(0, count * KEY_BYTES)
+    if (isNear) return { ids, firstUs, times: JSON.stringify(times) }
+    // Centuries apart the difference of two whole numbers is none that can be told exactly.
+    const whole = times.map((_, i) => entries.at(wanted?.[i] ?? i))
+    return { ids, firstUs: 0, times: JSON.stringify(whole) }
   }
 }
 

@@ -16,6 +16,7 @@ import {
 import { ConnectorError } from '../../model/errors.ts'
 import { ELEMENT, NONE, TOKEN } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
+import type { FastPath } from './fast-path.ts'
 import { afterEscape, ESCAPE, plainEnd } from './json-string.ts'
 import { literalOf, NUMBER_DONE, numberMayEnd, numberNext, numberStart } from './json-scalars.ts'
 
@@ -51,6 +52,7 @@ export class Scanner {
   /** bytes of the body before the slab: for messages */
   bodyOffset = 0
   readonly #elements: ElementMarks
+  readonly #fastPath: FastPath
   readonly #onElement: (end: number) => void
   #state = VALUE
   #depth = 0
@@ -65,8 +67,9 @@ export class Scanner {
   #literal: Uint8Array = new Uint8Array(0)
 
   /** `onElement` is called with an element's end (exclusive), while its marks still stand. */
-  constructor(elements: ElementMarks, onElement: (end: number) => void) {
+  constructor(elements: ElementMarks, fastPath: FastPath, onElement: (end: number) => void) {
     this.#elements = elements
+    this.#fastPath = fastPath
     this.#onElement = onElement
     this.#ceiling = Math.min(this.#stack.length, elements.deepest + 1)
   }
@@ -165,7 +168,11 @@ export class Scanner {
     }
     if (this.#state > VALUE_OR_END) this.#fail(at, this.#state)
     const elements = this.#elements
-    if (this.#depth <= elements.edge) elements.enter(byte, this.#depth, at)
+    if (this.#depth <= elements.edge) {
+      elements.enter(byte, this.#depth, at)
+      const end = byte === OPEN_OBJECT && elements.isOpen ? this.#plainObjects(at) : NONE
+      if (end !== NONE) return end
+    }
     if (byte === QUOTE) return this.#slowString(bytes, words, at + 1, at + 1, to, false)
     if (elements.wanted !== 0) elements.record(NONE, NONE, false)
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
@@ -183,6 +190,18 @@ export class Scanner {
     if (this.#inToken === NUMBER_DONE) this.#fail(at, this.#state)
     this.#state = NUMBER
     return this.#number(bytes, at + 1, to)
+  }
+
+  /** Elements one behind the other that the fast path takes: where the last one ends; NONE where it takes not even that at `at`. */
+  #plainObjects(at: number): number {
+    const { marks } = this.#elements
+    const count = this.#fastPath.objects(at)
+    let end = NONE
+    for (let i = 0; i < count; i++) {
+      end = this.#fastPath.mark(i, marks)
+      this.#valueEnd(end)
+    }
+    return end
   }
 
   #open(isObject: 0 | 1): void {

@@ -9,6 +9,7 @@ import { LargeElement, type Reason } from './malformed.ts'
 import { stripLineBreaks } from './line-breaks.ts'
 import { ELEMENT, ElementMarks, NONE, TOKEN } from './element-marks.ts'
 import type { Target } from './element-marks.ts'
+import { FastPath } from './fast-path.ts'
 import { Scanner } from './scanner.ts'
 import { Slab } from './slab.ts'
 
@@ -53,6 +54,7 @@ export function openSplitter(options: SplitterOptions): Splitter {
  */
 export class Splitter {
   readonly #elements: ElementMarks
+  readonly #fastPath: FastPath
   readonly #scanner: Scanner
   readonly #slab = new Slab()
   readonly #builder: EntriesBuilder
@@ -71,12 +73,11 @@ export class Splitter {
     this.#maxGroupEntries = options.maxEntriesPerGroup ?? TRANSACTION_ENTRIES
     this.#maxGroupBytes = options.maxGroupBytes ?? TRANSACTION_BYTES
     this.#builder = new EntriesBuilder(this.#maxGroupEntries, options.naming)
-    this.#elements = new ElementMarks({
-      target,
-      keys: [options.idKey, options.timeKey, options.typeKey],
-      maxDepth: options.maxDepth,
-    })
-    this.#scanner = new Scanner(this.#elements, (end) => this.#element(end))
+    const { idKey, timeKey, typeKey, maxDepth } = options
+    const keys = [idKey, timeKey, typeKey] as const
+    this.#elements = new ElementMarks({ target, keys, maxDepth })
+    this.#fastPath = new FastPath({ keys, maxDepth, many: target.kind === 'array' })
+    this.#scanner = new Scanner(this.#elements, this.#fastPath, (end) => this.#element(end))
   }
 
   /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
@@ -96,7 +97,9 @@ export class Splitter {
       this.#start -= movedBytes
       this.#end -= movedBytes
     }
-    this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, slab.length - chunk.length, slab.length))
+    const from = slab.length - chunk.length
+    this.#fastPath.offer(chunk, from)
+    this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, from, slab.length))
     this.#trim()
   }
 

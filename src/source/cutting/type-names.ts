@@ -6,6 +6,22 @@ const LONGEST_SKETCHED_BYTES = 48
 
 const utf8 = new TextDecoder()
 
+interface Name {
+  readonly bytes: Uint8Array
+  readonly text: string
+}
+
+/** What was met last under a sketch, whatever the group: an answer has the types of the one before, and each is decoded once. */
+const METS = 1024
+const met: (Name | undefined)[] = new Array<undefined>(METS).fill(undefined)
+
+function nameOf(hash: number, bytes: Uint8Array, start: number, end: number): Name {
+  const known = met[hash & (METS - 1)]
+  if (known && isSame(known.bytes, bytes, start, end)) return known
+  const name = bytes.slice(start, end)
+  return (met[hash & (METS - 1)] = { bytes: name, text: utf8.decode(name) })
+}
+
 export class TypeNames {
   names: string[] = []
   /** index of a name + 1; 0 is free */
@@ -24,13 +40,14 @@ export class TypeNames {
     if (end - start > LONGEST_SKETCHED_BYTES) return this.#longIndex(bytes.subarray(start, end))
     const slots = this.#slots
     const mask = slots.length - 1
-    for (let slot = sketch(bytes, start, end) & mask; ; slot = (slot + 1) & mask) {
+    const hash = sketch(bytes, start, end)
+    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
       const index = (slots[slot] as number) - 1
       if (index < 0) {
-        const name = bytes.slice(start, end)
-        this.#bytes[this.names.length] = name
+        const name = nameOf(hash, bytes, start, end)
+        this.#bytes[this.names.length] = name.bytes
         slots[slot] = this.names.length + 1
-        return this.#add(name)
+        return this.names.push(name.text) - 1
       }
       if (isSame(this.#bytes[index] as Uint8Array, bytes, start, end)) return index
     }
@@ -48,13 +65,9 @@ export class TypeNames {
     const key = hash('sha256', name, 'base64')
     const known = this.#long.get(key)
     if (known !== undefined) return known
-    const index = this.#add(name)
+    const index = this.names.push(utf8.decode(name)) - 1
     this.#long.set(key, index)
     return index
-  }
-
-  #add(name: Uint8Array): number {
-    return this.names.push(utf8.decode(name)) - 1
   }
 }
 

@@ -1,0 +1,144 @@
+// What the fast path takes, what it leaves to the grammar, and that both mark the same.
+import { describe, expect, test } from 'vitest'
+import { ID, NONE, TIME, TYPE } from '../../../../src/source/cutting/element-marks.ts'
+import { FastPath } from '../../../../src/source/cutting/fast-path.ts'
+import { entry, everyByte, splitAll } from './splitter-fixtures.ts'
+
+const AT = 1000
+const keys = ['id', 'timestamp', 'type'] as const
+
+/** The text that was taken and the values of id, time and type in it; undefined: left to the grammar. */
+function taken(text: string, maxDepth = 512, names: readonly [string | undefined, string, string] = keys) {
+  const bytes = Buffer.from(text)
+  const marks = new Int32Array(8).fill(7)
+  const path = new FastPath({ keys: names, maxDepth, many: true })
+  path.offer(bytes, AT)
+  if (path.objects(AT + text.indexOf('{')) === 0) return undefined
+  const end = path.mark(0, marks)
+  const valueOf = (mark: number) => {
+    const [from, to] = [marks[mark] as number, marks[mark + 1] as number]
+    return from === NONE && to === NONE ? undefined : bytes.subarray(from - AT, to - AT).toString()
+  }
+  const whole = bytes.subarray(text.indexOf('{'), end - AT).toString()
+  return { whole, id: valueOf(ID), time: valueOf(TIME), type: valueOf(TYPE) }
+}
+
+const time = '2026-11-20T10:00:00.000001'
+const type = 'auth:login'
+
+describe('the fast path takes an object', () => {
+  test.each([
+    ['as the API writes it', entry('a')],
+    ['with spaces and tabs between tokens', entry('a', ' ,\t"n" : [ 1 , { } , [ ] ] , "z" : { "y" : 0 } ')],
+    ['with every escape in a value', entry('a', ',"x":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00eF\\ud800"')],
+    ['with escapes in a key of what it holds', entry('a', ',"x":{"\\u0069d":"b"}')],
+    ['with every kind of number', entry('a', ',"n":[0,-0,10,-1.5,0.50,1e3,1E+3,12.5e-007]')],
+    ['with every literal', entry('a', ',"l":[true,false,null]')],
+    ['whose texts are in other alphabets', entry('a', ',"x":"\u007fäß\u2028日本\u{1f600}"')],
+  ])('%s', (_, text) => {
+    expect(taken(text)).toEqual({ whole: text, id: 'a', time, type })
+    expect(taken(`[${text},{`)).toEqual({ whole: text, id: 'a', time, type })
+  })
+
+  test('wherever in sixteen bytes a text ends', () => {
+    for (let size = 0; size < 70; size++) {
+      const id = 'x'.repeat(size)
+      const text = entry(id, `,"${'k'.repeat(size)}":"${'v'.repeat(size)}\\n${'w'.repeat(size)}"`)
+      expect(taken(text)).toEqual({ whole: text, id, time, type })
+    }
+  })
+
+  test('and the last one of several values under a key counts, also where that is no string', () => {
+    expect(taken(entry('a', ',"id":"b"'))?.id).toBe('b')
+    expect(taken(entry('a', ',"id":{"id":"b"}'))?.id).toBeUndefined()
+    expect(taken(entry('a', ',"id":1'))?.id).toBeUndefined()
+    expect(taken(entry('a', ',"id":1,"id":"c"'))?.id).toBe('c')
+  })
+
+  test('and looks for its keys among its own members alone', () => {
+    expect(taken('{"data":{"id":"b","type":"c"},"list":[{"timestamp":"d"}]}')).toMatchObject({
+      ...{ id: undefined, time: undefined, type: undefined },
+    })
+    for (const key of ['i', 'idd', 'ID', 'timestamq', 'timestamp\u0000', 'typ', 'tipe'])
+      expect(taken(`{"${key}":"x","n":0}`)).not.toMatchObject({ id: 'x' })
+  })
+
+  test('also where entries have no id, and under keys of sixteen bytes', () => {
+    const names = [undefined, 'sixteen_bytes_ab', 'type'] as const
+    expect(taken('{"sixteen_bytes_ab":"t","id":"a","sixteen_bytes_ac":"u"}', 512, names)).toMatchObject({
+      ...{ id: undefined, time: 't' },
+    })
+  })
+
+  test('of so many levels as it may have, 63 at most', () => {
+    const nested = (levels: number) =>
+      `${'{"a":['.repeat(levels >> 1)}${levels % 2 ? '{"b":0}' : ''}${']}'.repeat(levels >> 1)}`
+    for (const [levels, maxDepth] of [
+      [4, 4],
+      [5, 5],
+      [62, 512],
+      [63, 512],
+    ] as const)
+      expect(taken(nested(levels), maxDepth)?.whole).toBe(nested(levels))
+    for (const [levels, maxDepth] of [
+      [5, 4],
+      [6, 5],
+      [64, 512],
+      [65, 512],
+    ] as const)
+      expect(taken(nested(levels), maxDepth)).toBeUndefined()
+  })
+})
+
+describe('the fast path leaves to the grammar', () => {
+  test.each([
+    ['an object without members', '{}'],
+    ['one that does not end in its piece', entry('a').slice(0, -1)],
+    ['one with a line break between its tokens', entry('a', ',\n"x":1')],
+    ['an escape in a key of its own', entry('a', ',"\\u0069d":"b"')],
+    ['an escape in the value of a wanted key', entry('\\u0061')],
+    ['what is no JSON', entry('a', ',"x":[1,]')],
+  ])('%s', (_, text) => {
+    expect(taken(text)).toBeUndefined()
+  })
+
+  test('all, where a wanted key is longer than it compares at once', () => {
+    expect(taken(entry('a'), 512, ['id', 'seventeen_bytes_a', 'type'])).toBeUndefined()
+  })
+})
+
+test('the fast path stops at its piece, whatever an earlier one left in the memory behind it', () => {
+  const text = entry('a', ',"x":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy","n":[1234567890,true]')
+  const path = new FastPath({ keys, maxDepth: 512, many: true })
+  for (let size = 1; size < text.length; size++) {
+    path.offer(Buffer.from(text), 0)
+    expect(path.objects(0)).toBe(1)
+    path.offer(Buffer.from(text.slice(0, size)), 0)
+    expect(path.objects(0), text.slice(0, size)).toBe(0)
+  }
+})
+
+test('a body of four megabytes and a longer one are cut as in pieces', () => {
+  for (const bytes of [4 * 1024 * 1024, 5 * 1024 * 1024]) {
+    const body = `[${Array.from({ length: bytes >> 10 }, (_, i) => entry(`id-${i}`, `,"x":"${'x'.repeat(930)}"`)).join(',')}]`
+    const { entries, error } = splitAll(body)
+    expect(error).toBeUndefined()
+    expect(entries).toEqual(splitAll(body, {}, [100_000, 2_000_000]).entries)
+  }
+})
+
+test('every single byte of an entry, replaced by any byte, is cut as the grammar alone cuts it', () => {
+  const text = `[${entry('a', ',"n":[-1.5e3,0,true,false,{"x":"\\u00e9\\\\"}], "id":"b","z":null')},1]`
+  const bytes = Buffer.from(text)
+  for (let i = 0; i < bytes.length; i++)
+    for (let byte = 0; byte < 256; byte++) {
+      const damaged = Buffer.from(bytes)
+      damaged[i] = byte
+      const { entries, quarantined, error } = splitAll(damaged)
+      const alone = splitAll(damaged, {}, everyByte(damaged))
+      const isSame =
+        error?.message === alone.error?.message &&
+        JSON.stringify([entries, quarantined]) === JSON.stringify([alone.entries, alone.quarantined])
+      if (!isSame) expect.fail(`byte ${i} replaced by ${byte}`)
+    }
+})
