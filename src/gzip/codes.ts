@@ -82,10 +82,7 @@ function shorten(longest: number): void {
     if (number === 0) continue
     const cut = Math.min(bits, longest)
     taken += number * 2 ** (longest - cut)
-    if (bits > longest) {
-      numberOf[longest] = (numberOf[longest] as number) + number
-      numberOf[bits] = 0
-    }
+    if (bits > longest) numberOf[longest] = (numberOf[longest] as number) + number
   }
   for (; taken > 2 ** longest; taken--) {
     let bits = longest - 1
@@ -109,7 +106,7 @@ export function assignCodes(lengths: Uint8Array, to: Uint32Array): void {
     const bits = lengths[symbol] as number
     const code = next[bits] as number
     next[bits] = code + 1
-    to[symbol] = bits === 0 ? 0 : reversed(code, bits) | (bits << 16)
+    to[symbol] = reversed(code, bits) | (bits << 16)
   }
 }
 

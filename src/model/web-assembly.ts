@@ -9,5 +9,7 @@ declare const WebAssembly: {
 /** The exports of a module, which imports nothing, from its code in base64. Undefined where this processor lacks what it wants. */
 export function openWasm(base64: string): unknown {
   const code = Buffer.from(base64, 'base64')
-  return WebAssembly.validate(code) ? new WebAssembly.Instance(new WebAssembly.Module(code)).exports : undefined
+  return WebAssembly.validate(code)
+    ? new WebAssembly.Instance(new WebAssembly.Module(code)).exports
+    : undefined
 }

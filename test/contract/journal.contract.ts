@@ -114,6 +114,18 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part([spec(3)]))).toMatchObject({ added: 1, known: 0 })
       })
 
+      it('entries that are centuries apart, or as far as times reach, are known by their exact times beside whatever they come', async () => {
+        const reach = Number.MAX_SAFE_INTEGER
+        const ats = [reach, -reach, 1 - reach, reach - 1, 0, START_US]
+        const specs = ats.map((at, n) => spec(n, { at, time: `t${n}` }))
+        for (const each of specs) expect(await journal.append(part([each]))).toMatchObject({ added: 1 })
+        expect(await journal.append(part(specs))).toMatchObject({ added: 0, known: specs.length })
+        expect([...(await journal.known(audit, entriesOf(specs)))]).toEqual(specs.map(() => 1))
+        const others = ats.map((at, n) => spec(n, { at: at - Math.sign(at || 1), time: `u${n}` }))
+        expect(await journal.append(part(others))).toMatchObject({ added: others.length, known: 0 })
+        expect(await journal.append(part(others.toReversed()))).toMatchObject({ known: others.length })
+      })
+
       it('ids compare exactly: upper case, an id that is no UUID, and a longer one are others', async () => {
         const ids = [
           '0000000a-0000-4000-8000-00000000000b',

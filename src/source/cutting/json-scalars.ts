@@ -1,7 +1,7 @@
-// Numbers and literals of JSON as small machines that can stop after any byte; they know nothing of what stands around.
+// A number or a literal of JSON, which can stop after any byte and go on in the next piece; knows nothing of what stands around.
 
 /** No further byte belongs to the number. */
-export const NUMBER_DONE = 0
+const NUMBER_DONE = 0
 const NUMBER_MINUS = 1
 const NUMBER_ZERO = 2
 const NUMBER_WHOLE = 3
@@ -36,18 +36,17 @@ const transitions = Uint8Array.from([
 ])
 
 /** The state after a number's first byte; NUMBER_DONE: a number cannot begin so. */
-export function numberStart(byte: number): number {
+function numberStart(byte: number): number {
   if (byte === 45) return NUMBER_MINUS
   if (byte === 48) return NUMBER_ZERO
   return byte > 48 && byte <= 57 ? NUMBER_WHOLE : NUMBER_DONE
 }
 
-export function numberNext(state: number, byte: number): number {
+function numberNext(state: number, byte: number): number {
   return transitions[state * CLASSES + (classOf[byte] as number)] as number
 }
 
-/** May a number end in this state? */
-export function numberMayEnd(state: number): boolean {
+function numberMayEnd(state: number): boolean {
   return (
     state === NUMBER_ZERO || state === NUMBER_WHOLE || state === NUMBER_FRACTION || state === NUMBER_EXPONENT
   )
@@ -55,7 +54,60 @@ export function numberMayEnd(state: number): boolean {
 
 const literals = new Map(['true', 'false', 'null'].map((text) => [text.charCodeAt(0), Buffer.from(text)]))
 
-/** The literal that begins with this byte. */
-export function literalOf(byte: number): Uint8Array | undefined {
-  return literals.get(byte)
+export class JsonScalar {
+  #literal: Uint8Array | undefined
+  /** the state of a number; how much was read of a literal */
+  #state = NUMBER_DONE
+  /** Of what `read` saw: the scalar is over. Else it is to go on in the next piece, or where it stopped it is none. */
+  isDone = false
+  isWrong = false
+
+  get isNumber(): boolean {
+    return this.#literal === undefined
+  }
+
+  /** Could it be over where the body is? */
+  get mayEnd(): boolean {
+    return this.isNumber && numberMayEnd(this.#state)
+  }
+
+  /** False where no scalar begins with `byte`. */
+  begin(byte: number): boolean {
+    this.#literal = literals.get(byte)
+    this.#state = this.#literal ? 1 : numberStart(byte)
+    return this.#state !== NUMBER_DONE
+  }
+
+  /** Reads on; answers where it stopped: behind the scalar, at the byte that is none of its own, or at `to`. */
+  read(bytes: Uint8Array, at: number, to: number): number {
+    this.isDone = false
+    this.isWrong = false
+    return this.#literal ? this.#readLiteral(this.#literal, bytes, at, to) : this.#readNumber(bytes, at, to)
+  }
+
+  #readNumber(bytes: Uint8Array, at: number, to: number): number {
+    let state = this.#state
+    for (; at < to; at++) {
+      const next = numberNext(state, bytes[at] as number)
+      if (next === NUMBER_DONE) {
+        this.isDone = numberMayEnd(state)
+        this.isWrong = !this.isDone
+        break
+      }
+      state = next
+    }
+    this.#state = state
+    return at
+  }
+
+  #readLiteral(literal: Uint8Array, bytes: Uint8Array, at: number, to: number): number {
+    for (; at < to && !this.isDone; at++) {
+      if (bytes[at] !== literal[this.#state]) {
+        this.isWrong = true
+        break
+      }
+      this.isDone = ++this.#state === literal.length
+    }
+    return at
+  }
 }

@@ -18,7 +18,7 @@ const met: (Name | undefined)[] = new Array<undefined>(METS).fill(undefined)
 function nameOf(hash: number, bytes: Uint8Array, start: number, end: number): Name {
   const known = met[hash & (METS - 1)]
   if (known && isSame(known.bytes, bytes, start, end)) return known
-  const name = bytes.slice(start, end)
+  const name = new Uint8Array(bytes.subarray(start, end))
   return (met[hash & (METS - 1)] = { bytes: name, text: utf8.decode(name) })
 }
 

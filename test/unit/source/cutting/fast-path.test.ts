@@ -68,6 +68,7 @@ describe('the fast path takes an object', () => {
     expect(taken('{"sixteen_bytes_ab":"t","id":"a","sixteen_bytes_ac":"u"}', 512, names)).toMatchObject({
       ...{ id: undefined, time: 't' },
     })
+    expect(taken('{"":"a","type":"u"}', 512, names)).toMatchObject({ id: undefined, type: 'u' })
   })
 
   test('of so many levels as it may have, 63 at most', () => {
@@ -100,6 +101,17 @@ describe('the fast path leaves to the grammar', () => {
     ['what is no JSON', entry('a', ',"x":[1,]')],
   ])('%s', (_, text) => {
     expect(taken(text)).toBeUndefined()
+  })
+
+  test('all of a piece of more than four megabytes', () => {
+    for (const [size, count] of [
+      [4 * 1024 * 1024, 1],
+      [4 * 1024 * 1024 + 1, 0],
+    ] as const) {
+      const path = new FastPath({ keys, maxDepth: 512, many: true })
+      path.offer(Buffer.from(entry('a').padEnd(size)), 0)
+      expect(path.objects(0)).toBe(count)
+    }
   })
 
   test('all, where a wanted key is longer than it compares at once', () => {

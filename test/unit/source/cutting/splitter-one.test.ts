@@ -49,6 +49,13 @@ describe('one entry', () => {
     expect(() => split(body)).toThrow(expect.objectContaining({ code: 'bad_reply' }))
   })
 
+  test.each([`${entry('a')},${entry('b')}`, `{"log":${entry('a')},${entry('b')}}`])(
+    'two of them one behind the other are no JSON: %s',
+    (body) => {
+      expect(() => split(body)).toThrow(/not valid JSON/)
+    },
+  )
+
   test('the wrapper twice is a bad reply', () => {
     expect(() => split(`{"log":${entry('a')},"log":${entry('b')}}`)).toThrow(
       expect.objectContaining({ code: 'bad_reply' }),
