@@ -17,7 +17,7 @@ const history: SplitterOptions = {
   arrayKey: 'events',
   idKey: 'unique_usage_id',
   timeKey: 'utc_time',
-  typeKey: 'action',
+  typeKey: 'product_surface_area',
   ...limits,
 }
 

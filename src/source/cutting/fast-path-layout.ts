@@ -1,30 +1,31 @@
 // Where things stand in the memory that `fast-path.wat` and its caller share, in bytes from its beginning.
 
-/** Keys up to so many bytes are compared at once. */
-export const LONGEST_KEY_BYTES = 16
+/** Keys up to so many bytes are compared at once: `product_surface_area` is the longest that is read. */
+export const LONGEST_KEY_BYTES = 32
 /** So many objects are recognised at once. */
 export const ROW_COUNT = 1_000
 
 const PAGE = 2 ** 16
 const KEYS = 64
-const KEY_BYTES = 48
-const ROWS = 256
+const KEY_BYTES = 2 * LONGEST_KEY_BYTES + 16
+const ROWS = 512
 const ROW_BYTES = 32
 
 export const layout = {
   /** by id, time and type: the key, padded; a mask of its bytes; how many they are; where in a row its value stands */
   KEYS,
-  KEY_MASK: 16,
-  KEY_LENGTH: 32,
-  KEY_PLACE: 36,
+  KEY_MASK: LONGEST_KEY_BYTES,
+  KEY_MASK_REST: LONGEST_KEY_BYTES + 16,
+  KEY_LENGTH: 2 * LONGEST_KEY_BYTES,
+  KEY_PLACE: 2 * LONGEST_KEY_BYTES + 4,
   KEY_BYTES,
   KEYS_END: KEYS + 3 * KEY_BYTES,
   /** by object, numbers of four bytes: its start and end; those of its id's, time's and type's text, -1 for none */
   ROWS,
   ROW_BYTES,
   BODY: ROWS + ROW_COUNT * ROW_BYTES,
-  /** Of a string sixteen bytes are looked at, wherever it ends. */
-  BEHIND_BODY: 32,
+  /** Of a key so many bytes are looked at, wherever it ends. */
+  BEHIND_BODY: LONGEST_KEY_BYTES,
   PAGE,
   /** what there is at first; it grows with the body */
   PAGES: 4,

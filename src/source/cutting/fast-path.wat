@@ -151,9 +151,13 @@
           (if
             (i32.eqz
               (v128.any_true
-                (v128.and
-                  (v128.xor (v128.load (local.get $at)) (v128.load (local.get $key)))
-                  (v128.load offset=KEY_MASK (local.get $key)))))
+                (v128.or
+                  (v128.and
+                    (v128.xor (v128.load (local.get $at)) (v128.load (local.get $key)))
+                    (v128.load offset=KEY_MASK (local.get $key)))
+                  (v128.and
+                    (v128.xor (v128.load offset=16 (local.get $at)) (v128.load offset=16 (local.get $key)))
+                    (v128.load offset=KEY_MASK_REST (local.get $key))))))
             (then (return (i32.load offset=KEY_PLACE (local.get $key)))))))
       (local.set $key (i32.add (local.get $key) (i32.const KEY_BYTES)))
       (br_if $next (i32.lt_u (local.get $key) (i32.const KEYS_END))))

@@ -1,6 +1,8 @@
 // What the fast path takes, what it leaves to the grammar, and that both mark the same.
 import { describe, expect, test } from 'vitest'
 import { ID, NONE, TIME, TYPE } from '../../../../src/source/cutting/element-marks.ts'
+import { entryOptions } from '../../../../src/source/audit/step.ts'
+import { eventOptions } from '../../../../src/source/history/window.ts'
 import { FastPath } from '../../../../src/source/cutting/fast-path.ts'
 import { entry, everyByte, splitAll } from './splitter-fixtures.ts'
 
@@ -63,11 +65,16 @@ describe('the fast path takes an object', () => {
       expect(taken(`{"${key}":"x","n":0}`)).not.toMatchObject({ id: 'x' })
   })
 
-  test('also where entries have no id, and under keys of sixteen bytes', () => {
-    const names = [undefined, 'sixteen_bytes_ab', 'type'] as const
-    expect(taken('{"sixteen_bytes_ab":"t","id":"a","sixteen_bytes_ac":"u"}', 512, names)).toMatchObject({
-      ...{ id: undefined, time: 't' },
-    })
+  test('also where entries have no id, and under keys of up to 32 bytes, each of which counts', () => {
+    for (const size of [1, 15, 16, 17, 31, 32]) {
+      const key = 'k'.repeat(size)
+      for (let at = 0; at < size; at++) {
+        const other = `${key.slice(0, at)}l${key.slice(at + 1)}`
+        const text = `{"${key}":"t","id":"a","${other}":"u"}`
+        expect(taken(text, 512, [undefined, key, 'type'])).toMatchObject({ id: undefined, time: 't' })
+      }
+    }
+    const names = [undefined, 'time', 'type'] as const
     expect(taken('{"":"a","type":"u"}', 512, names)).toMatchObject({ id: undefined, type: 'u' })
   })
 
@@ -89,6 +96,20 @@ describe('the fast path takes an object', () => {
     ] as const)
       expect(taken(nested(levels), maxDepth)).toBeUndefined()
   })
+})
+
+test('the fast path knows the keys of each source', () => {
+  const limits = { maxDepth: 512, maxEntryBytes: 2 ** 20 }
+  for (const options of [
+    entryOptions(limits),
+    eventOptions('v1', limits, undefined),
+    eventOptions('v2', limits, undefined),
+  ]) {
+    const names = [options.idKey, options.timeKey, options.typeKey] as const
+    expect(taken(`{"${names[1]}":"t","${names[2]}":"u","x":0}`, 512, names)).toMatchObject({
+      ...{ time: 't', type: 'u' },
+    })
+  }
 })
 
 describe('the fast path leaves to the grammar', () => {
@@ -115,7 +136,7 @@ describe('the fast path leaves to the grammar', () => {
   })
 
   test('all, where a wanted key is longer than it compares at once', () => {
-    expect(taken(entry('a'), 512, ['id', 'seventeen_bytes_a', 'type'])).toBeUndefined()
+    expect(taken(entry('a'), 512, ['id', 'k'.repeat(33), 'type'])).toBeUndefined()
   })
 })
 
