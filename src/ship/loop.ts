@@ -24,7 +24,7 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      if (result !== 'passed' && streak.succeeded()) options.log.info('Delivery goes on again')
+      if (result !== 'unproven' && streak.succeeded()) options.log.info('Delivery goes on again')
       if (typeof result !== 'number') {
         await othersTurn()
         continue

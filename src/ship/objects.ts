@@ -42,7 +42,7 @@ export class ObjectShipper implements Stepper {
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     const result = await this.#work(signal)
-    return result === 'sent' && this.#unproven ? 'passed' : result
+    return result === 'worked' && this.#unproven ? 'unproven' : result
   }
 
   async #work(signal: AbortSignal): Promise<StepResult> {
@@ -99,7 +99,7 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, clock, lookAgainMs } = this.#options
     const open = this.#open
     const piece = await takePiece(this.#options, open.last, Infinity, signal)
-    if (piece) return this.#count(piece) ? this.#close() : 'sent'
+    if (piece) return this.#count(piece) ? this.#close() : 'worked'
     if (open.first === undefined) return Infinity
     if (open.count === 0) return this.#settleFiltered()
     const now = clock.now()
@@ -130,7 +130,7 @@ export class ObjectShipper implements Stepper {
     await journal.intend(sink.name, intent)
     this.#open = new OpenStretch()
     this.#closed = closedBy(intent)
-    return 'sent'
+    return 'worked'
   }
 
   async #settleFiltered(): Promise<StepResult> {
@@ -142,7 +142,7 @@ export class ObjectShipper implements Stepper {
     await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
     this.#open = new OpenStretch()
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
-    return 'sent'
+    return 'worked'
   }
 
   async #send(closed: ClosedStretch, signal: AbortSignal): Promise<StepResult> {
@@ -151,7 +151,7 @@ export class ObjectShipper implements Stepper {
     if (next) await this.#put(closed, next, signal)
     else if (!closed.complete) await writeLot(this.#options, this.#framing, closed, signal)
     else await this.#settle(closed)
-    return 'sent'
+    return 'worked'
   }
 
   async #put(
