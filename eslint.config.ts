@@ -57,7 +57,7 @@ const mayKnowInSource: typeof mayKnow = {
   'vault-client': ['client', 'answer'],
 }
 
-const everyJob = ['ranges.ts', 'room.ts', 'progress.ts', 'orders.ts', 'keep.ts']
+const everyJob = ['ranges.ts', 'progress.ts', 'orders.ts', 'keep.ts']
 
 /** The same of what stands in src/past. */
 const mayKnowInPast: typeof mayKnow = {
