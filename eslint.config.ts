@@ -71,6 +71,7 @@ const mayKnowInPast: typeof mayKnow = {
   'backfills.ts': [...everyJob, 'backfill-order.ts'],
   'replay-page.ts': ['notes.ts', 'orders.ts', 'replay-order.ts'],
   'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],
+  'open.ts': ['ranges.ts', 'surveys.ts', 'backfills.ts', 'replays.ts'],
 }
 
 const everyCommand = ['aside', 'backfill', 'config', 'demo', 'replay', 'reconcile', 'run', 'status', 'verify']
