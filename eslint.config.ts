@@ -57,7 +57,7 @@ const mayKnowInSource: typeof mayKnow = {
   'vault-client': ['client', 'answer'],
 }
 
-const everyJob = ['ranges.ts', 'room.ts', 'progress.ts', 'orders.ts', 'keep.ts']
+const everyJob = ['ranges.ts', 'progress.ts', 'orders.ts', 'keep.ts']
 
 /** The same of what stands in src/past. */
 const mayKnowInPast: typeof mayKnow = {
@@ -71,6 +71,7 @@ const mayKnowInPast: typeof mayKnow = {
   'backfills.ts': [...everyJob, 'backfill-order.ts'],
   'replay-page.ts': ['notes.ts', 'orders.ts', 'replay-order.ts'],
   'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],
+  'open.ts': ['ranges.ts', 'surveys.ts', 'backfills.ts', 'replays.ts'],
 }
 
 const everyCommand = ['aside', 'backfill', 'config', 'demo', 'replay', 'reconcile', 'run', 'status', 'verify']

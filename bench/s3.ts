@@ -111,7 +111,7 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
   const timer = setInterval(() => (peak = Math.max(peak, process.memoryUsage().rss)), 20)
   const cpu = process.cpuUsage()
   const startedAt = performance.now()
-  while ((await shipper.step(never)) === 'sent');
+  while ((await shipper.step(never)) === 'worked');
   const seconds = (performance.now() - startedAt) / 1000
   const { user, system } = process.cpuUsage(cpu)
   clearInterval(timer)

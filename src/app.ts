@@ -9,24 +9,22 @@ import type { Clock } from './model/clock.ts'
 import { within } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
 import type { Past } from './model/past.ts'
-import { randomDigits } from './model/random.ts'
 import type { Replays } from './model/api-replay.ts'
+import { randomDigits } from './model/random.ts'
 import { openRooms } from './model/room.ts'
+import type { Rooms } from './model/room.ts'
 import { secretsIn } from './model/secret.ts'
-import { isSameOrigin } from './model/source.ts'
-import type { Origin } from './model/source.ts'
 import { openBoard } from './ops/board.ts'
 import type { Board } from './ops/board.ts'
 import { openMetrics } from './ops/metrics.ts'
 import type { Metrics } from './ops/metrics.ts'
 import { Taps } from './ops/taps.ts'
 import type { Outside } from './outside.ts'
-import type { Mode } from './parts.ts'
+import type { Mode, Shared } from './parts.ts'
 import { backfillStatusOf } from './past/backfill-order.ts'
-import { Backfills } from './past/backfills.ts'
+import { openPast } from './past/open.ts'
+import type { PastReading } from './past/open.ts'
 import { replayStatusOf } from './past/replay-order.ts'
-import { ApiReplays } from './past/replays.ts'
-import { Surveys } from './past/surveys.ts'
 import { comingOnce, singleRunOf } from './single-run.ts'
 import type { SingleRun } from './single-run.ts'
 import { openReading } from './reading.ts'
@@ -57,77 +55,105 @@ export interface App {
   stop(): Promise<void>
 }
 
+type Open = (options: JournalOptions) => Promise<Journal>
+
 /** Throws ConnectorError when the journal cannot be opened. `open` is for another engine behind the journal, or a test's. */
 export async function openApp(
   config: Config,
   outside: Outside,
   mode: Mode,
-  open: (options: JournalOptions) => Promise<Journal> = openJournal,
+  open: Open = openJournal,
 ): Promise<App> {
-  const { clock, random, version } = outside
-  const settings = { ...journalSettings(config), workspaces: journalWorkspaces(config) }
-  const opened = await open({ ...settings, clock, log: outside.log })
-  const journal = outside.tracing?.journal(opened) ?? opened
+  const journal = await openTraced(config, outside, open)
   // Behind the journal's lock: no process that ships from it is alive.
   await clearLeftovers(config, outside)
-  const metrics = openMetrics({ version })
-  const budget = (workspace: string) =>
-    readings.find((reading) => reading.workspace === workspace)?.budgets() ?? []
-  // Found once: what is read again later changes within them.
-  const secrets = secretsIn(config)
-  const board = openBoard({
-    clock,
-    metrics,
-    version,
-    startedAt: mode.startedAt,
-    journalStats: () => journal.stats(),
-    journalPath: resolve(config.journal.path),
-    secrets: () => secrets,
-    budget,
-    backfills: () => backfills.list().map(backfillStatusOf),
-    replays: () => replays.list().flatMap((replay) => replayStatusOf(replay) ?? []),
-  })
-  const rooms = openRooms(config.sinks.length)
+  const metrics = openMetrics({ version: outside.version })
+  const board = boardOf({ config, outside, mode, journal, metrics }, () => ({ readings, past }))
+  const taps = new Taps(outside.clock)
   const instance = await instanceOf(journal, outside)
-  const parts = { config, outside, mode, journal, board, instance, taps: new Taps(clock) }
-  const pastAlone = mode.pastAlone === true
-  const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
-  const toRead = { ...parts, room: rooms.reading, longRoom: rooms.long, pastRoom: rooms.past, budgets }
-  const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
-  await budgets.load()
+  const parts = { config, outside, mode, journal, board, instance, taps }
+  const rooms = openRooms(config.sinks.length)
+  const readings = await openReadings(parts, rooms)
   const readers = readings.flatMap((reading) => reading.readers)
-  const ranges = readings.flatMap((reading) => reading.ranges)
-  const toReadAgain = { ranges, journal, clock, random, log: outside.log }
-  const backfills = new Backfills(toReadAgain)
-  const surveys = new Surveys(toReadAgain)
-  const readTo = (origin: Origin) => readToOf(origin, { readers, board, journal })
-  const replays = new ApiReplays({ ...toReadAgain, sinks: config.sinks, readTo })
+  const past = pastOf(parts, readings)
   const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
-  const running = new Running({ ...parts, readings, readers, shippings, backfills, replays, surveys })
+  const running = new Running({ ...parts, ...past, readings, readers, shippings })
   return {
     config,
     board,
     metrics,
     journal,
-    taps: parts.taps,
-    past: pastOf(backfills, surveys),
-    replays,
+    taps,
+    past: past.asked,
+    replays: past.replays,
     run: () => running.run(),
     singleRun: () => singleRunOf(readers, shippings, board.status()),
-    alive: () => isAlive(journal, clock),
+    alive: () => isAlive(journal, outside.clock),
     stop: () => running.stop(),
   }
 }
 
-/** For who asks: some of it goes into the journal, the other keeps nothing. */
-const pastOf = (backfills: Backfills, surveys: Surveys): Past => ({
-  origins: () => backfills.origins(),
-  backfill: (choice, span) => backfills.backfill(choice, span),
-  backfills: () => backfills.backfills(),
-  cancelBackfill: (choice) => backfills.cancelBackfill(choice),
-  survey: (query) => surveys.survey(query),
-})
+async function openTraced(config: Config, { clock, log, tracing }: Outside, open: Open): Promise<Journal> {
+  const settings = { ...journalSettings(config), workspaces: journalWorkspaces(config) }
+  const journal = await open({ ...settings, clock, log })
+  return tracing?.journal(journal) ?? journal
+}
+
+interface BoardParts extends Pick<Shared, 'config' | 'outside' | 'mode' | 'journal'> {
+  readonly metrics: Metrics
+}
+
+/** What the board asks in its turn. It is built on the board, so that it comes later. */
+interface Asked {
+  readonly readings: readonly Reading[]
+  readonly past: PastReading
+}
+
+function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked: () => Asked): Board {
+  // Found once: what is read again later changes within them.
+  const secrets = secretsIn(config)
+  return openBoard({
+    clock: outside.clock,
+    metrics,
+    version: outside.version,
+    startedAt: mode.startedAt,
+    journalStats: () => journal.stats(),
+    journalPath: resolve(config.journal.path),
+    secrets: () => secrets,
+    budget: (name) => {
+      const { readings } = asked()
+      return readings.find(({ workspace }) => workspace === name)?.budgets() ?? []
+    },
+    backfills: () => asked().past.backfills.list().map(backfillStatusOf),
+    replays: () => {
+      const { replays } = asked().past
+      return replays.list().flatMap((replay) => replayStatusOf(replay) ?? [])
+    },
+  })
+}
+
+/** A reading for each workspace, under the budgets that they share. */
+async function openReadings(parts: Shared, rooms: Rooms): Promise<readonly Reading[]> {
+  const { config, outside, mode, journal } = parts
+  const { clock, random } = outside
+  const pastAlone = mode.pastAlone === true
+  const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
+  const toRead = { ...parts, room: rooms.reading, longRoom: rooms.long, pastRoom: rooms.past, budgets }
+  const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
+  await budgets.load()
+  return readings
+}
+
+function pastOf({ config, outside, journal, board }: Shared, readings: readonly Reading[]): PastReading {
+  const { clock, random, log } = outside
+  return openPast({
+    ...{ journal, board, clock, random, log },
+    sinks: config.sinks,
+    sources: readings.flatMap(({ readers }) => readers.map(({ source }) => source)),
+    ranges: readings.flatMap(({ ranges }) => ranges),
+  })
+}
 
 async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
   try {
@@ -135,24 +161,6 @@ async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
   } catch {
     return false
   }
-}
-
-interface LiveReading extends Pick<Reading, 'readers'> {
-  readonly board: Board
-  readonly journal: Journal
-}
-
-/** How far live reading of this source is, µs; undefined: it has read nothing yet. */
-async function readToOf(
-  origin: Origin,
-  { readers, board, journal }: LiveReading,
-): Promise<number | undefined> {
-  const readTo = () => board.reading(origin)?.readTo()
-  if (readTo() !== undefined) return readTo()
-  // Right after a start its loop may not have told yet where the process before it was.
-  const reader = readers.find(({ source }) => isSameOrigin(source.origin, origin))
-  reader?.source.plan(await journal.cursor(origin))
-  return readTo()
 }
 
 /** Told apart from others that read the same workspace: stays the same as long as the journal lives. */

@@ -5,7 +5,7 @@ import { Entries, TRANSACTION_BYTES } from '../model/entries.ts'
 import type { DayCount } from '../model/balance.ts'
 import type { Batch, Run } from '../model/journal.ts'
 import type { Seq, Stretch } from '../model/seq.ts'
-import { PAST_SHARE } from '../model/past.ts'
+import { assertPastShare } from '../model/past-share.ts'
 import type { Replayed, ReplayQuery, Resend } from '../model/replay.ts'
 import { isSameOrigin } from '../model/source.ts'
 import { DAY_US, epochDay } from '../model/time.ts'
@@ -45,7 +45,7 @@ interface Found {
 
 /**
  * One bounded step. What the sink has not settled is left out: it is on its way already. What it settled out of order is not.
- * Throws ConnectorError `journal_full` where half of the bound is owed; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
+ * Throws ConnectorError `journal_full` where what is owed fills the past's share; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
   const { ledger, transactions } = core
@@ -57,21 +57,12 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
   const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
   if (!query.dryRun && entries > 0) {
-    leaveHalf(core)
+    assertPastShare({ bytes: ledger.owedBytes, capacityBytes: core.maxBytes })
     transactions.writeNew(() => put(core, query, found), bytes + SMALL_BYTES)
     ledger.applyAppended(entries, bytes)
   }
   const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
   return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
-}
-
-/** Half of the bound is left to live reading, as all that reads the past leaves it. */
-function leaveHalf({ ledger, maxBytes, path }: Core): void {
-  if (ledger.owedBytes < maxBytes * PAST_SHARE) return
-  throw new ConnectorError(
-    'journal_full',
-    `The journal ${path} holds ${ledger.owedBytes} bytes that are not delivered yet, half of its bound of ${maxBytes} (journal.max_bytes) or more, and the other half is live reading's: a replay goes on when the sinks have taken some`,
-  )
 }
 
 function settledOf({ ledger }: Core, sink: string): Settled {

@@ -5,9 +5,6 @@ import type { Origin, SourceName } from './source.ts'
 /** What the past is read for: what it shows goes into the journal, to one sink again, or nowhere: it is only told. */
 export type PastUse = 'keep' | 'send' | 'tell'
 
-/** Of the journal's bound the past fills so much: the rest is live reading's, which stops when all is full. */
-export const PAST_SHARE = 0.5
-
 /** What one that is not under way lacks: it is not in the configuration any more. `sources`: its sink is, and does not name its source there. */
 export type Lacking = 'source' | 'sink' | 'sources'
 

@@ -51,7 +51,7 @@ export interface Board {
   /** `intervalMs`: how often one is to come back, at the best; `expected`: where it is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
   /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
-  refused(error: ConnectorError | undefined): void
+  configRefused(error: ConnectorError | undefined): void
   /** Tells what is to be mended although no part fails of it. */
   readonly warn: Warnings['tell']
   /** Why the next start would not find the journal; undefined: it would. */
@@ -161,7 +161,7 @@ export function openBoard(options: BoardOptions): Board {
       return rememberSink(name, sink.watch, memory)
     },
     canary: (...of) => openBoardCanary(...of, metrics.canary),
-    refused(error) {
+    configRefused(error) {
       refusal.tell(error)
       metrics.configReloaded(!error)
     },

@@ -1,6 +1,7 @@
 // How figures and long texts are told to people: spans, sizes, counts, and what something waits for.
 import type { ConnectorError } from '../model/errors.ts'
 import type { WaitsFor } from '../model/past.ts'
+import { PAST_SHARE_IN_USE } from '../model/past-share.ts'
 
 /** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
 export function spanText(seconds: number): string {
@@ -20,7 +21,7 @@ export const waitsForText: Readonly<Record<WaitsFor, string>> = {
   sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sources: "its source to stand among the sink's `sources` again",
   memory: 'memory for an answer: others that are being read hold what there is for them',
-  room: "room in the journal: half of journal.max_bytes is in use, and the other half is live reading's",
+  room: `room in the journal: ${PAST_SHARE_IN_USE}`,
 }
 
 /** `2026-11-25 18:12:50`, of an ISO instant in UTC. */

@@ -7,6 +7,7 @@ import type { Appended } from '../model/appended.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Backfill, Past, PastChoice, PastSpan } from '../model/past.ts'
+import { assertPastShare, statsForPast } from '../model/past-share.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
 import { added, nameOf, none, NOTE, otherSpan, readOrder, reportOf } from './backfill-order.ts'
@@ -16,7 +17,6 @@ import type { Job } from './orders.ts'
 import { watching } from './progress.ts'
 import { lackingSource } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
-import { assertRoom, statsForPast } from './room.ts'
 
 interface BackfillOptions {
   readonly ranges: readonly RangeReader[]
@@ -138,16 +138,16 @@ export class Backfills implements Omit<Past, 'survey'> {
     return { source, watch, log, clock, random, wanted, once: true, journal: this.#journalOf(range, job) }
   }
 
-  /** The journal as the loop of reading sees it here: its cursor is the place of the reading, and half of its room is live reading's. */
+  /** The journal as the loop of reading sees it here: its cursor is the place of the reading, and it is full once the past's share is. */
   #journalOf({ reads }: RangeReader, job: BackfillJob): Collector['journal'] {
     const { journal } = this.#options
     const { order } = job
     return {
       cursor: async () => order.place,
-      stats: () => statsForPast(journal),
+      stats: () => statsForPast(journal.stats()),
       append: async (part) => {
         const { cursor: place = order.place, ...rest } = part
-        if (part.entries.count + part.quarantined.length > 0) assertRoom(journal)
+        if (part.entries.count + part.quarantined.length > 0) assertPastShare(journal.stats())
         // A read of the past says nothing of when the source was last read, but a gap is one of the source.
         const now = reads?.notes(false, part.gaps) ?? []
         const grown = (appended: Appended): StoredBackfill => ({

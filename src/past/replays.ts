@@ -7,6 +7,7 @@ import { nothingAppended } from '../model/appended.ts'
 import type { Append, Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { PastSpan } from '../model/past.ts'
+import { assertPastShare, statsForPast } from '../model/past-share.ts'
 import { joinedBy } from '../model/api-replay.ts'
 import type { ApiReplay, BegunReplay, ReplayOrder, Replays } from '../model/api-replay.ts'
 import { isSameOrigin } from '../model/source.ts'
@@ -20,7 +21,6 @@ import { added, nameOf, none, NOTE, readOrder, reportOf } from './replay-order.t
 import type { StoredReplay } from './replay-order.ts'
 import { replayJobOf, SentPages, unsentOf } from './replay-page.ts'
 import type { ReplayJob } from './replay-page.ts'
-import { assertRoom, statsForPast } from './room.ts'
 
 export interface ReplaysOptions {
   readonly ranges: readonly RangeReader[]
@@ -188,7 +188,7 @@ export class ApiReplays implements Replays {
     const source = range.open(span, watch, 'send')
     const books: Collector['journal'] = {
       cursor: async () => job.order.place,
-      stats: () => statsForPast(journal),
+      stats: () => statsForPast(journal.stats()),
       append: (part) => this.#resend(job, range, span, part),
     }
     return { source, watch, log, clock, random, wanted, once: true, journal: books }
@@ -219,7 +219,7 @@ export class ApiReplays implements Replays {
         : {}),
     }
     const isWhole = part.cursor !== undefined && next.voided === undefined
-    if (entries.count > 0) assertRoom(journal)
+    if (entries.count > 0) assertPastShare(journal.stats())
     this.#orders.assertCurrent(job)
     await this.#pages.land(job, { order: next, marks: seen.marks, isWhole }, async (notes) => {
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })

@@ -1,12 +1,10 @@
 // The conductor of delivery: steps one sink's shipper, waits where there is nothing to do, and decides what an error means.
 import { Tether } from '../model/abort.ts'
-import { backoffMs } from '../model/backoff.ts'
 import { Streak, tellFailure } from '../model/streak.ts'
 import { turns } from '../model/turns.ts'
+import { retryDelayMs } from './retries.ts'
 import type { LoopOptions, Stepper } from './stepper.ts'
 
-const RETRY = { baseMs: 1_000, capMs: 30_000 }
-const HELD = { baseMs: 10_000, capMs: 60_000 }
 /** Steps over what nobody wants have no wait in them: the rest of the process is served at least so often. */
 const TURN_MS = 200
 
@@ -26,7 +24,7 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      if (result !== 'passed' && streak.succeeded()) options.log.info('Delivery goes on again')
+      if (result !== 'unproven' && streak.succeeded()) options.log.info('Delivery goes on again')
       if (typeof result !== 'number') {
         await othersTurn()
         continue
@@ -58,10 +56,7 @@ async function waitForMore(
 function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak: Streak): number {
   const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
   watch.retry(failure.code)
-  const held = failure.action === 'hold'
-  // Nobody knows how soon a person mends what is held: no hint about that is believed for long.
-  const hintMs = Math.min(failure.retryAfterMs ?? 0, held ? HELD.capMs : Infinity)
-  const delayMs = Math.max(hintMs, backoffMs(count, held ? HELD : RETRY, random))
-  watch.state(held ? 'held' : 'failing', failure, delayMs)
+  const delayMs = retryDelayMs(failure, count, random)
+  watch.state(failure.action === 'hold' ? 'held' : 'failing', failure, delayMs)
   return delayMs
 }

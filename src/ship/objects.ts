@@ -2,7 +2,7 @@
 import { type Framing, framingOf } from './lines.ts'
 import { type DeliveryOptions, type Stepper, type StepResult, waitsInVain } from './stepper.ts'
 import { filteredOf } from './settling.ts'
-import { type SendingObjects, sendingOf, type WaitingObject, writeAnew } from './sending.ts'
+import { closedBy, type ClosedStretch, type WaitingObject, writeAnew } from './closed-stretch.ts'
 import { takePiece } from './piece.ts'
 import type { Held } from './share.ts'
 import { OpenStretch } from './stretch.ts'
@@ -26,7 +26,7 @@ export class ObjectShipper implements Stepper {
   #unproven = false
   /** all that was stored is testified, as far as nothing more comes */
   #testified = false
-  #sending: SendingObjects | undefined
+  #closed: ClosedStretch | undefined
 
   constructor(options: ObjectShipperOptions) {
     this.#options = options
@@ -42,12 +42,12 @@ export class ObjectShipper implements Stepper {
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     const result = await this.#work(signal)
-    return result === 'sent' && this.#unproven ? 'passed' : result
+    return result === 'worked' && this.#unproven ? 'unproven' : result
   }
 
   async #work(signal: AbortSignal): Promise<StepResult> {
-    this.#sending ??= await this.#resume()
-    if (this.#sending) return this.#send(this.#sending, signal)
+    this.#closed ??= await this.#resume()
+    if (this.#closed) return this.#send(this.#closed, signal)
     if (this.#open.first === undefined) await this.#testify({ idle: false, last: false }, signal)
     const result = await this.#gather(signal)
     if (typeof result !== 'number' || !this.#evidence) return result
@@ -80,7 +80,7 @@ export class ObjectShipper implements Stepper {
     return this.#evidence?.stored(stretch)
   }
 
-  async #resume(): Promise<SendingObjects | undefined> {
+  async #resume(): Promise<ClosedStretch | undefined> {
     if (this.#resumed) return undefined
     const { journal, sink, shape, log } = this.#options
     const [intent] = await journal.intents(sink.name)
@@ -91,7 +91,7 @@ export class ObjectShipper implements Stepper {
         'Settings that shape the objects changed while some were on their way: what may have been stored before can be stored once more under its new name; `verify` tells the former as put there',
         { first: intent.first, last: intent.last },
       )
-    return sendingOf({ ...intent, shape })
+    return closedBy({ ...intent, shape })
   }
 
   /** Counts what is new, or says how long the open stretch may wait for more. */
@@ -99,7 +99,7 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, clock, lookAgainMs } = this.#options
     const open = this.#open
     const piece = await takePiece(this.#options, open.last, Infinity, signal)
-    if (piece) return this.#count(piece) ? this.#close() : 'sent'
+    if (piece) return this.#count(piece) ? this.#close() : 'worked'
     if (open.first === undefined) return Infinity
     if (open.count === 0) return this.#settleFiltered()
     const now = clock.now()
@@ -129,8 +129,8 @@ export class ObjectShipper implements Stepper {
     const intent = { first, last, shape, detail: '' }
     await journal.intend(sink.name, intent)
     this.#open = new OpenStretch()
-    this.#sending = sendingOf(intent)
-    return 'sent'
+    this.#closed = closedBy(intent)
+    return 'worked'
   }
 
   async #settleFiltered(): Promise<StepResult> {
@@ -142,20 +142,20 @@ export class ObjectShipper implements Stepper {
     await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
     this.#open = new OpenStretch()
     watch.settled({ accepted: 0, deadLettered: 0, filtered })
-    return 'sent'
+    return 'worked'
   }
 
-  async #send(sending: SendingObjects, signal: AbortSignal): Promise<StepResult> {
+  async #send(closed: ClosedStretch, signal: AbortSignal): Promise<StepResult> {
     this.#options.watch.state('sending')
-    const [next] = sending.waiting
-    if (next) await this.#put(sending, next, signal)
-    else if (!sending.complete) await writeLot(this.#options, this.#framing, sending, signal)
-    else await this.#settle(sending)
-    return 'sent'
+    const [next] = closed.waiting
+    if (next) await this.#put(closed, next, signal)
+    else if (!closed.complete) await writeLot(this.#options, this.#framing, closed, signal)
+    else await this.#settle(closed)
+    return 'worked'
   }
 
   async #put(
-    sending: SendingObjects,
+    closed: ClosedStretch,
     { group, ready, contents }: WaitingObject,
     signal: AbortSignal,
   ): Promise<void> {
@@ -164,12 +164,12 @@ export class ObjectShipper implements Stepper {
     const delivered = watch.delivering()
     try {
       const stored = await ready.put(signal)
-      sending.waiting.shift()
-      sending.done.add(group)
-      sending.stored.push(stored)
-      sending.contents.push(contents)
+      closed.waiting.shift()
+      closed.done.add(group)
+      closed.stored.push(stored)
+      closed.contents.push(contents)
     } catch (error) {
-      if (ready.spoiled?.()) await writeAnew(sending)
+      if (ready.spoiled?.()) await writeAnew(closed)
       throw error
     } finally {
       delivered()
@@ -178,14 +178,14 @@ export class ObjectShipper implements Stepper {
     await ready.discard()
   }
 
-  async #settle({ intent, stored, contents, tally }: SendingObjects): Promise<void> {
+  async #settle({ intent, stored, contents, tally }: ClosedStretch): Promise<void> {
     const { journal, sink, watch, clock } = this.#options
     const { first, last } = intent
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
     const filtered = filteredOf(tally.sums)
     const notes = this.#noted({ first, last, parked: 0, objects: stored })
     await journal.settle(sink.name, { first, through: last, parked: [], tally: tally.sums, notes })
-    this.#sending = undefined
+    this.#closed = undefined
     watch.settled({ accepted, deadLettered: 0, filtered })
     for (const { delays } of contents) delays.tell(watch, clock.now())
     if (accepted > 0) watch.success()

@@ -92,13 +92,13 @@ export class Shipper implements Stepper {
       // However long that takes: others have use for the room.
       this.#ahead.drop()
       await this.#unconfirmed.wait(signal)
-      return 'sent'
+      return 'worked'
     }
     const loaded = this.#ahead.take() ?? (await this.#loader.load(this.#wish(), signal))
     if (typeof loaded === 'number') return this.#idle(loaded, signal)
     if (loaded.lines.count === 0) {
       await this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
-      return 'passed'
+      return 'unproven'
     }
     this.#sending = await this.#intend(loaded, signal)
     return this.#send(this.#sending, signal)
@@ -112,7 +112,7 @@ export class Shipper implements Stepper {
       return waitMs
     }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
-    return 'sent'
+    return 'worked'
   }
 
   /** What may be loaded next: nothing that is on its way already. */
@@ -187,7 +187,7 @@ export class Shipper implements Stepper {
     if (outcome) return this.#answer({ intent, loaded, outcome }, signal)
     this.#release(loaded)
     this.#sending = undefined
-    return 'sent'
+    return 'worked'
   }
 
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
@@ -207,7 +207,7 @@ export class Shipper implements Stepper {
     if (outcome.settled === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
     if (outcome.refused.some(({ own }) => own !== true)) this.#refusals.check()
-    return 'sent'
+    return 'worked'
   }
 
   async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
@@ -228,7 +228,7 @@ export class Shipper implements Stepper {
   async #conclude(judged: Judged): Promise<StepResult> {
     if (judged.error === undefined) {
       await this.#unconfirmed.settle(judged)
-      return 'sent'
+      return 'worked'
     }
     // What lapsed together goes out again together, after one pause and not one each.
     for (const { intent } of this.#unconfirmed.takeLapsed()) this.#sendAgain(intent)

@@ -8,10 +8,11 @@ import type { SinkWatch } from '../model/watch.ts'
 import type { Redact } from './redact.ts'
 
 /**
- * `sent`: call again at once. `passed`: the same, and no sign that the receiver takes anything: all there was nobody wants.
- * A number: nothing to send before so many ms, unless more arrives.
+ * What came of a step. `worked`: something was done, and what failed before is over. `unproven`: something was done that
+ * cannot show that, such as to pass over what nobody wants. A number: there was nothing to do, nor will be before so many
+ * ms, unless more arrives.
  */
-export type StepResult = 'sent' | 'passed' | number
+export type StepResult = 'worked' | 'unproven' | number
 
 /** What delivers to one sink, a step at a time: in batches, or in objects. */
 export interface Stepper {

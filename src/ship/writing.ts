@@ -5,9 +5,9 @@ import type { Seq } from '../model/seq.ts'
 import type { ObjectGroup, OpenObject } from '../model/object.ts'
 import type { ObjectSink } from '../model/sink.ts'
 import { ByteWriter } from '../model/writer.ts'
+import type { ClosedStretch, WaitingObject } from './closed-stretch.ts'
 import type { Framing } from './lines.ts'
 import { takePiece } from './piece.ts'
-import type { SendingObjects, WaitingObject } from './sending.ts'
 import type { Held, ShareOptions } from './share.ts'
 import { PIECE_SPARE_BYTES } from './spare.ts'
 import { Contents } from './stretch.ts'
@@ -32,12 +32,12 @@ interface Writing {
 export async function writeLot(
   options: WritingOptions,
   framing: Framing,
-  sending: SendingObjects,
+  closed: ClosedStretch,
   signal: AbortSignal,
 ): Promise<void> {
-  const { intent } = sending
-  sending.tally = new Tally()
-  const lot = new Lot(options, framing, sending)
+  const { intent } = closed
+  closed.tally = new Tally()
+  const lot = new Lot(options, framing, closed)
   try {
     for (let at = intent.first - 1; at < intent.last;) {
       const { batch, giveBack } = await pieceOf(options, at, intent.last, signal)
@@ -48,8 +48,8 @@ export async function writeLot(
       }
       at = batch.last
     }
-    sending.waiting.push(...(await lot.end()))
-    sending.complete = !lot.more
+    closed.waiting.push(...(await lot.end()))
+    closed.complete = !lot.more
   } catch (error) {
     await lot.discard()
     throw error
@@ -69,13 +69,13 @@ class Lot {
   more = false
   readonly #options: WritingOptions
   readonly #framing: Framing
-  readonly #sending: SendingObjects
+  readonly #closed: ClosedStretch
   readonly #open = new Map<ObjectGroup, Writing>()
 
-  constructor(options: WritingOptions, framing: Framing, sending: SendingObjects) {
+  constructor(options: WritingOptions, framing: Framing, closed: ClosedStretch) {
     this.#options = options
     this.#framing = framing
-    this.#sending = sending
+    this.#closed = closed
   }
 
   /** Frames what of the piece belongs to its objects, and hands that to the disk. */
@@ -97,7 +97,7 @@ class Lot {
 
   async #frame(run: Run): Promise<void> {
     const { sink, format, wanted } = this.#framing
-    const { groups, done, tally } = this.#sending
+    const { groups, done, tally } = this.#closed
     const nowMs = this.#options.clock.now()
     for (let i = 0; i < run.entries.count; i++) {
       if (!wanted(run, i)) {

@@ -136,7 +136,7 @@ async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
     },
     async hour() {
       aheadMs += HOUR_MS
-      for (let i = 0; i < 1_000 && (await shipper.step(never)) === 'sent'; i++) continue
+      for (let i = 0; i < 1_000 && (await shipper.step(never)) === 'worked'; i++) continue
     },
   }
 }

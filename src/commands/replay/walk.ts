@@ -2,6 +2,7 @@
 import type { DayCount } from '../../model/balance.ts'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
+import { PAST_SHARE_IN_USE } from '../../model/past-share.ts'
 import type { Replayed, ReplayQuery } from '../../model/replay.ts'
 import type { AskedJournal } from '../../ops/control-questions.ts'
 import { countText } from '../../ops/words.ts'
@@ -9,7 +10,7 @@ import { keyOf } from './plan.ts'
 import type { ReplayChoice, ReplayPlan } from './plan.ts'
 import type { World } from '../shared/world.ts'
 
-/** Half of the journal's bound is owed: its sinks make room, and the replay goes on. */
+/** The past's share of the journal is in use: the sinks make room, and the replay goes on. */
 const WAIT_MS = 2_000
 /** So long without room, and the replay ends with what it has done. */
 const PATIENCE_MS = 60_000
@@ -72,10 +73,7 @@ export async function walk(
       if (!step.more) return done
       at = { after: step.through, until: step.until }
     } else {
-      if (waitedMs === 0)
-        stderr(
-          "auditferry: half of journal.max_bytes is in use, and the other half is live reading's: waiting for the sinks to take some\n",
-        )
+      if (waitedMs === 0) stderr(`auditferry: ${PAST_SHARE_IN_USE}: waiting for the sinks to take some\n`)
       waitedMs += WAIT_MS
       await clock.sleep(WAIT_MS, signal)
     }

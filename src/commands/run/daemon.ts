@@ -84,11 +84,11 @@ async function untilNext(
   front.isReady = true
   const current: CurrentSetup = {
     ...setup,
-    prepare: async (next) => {
+    makeWayFor: async (next) => {
       await refuseLoss(app)
       await front.move(next)
     },
-    refused: (error) => app.board.refused(error),
+    tellRefused: (error) => app.board.configRefused(error),
   }
   const ended = AbortSignal.any([signal, over.signal])
   const next = nextSetup(current, ended)

@@ -72,11 +72,11 @@ async function reloaded(
       log.info('The configuration was read again and is the one that runs: nothing changes', {
         file: options.file,
       })
-      current.refused(undefined)
+      current.tellRefused(undefined)
       return undefined
     }
     const next = { config, outside: options.outsideOf(config) }
-    await current.prepare(next)
+    await current.makeWayFor(next)
     log.info('The configuration was read again and takes over now', { file: options.file })
     return next
   } catch (error) {
@@ -89,7 +89,7 @@ async function reloaded(
         error: error.message,
       },
     )
-    current.refused(error)
+    current.tellRefused(error)
     return error.message
   }
 }

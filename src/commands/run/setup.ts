@@ -9,11 +9,12 @@ export interface Setup {
   readonly outside: Outside
 }
 
+/** What the daemon runs with now, and what it does for whoever brings the next. */
 export interface CurrentSetup extends Setup {
-  /** Gets what only the next configuration needs. Throws ConnectorError `config_invalid` or `misconfigured`; then nothing has changed. */
-  prepare(next: Setup): Promise<void>
-  /** a next one was asked for, and cannot be taken; undefined: it was this one, and none is refused any more */
-  refused(error: ConnectorError | undefined): void
+  /** Makes sure that the next one can take over, and gets what only that needs. Throws ConnectorError `config_invalid` or `misconfigured`; then nothing has changed. */
+  makeWayFor(next: Setup): Promise<void>
+  /** Has the status say why the next one cannot be taken; undefined: what was brought is this one, and none is refused any more. */
+  tellRefused(error: ConnectorError | undefined): void
 }
 
 /** Resolves with the setup that takes over from the current one; a configuration that is refused is told and waited on. */

@@ -325,14 +325,16 @@ describe('/status', () => {
   it('a refused configuration comes first, and what follows it is no new sentence', () => {
     const stand = openBoardStand()
     settle(stand)
-    stand.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     expect(stand.board.status().sentence).toBe(
       'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
     expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
-    stand.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'))
+    stand.board.configRefused(
+      new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'),
+    )
     expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
-    stand.board.refused(undefined)
+    stand.board.configRefused(undefined)
     expect(stand.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
@@ -360,7 +362,7 @@ describe('/status', () => {
     const stand = openBoardStand()
     settle(stand)
     stand.board.journalLost('The journal is lost: a.db is gone')
-    stand.board.refused(new ConnectorError('config_invalid', 'journal.path: gone'))
+    stand.board.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
     expect(stand.board.status().sentence).toMatch(
       /^The journal is lost: .*; The changed configuration is refused/,
     )
@@ -369,7 +371,7 @@ describe('/status', () => {
   it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
     const stand = openBoardStand()
     settle(stand)
-    stand.board.refused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     stand.source.state('held', badKey)
     if (count > 1) stand.sink.state('held', badKey)
     expect(stand.board.status().sentence).toMatch(

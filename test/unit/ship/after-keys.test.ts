@@ -7,7 +7,7 @@ import { never } from './quay.ts'
 it('what is heard at a stop is heard behind a late beginning too', async () => {
   const heard: AbortSignal[] = []
   const late = new AfterKeys(() => ({
-    step: async () => 'sent',
+    step: async () => 'worked',
     hearOut: async (signal) => void heard.push(signal),
   }))
   await late.step(never)
@@ -21,7 +21,7 @@ it('one that never began, or that has nothing to hear, is left at once', async (
   })
   await expect(shut.step(never)).rejects.toThrow('no key')
   await shut.hearOut(never)
-  const deaf = new AfterKeys(() => ({ step: async () => 'sent' }))
+  const deaf = new AfterKeys(() => ({ step: async () => 'worked' }))
   await deaf.step(never)
   await deaf.hearOut(never)
 })

@@ -70,7 +70,7 @@ function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evi
     settle: async () => {
       for (let i = 0; i < 10_000; i++) {
         const result = await pier.step().catch((error: unknown) => {
-          if (error instanceof ConnectorError) return 'sent' as const
+          if (error instanceof ConnectorError) return 'worked' as const
           throw error
         })
         if (typeof result === 'number') return result
@@ -408,7 +408,7 @@ describe('crashes', () => {
       await appendMixed(quay, 60)
       pass(quay, HOUR_MS)
       if (fatal < 0) {
-        for (steps = 0; (await pier.step()) === 'sent'; steps++);
+        for (steps = 0; (await pier.step()) === 'worked'; steps++);
         whole = pier.fake.entries.map(({ key }) => key).toSorted()
         expect(steps).toBeGreaterThan(20)
         continue
@@ -593,8 +593,8 @@ describe('failures', () => {
     const pier = openPier(quay)
     await quay.append(3)
     pier.restart({ nothingMoreComes: () => true })
-    expect(await pier.step()).toBe('sent')
-    expect(await pier.step()).toBe('sent')
+    expect(await pier.step()).toBe('worked')
+    expect(await pier.step()).toBe('worked')
     expect(pier.watch.states).toEqual([])
     pier.sink.open = () => new Promise(() => undefined)
     void pier.step()
@@ -808,11 +808,11 @@ describe('evidence', () => {
     const results = []
     while (notary.told.length < 1) results.push(await pier.step())
     expect(results.length).toBeGreaterThan(2)
-    expect(new Set(results)).toEqual(new Set(['passed']))
+    expect(new Set(results)).toEqual(new Set(['unproven']))
     held = false
     expect(await pier.settle()).toBe(7_000)
     await quay.append(3)
-    expect(await pier.step()).toBe('sent')
+    expect(await pier.step()).toBe('worked')
   })
 
   it('where nothing more will come it is asked for the last time, and the loop may end', async () => {

@@ -78,7 +78,7 @@ describe('batches', () => {
     await quay.append(1)
     expect(await berth.step()).toBe(600)
     quay.clock.advance(START + 1_000)
-    expect(await berth.step()).toBe('sent')
+    expect(await berth.step()).toBe('worked')
     expect(berth.sink.seqs).toEqual([[1, 2, 3]])
   })
 
@@ -87,7 +87,7 @@ describe('batches', () => {
     const back = withNow(quay, () => quay.clock.now() - 3_600_000)
     const berth = quay.berth('archive', { batch: { lingerMs: 1_000 }, clock: back })
     await quay.append(2)
-    expect(await berth.step()).toBe('sent')
+    expect(await berth.step()).toBe('worked')
     expect(berth.sink.seqs).toEqual([[1, 2]])
   })
 
@@ -96,14 +96,14 @@ describe('batches', () => {
     const byCount = quay.berth('archive', { batch: { maxEntries: 2, lingerMs: 1_000 } })
     const byBytes = quay.berth('heavy', { batch: { maxBytes: 500, lingerMs: 1_000 } })
     await quay.append(4, { body: 'x'.repeat(300) })
-    expect([await byCount.step(), await byBytes.step()]).toEqual(['sent', 'sent'])
+    expect([await byCount.step(), await byBytes.step()]).toEqual(['worked', 'worked'])
   })
 
   it('when nothing more will come a batch waits for nothing', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { lingerMs: 60_000 }, nothingMoreComes: () => true })
     await quay.append(1)
-    expect(await berth.step()).toBe('sent')
+    expect(await berth.step()).toBe('worked')
   })
 
   it('a journal that is full takes nothing more in: a batch waits for nothing', async () => {
@@ -113,7 +113,7 @@ describe('batches', () => {
     expect(await berth.step()).toBe(60_000)
     await quay.append(3, { body: 'x'.repeat(600) })
     expect(quay.journal.stats().full).toBe(true)
-    expect(await berth.step()).toBe('sent')
+    expect(await berth.step()).toBe('worked')
     expect(berth.sink.seqs).toEqual([[1, 2, 3, 4]])
   })
 
@@ -165,7 +165,7 @@ describe('intents', () => {
     await settled()
     expect(berth.sink.deliveries).toEqual([])
     written()
-    expect(await step).toBe('sent')
+    expect(await step).toBe('worked')
     expect(berth.sink.deliveries).toHaveLength(1)
   })
 
@@ -697,7 +697,7 @@ describe('room', () => {
       expect(reads).toBe(1)
       leave()
       if (fails) await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
-      else expect(await step).toBe('sent')
+      else expect(await step).toBe('worked')
       expect(reads).toBe(2)
       expect(room.heldBytes).toBe(0)
     }
@@ -800,7 +800,7 @@ describe('looking ahead', () => {
       await settled()
       return taken(delivery)
     }
-    expect(await berth.step()).toBe('sent')
+    expect(await berth.step()).toBe('worked')
     expect(loose).toEqual([])
     expect(quay.journal.stats().sinks[0]?.position).toBe(3)
     await expect(berth.step()).rejects.toMatchObject({ code: 'journal_corrupt' })

@@ -319,7 +319,7 @@ test('a key to hash with that changes while the first configuration opens makes 
   writeFileSync(key, 'b'.repeat(32))
   const current = {
     ...{ config: loaded.config, outside: house.outside },
-    ...{ prepare: async () => undefined, refused: () => undefined },
+    ...{ makeWayFor: async () => undefined, tellRefused: () => undefined },
   }
   const next = nextSetup(current, AbortSignal.timeout(15_000))
   ask()
@@ -600,7 +600,7 @@ test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
     })
     const current = {
       ...{ config: load().config, outside: house.outside },
-      ...{ prepare: async () => undefined, refused: () => expect.fail('refused') },
+      ...{ makeWayFor: async () => undefined, tellRefused: () => expect.fail('refused') },
     }
     const next = nextSetup(current, AbortSignal.timeout(10_000))
     ask()

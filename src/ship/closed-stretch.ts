@@ -10,8 +10,8 @@ export interface WaitingObject {
   readonly contents: Contents
 }
 
-/** The closed stretch: its intent is in the journal. */
-export interface SendingObjects {
+/** Its intent is in the journal. */
+export interface ClosedStretch {
   readonly intent: Intent
   readonly groups: Groups
   /** on the disk, to be put; what fails stays */
@@ -25,13 +25,13 @@ export interface SendingObjects {
   complete: boolean
 }
 
-export function sendingOf(intent: Intent): SendingObjects {
+export function closedBy(intent: Intent): ClosedStretch {
   const lists = { waiting: [], stored: [], contents: [] }
   return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
 }
 
 /** What waits is given up: the journal still has it, and it comes under the same names. */
-export async function writeAnew(sending: SendingObjects): Promise<void> {
-  sending.complete = false
-  await Promise.all(sending.waiting.splice(0).map(({ ready }) => ready.discard()))
+export async function writeAnew(closed: ClosedStretch): Promise<void> {
+  closed.complete = false
+  await Promise.all(closed.waiting.splice(0).map(({ ready }) => ready.discard()))
 }

@@ -1,0 +1,59 @@
+// All that reads the past again, built of what the readers let read: backfills, replays and surveys.
+import type { Clock, Random } from '../model/clock.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Past } from '../model/past.ts'
+import { isSameOrigin } from '../model/source.ts'
+import type { Origin, Source } from '../model/source.ts'
+import type { Board } from '../ops/board.ts'
+import { Backfills } from './backfills.ts'
+import type { RangeReader, Taker } from './ranges.ts'
+import { ApiReplays } from './replays.ts'
+import { Surveys } from './surveys.ts'
+
+interface PastOptions {
+  readonly journal: Journal
+  readonly board: Pick<Board, 'reading'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly sinks: readonly Taker[]
+  /** of all that are read live */
+  readonly sources: readonly Pick<Source, 'origin' | 'plan'>[]
+  readonly ranges: readonly RangeReader[]
+}
+
+export interface PastReading {
+  readonly backfills: Backfills
+  readonly replays: ApiReplays
+  readonly surveys: Surveys
+  /** For who asks: some of it goes into the journal, the other keeps nothing. */
+  readonly asked: Past
+}
+
+export function openPast(options: PastOptions): PastReading {
+  const { sinks, ranges, journal, clock, random, log } = options
+  const common = { ranges, journal, clock, random, log }
+  const backfills = new Backfills(common)
+  const surveys = new Surveys(common)
+  const replays = new ApiReplays({ ...common, sinks, readTo: (origin) => readTo(origin, options) })
+  return { backfills, replays, surveys, asked: askedOf(backfills, surveys) }
+}
+
+const askedOf = (backfills: Backfills, surveys: Surveys): Past => ({
+  origins: () => backfills.origins(),
+  backfill: (choice, span) => backfills.backfill(choice, span),
+  backfills: () => backfills.backfills(),
+  cancelBackfill: (choice) => backfills.cancelBackfill(choice),
+  survey: (query) => surveys.survey(query),
+})
+
+/** How far live reading of this source is, µs; undefined: it has read nothing yet. */
+async function readTo(origin: Origin, { sources, board, journal }: PastOptions): Promise<number | undefined> {
+  const told = () => board.reading(origin)?.readTo()
+  if (told() !== undefined) return told()
+  // Right after a start its loop may not have told yet where the process before it was.
+  const source = sources.find((each) => isSameOrigin(each.origin, origin))
+  source?.plan(await journal.cursor(origin))
+  return told()
+}
