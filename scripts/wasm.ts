@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { format, resolveConfig } from 'prettier'
 import wabt from 'wabt'
 import { layout as deflateLayout } from '../src/gzip/layout.ts'
-import { layout as fastPathLayout } from '../src/source/cutting/fast-path-layout.ts'
+import { layout as fastPathLayout, letters } from '../src/source/cutting/fast-path/layout.ts'
 
 interface Loops {
   /** without its ending, which is .wat; beside it stands what is made */
@@ -15,7 +15,7 @@ interface Loops {
 
 const all: readonly Loops[] = [
   { path: 'src/gzip/deflate', numbers: deflateLayout },
-  { path: 'src/source/cutting/fast-path', numbers: fastPathLayout },
+  { path: 'src/source/cutting/fast-path/recognise', numbers: { ...fastPathLayout, ...letters } },
 ]
 
 /** Throws for a name that the layout does not have. */

@@ -11,8 +11,8 @@ export const NONE = -1
 
 // Offsets in the slab; they move with it.
 export const ELEMENT = 0
-/** the inside of a string that goes on in the next piece and will matter */
-export const TOKEN = 1
+/** where the inside of a string began that may go on in the next piece and will matter */
+export const STRING_START = 1
 /** start and end of the value of each wanted key, without its quotes; NONE where it is missing or no string */
 export const ID = 2
 export const TIME = 4
@@ -89,8 +89,8 @@ export class ElementMarks {
 
   /** A key of the body's own object that is this long cannot be the one that is looked for, however it is escaped. */
   forgetLongKey(length: number): void {
-    const token = this.marks[TOKEN] as number
-    if (token !== NONE && length - token > 6 * (this.#targetKey?.length ?? 0)) this.marks[TOKEN] = NONE
+    const start = this.marks[STRING_START] as number
+    if (start !== NONE && length - start > 6 * (this.#targetKey?.length ?? 0)) this.marks[STRING_START] = NONE
   }
 
   /** A value begins outside of all elements: is it one, or on the way to them? Throws when the body has another shape. */

@@ -1,6 +1,6 @@
 // Which containers are open, one inside the other: a byte a level.
 
-/** This bounds them at 4 MiB. */
+/** A byte each: at most 4 MiB. */
 export const MAX_LEVELS = 1 << 22
 
 const ARRAY = 0
@@ -13,16 +13,14 @@ export class Levels {
 
   /** Is the innermost an object? */
   get inObject(): boolean {
-    return this.#kinds[this.depth] === OBJECT
+    return this.#kinds[this.depth - 1] === OBJECT
   }
 
   /** False where it would be one too many. */
   open(isObject: boolean): boolean {
-    const depth = this.depth + 1
-    if (depth >= MAX_LEVELS) return false
-    if (depth >= this.#kinds.length) this.#grow()
-    this.#kinds[depth] = isObject ? OBJECT : ARRAY
-    this.depth = depth
+    if (this.depth === MAX_LEVELS) return false
+    if (this.depth === this.#kinds.length) this.#grow()
+    this.#kinds[this.depth++] = isObject ? OBJECT : ARRAY
     return true
   }
 

@@ -14,14 +14,15 @@ import {
   TAB,
 } from '../../model/ascii.ts'
 import { ConnectorError } from '../../model/errors.ts'
-import { ELEMENT, NONE, TOKEN } from './element-marks.ts'
+import { ELEMENT, NONE, STRING_START } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
-import type { FastPath } from './fast-path.ts'
+import type { FastPath } from './fast-path/fast-path.ts'
 import { Levels, MAX_LEVELS } from './levels.ts'
 import { afterEscape, ESCAPE, plainEnd } from './json-string.ts'
-import { JsonScalar } from './json-scalars.ts'
+import { JsonScalar } from './json-scalar.ts'
 
-// What may come next. The last three stand inside a token: where a piece ended, the next one goes on there.
+// What may come next, an index into `expected`. A value may come in the first two; the last three stand inside a token: where
+// a piece ended, the next one goes on there.
 const VALUE = 0
 const VALUE_OR_END = 1
 const KEY = 2
@@ -69,7 +70,7 @@ export class Scanner {
 
   /**
    * Reads `bytes[at, to)`, which follow what was read before; `words` looks at the same memory. Throws where the body stops
-   * being JSON of the wanted shape. What the fast path takes comes by here once for all of it.
+   * being JSON of the wanted shape. All objects that the fast path takes in a row cost this loop one token.
    */
   scan(bytes: Uint8Array, words: DataView, at: number, to: number): void {
     if (this.#state === STRING) at = this.#string(bytes, words, at, to)
@@ -128,7 +129,7 @@ export class Scanner {
     const elements = this.#elements
     if (this.#levels.depth <= elements.edge) {
       elements.enter(byte, this.#levels.depth, at)
-      const end = byte === OPEN_OBJECT && elements.isOpen ? this.#plainObjects(at) : NONE
+      const end = byte === OPEN_OBJECT && elements.isOpen ? this.#wholeObjects(at) : NONE
       if (end !== NONE) return end
     }
     if (byte === QUOTE) return this.#beginString(bytes, words, at + 1, to, false)
@@ -142,13 +143,16 @@ export class Scanner {
     return this.#restOfScalar(bytes, at + 1, to)
   }
 
-  /** Elements one behind the other that the fast path takes: where the last one ends; NONE where it takes not even that at `at`. */
-  #plainObjects(at: number): number {
+  /**
+   * Elements one behind the other that the fast path takes: where the last one ends; NONE where it takes not even that at `at`.
+   * What `enter` noted of the first holds for those behind it: none has a line break, too many levels, or an escape in a wanted text.
+   */
+  #wholeObjects(at: number): number {
     const { marks } = this.#elements
-    const count = this.#fastPath.objects(at)
+    const count = this.#fastPath.recognise(at)
     let end = NONE
     for (let i = 0; i < count; i++) {
-      end = this.#fastPath.mark(i, marks)
+      end = this.#fastPath.setMarks(i, marks)
       this.#valueEnd(end)
     }
     return end
@@ -182,7 +186,7 @@ export class Scanner {
 
   #beginString(bytes: Uint8Array, words: DataView, start: number, to: number, inKey: boolean): number {
     const elements = this.#elements
-    elements.marks[TOKEN] = elements.matters(inKey, this.#levels.depth) ? start : NONE
+    elements.marks[STRING_START] = elements.matters(inKey, this.#levels.depth) ? start : NONE
     this.#inKey = inKey
     this.#escaped = false
     this.#escape = 0
@@ -212,15 +216,15 @@ export class Scanner {
 
   #stringEnd(bytes: Uint8Array, at: number): number {
     const elements = this.#elements
-    const token = elements.marks[TOKEN] as number
-    elements.marks[TOKEN] = NONE
+    const start = elements.marks[STRING_START] as number
+    elements.marks[STRING_START] = NONE
     if (this.#inKey) {
       this.#state = BEFORE_COLON
-      if (token === NONE) elements.wanted = 0
-      else if (this.#escaped) elements.escapedKey(bytes.subarray(token, at), this.#levels.depth)
-      else elements.key(bytes, token, at, this.#levels.depth)
+      if (start === NONE) elements.wanted = 0
+      else if (this.#escaped) elements.escapedKey(bytes.subarray(start, at), this.#levels.depth)
+      else elements.key(bytes, start, at, this.#levels.depth)
     } else {
-      if (elements.wanted !== 0) elements.record(token, at, this.#escaped)
+      if (elements.wanted !== 0) elements.record(start, at, this.#escaped)
       this.#valueEnd(at + 1)
     }
     return at + 1
@@ -228,8 +232,8 @@ export class Scanner {
 
   #restOfScalar(bytes: Uint8Array, at: number, to: number): number {
     const end = this.#scalar.read(bytes, at, to)
-    if (this.#scalar.isWrong) this.#fail(end)
-    if (this.#scalar.isDone) this.#valueEnd(end)
+    if (this.#scalar.state === 'wrong') this.#fail(end)
+    if (this.#scalar.state === 'whole') this.#valueEnd(end)
     return end
   }
 

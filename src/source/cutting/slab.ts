@@ -1,4 +1,4 @@
-// The bytes that are still wanted of a body: one chunk as it came while that is enough, a growing copy when it is not.
+// The bytes that are still wanted of a body: one piece as it came while that is enough, a growing copy when it is not.
 import { allocate } from '../../model/large.ts'
 
 /** So much room is left behind a body that is put together, for texts of its groups that were written with escapes. */
@@ -10,13 +10,13 @@ const MIN_CAPACITY_BYTES = 64 * 1024
 const MOST_SPARE_BYTES = 4 * 1024 * 1024
 
 /** All of a body, put together with room behind it: what is `ours` to a slab. */
-export function joined(chunks: readonly Uint8Array[]): Uint8Array {
-  const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+export function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   const body = Buffer.allocUnsafeSlow(length + ROOM_BEHIND_BYTES)
   let at = 0
-  for (const chunk of chunks) {
-    body.set(chunk, at)
-    at += chunk.length
+  for (const piece of pieces) {
+    body.set(piece, at)
+    at += piece.length
   }
   return body.subarray(0, length)
 }
@@ -35,30 +35,30 @@ export class Slab {
   #roomTo = 0
 
   /**
-   * Adds `chunk`, keeps `[live, length)`. Returns by how much the kept bytes moved down. `ours`: it is `joined`, and nobody
+   * Adds `piece`, keeps `[wantedFrom, length)`. Returns by how much the kept bytes moved down. `ours`: it is `joined`, and nobody
    * else looks at it, so that it may be changed and the room behind it taken.
    */
-  append(chunk: Uint8Array, live: number, ours = false): number {
-    const keptBytes = this.length - live
+  append(piece: Uint8Array, wantedFrom: number, ours = false): number {
+    const keptBytes = this.length - wantedFrom
     if (keptBytes === 0) {
       // A plain view whatever came, Buffer or not, so that the scanner's loops meet one kind of array only.
-      this.#set(new Uint8Array(chunk.buffer as ArrayBuffer, chunk.byteOffset, chunk.length), ours)
-      if (ours) this.#roomTo = (this.#roomFrom = chunk.length) + ROOM_BEHIND_BYTES
-    } else if (this.#owned && this.bytes.length - this.length >= chunk.length) {
-      this.bytes.set(chunk, this.length)
-      this.length += chunk.length
+      this.#set(new Uint8Array(piece.buffer as ArrayBuffer, piece.byteOffset, piece.length), ours)
+      if (ours) this.#roomTo = (this.#roomFrom = piece.length) + ROOM_BEHIND_BYTES
+    } else if (this.#owned && this.bytes.length - this.length >= piece.length) {
+      this.bytes.set(piece, this.length)
+      this.length += piece.length
       return 0
     } else {
-      const neededBytes = keptBytes + chunk.length
-      const usualBytes = this.usualBytes + 2 * chunk.length
-      const kept = this.bytes.subarray(live, this.length)
+      const neededBytes = keptBytes + piece.length
+      const usualBytes = this.usualBytes + 2 * piece.length
+      const kept = this.bytes.subarray(wantedFrom, this.length)
       const roomyBytes = neededBytes + Math.min(neededBytes / 2, MOST_SPARE_BYTES)
       this.#set(plain(Math.max(roomyBytes, usualBytes, MIN_CAPACITY_BYTES)), true)
       this.bytes.set(kept)
-      this.bytes.set(chunk, keptBytes)
+      this.bytes.set(piece, keptBytes)
     }
-    this.length = keptBytes + chunk.length
-    return live
+    this.length = keptBytes + piece.length
+    return wantedFrom
   }
 
   /** Leaves the bytes from `length` on. */
@@ -83,7 +83,7 @@ export class Slab {
     return new Uint8Array(bytes.buffer, bytes.byteOffset, from + roomBytes - start)
   }
 
-  /** From here on the bytes may be changed in place: a chunk as it came is copied, every offset stays. */
+  /** From here on the bytes may be changed in place: a piece as it came is copied, every offset stays. */
   own(): Uint8Array {
     if (!this.#owned) {
       const copy = plain(this.length)

@@ -7,9 +7,9 @@ import type { Naming } from './entries-builder.ts'
 import type { ClosedGroup, Group } from './group.ts'
 import { LargeElement, type Reason } from './malformed.ts'
 import { stripLineBreaks } from './line-breaks.ts'
-import { ELEMENT, ElementMarks, NONE, TOKEN } from './element-marks.ts'
+import { ELEMENT, ElementMarks, NONE, STRING_START } from './element-marks.ts'
 import type { Target } from './element-marks.ts'
-import { FastPath } from './fast-path.ts'
+import { FastPath } from './fast-path/fast-path.ts'
 import { Scanner } from './scanner.ts'
 import { Slab } from './slab.ts'
 
@@ -41,7 +41,7 @@ export function openSplitter(options: SplitterOptions): Splitter {
 }
 
 /**
- * `push` each chunk of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.
+ * `push` each piece of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.
  * A group holds at most 1,000 elements or 4 MiB; one larger entry is a group of its own. Elements keep their order, the
  * malformed ones stand apart with their bytes.
  *
@@ -50,7 +50,7 @@ export function openSplitter(options: SplitterOptions): Splitter {
  * decides: a held page throws them away, a streamed answer keeps them. To keep them when the body breaks off, call `end`
  * all the same and leave its error.
  *
- * Entries and quarantined bytes are views into the pushed chunks where that spares a copy: leave a chunk as it is once pushed.
+ * Entries and quarantined bytes are views into the pushed pieces where that spares a copy: leave a piece as it is once pushed.
  */
 export class Splitter {
   readonly #elements: ElementMarks
@@ -61,9 +61,9 @@ export class Splitter {
   readonly #maxEntryBytes: number
   readonly #maxGroupEntries: number
   readonly #maxGroupBytes: number
-  /** the open group is `[#start, #end)` of the slab */
-  #start = NONE
-  #end = NONE
+  /** the open group is `[#groupStart, #groupEnd)` of the slab */
+  #groupStart = NONE
+  #groupEnd = NONE
   #large: LargeElement | undefined
   readonly #groups: ClosedGroup[] = []
   #failure: unknown
@@ -77,30 +77,30 @@ export class Splitter {
     const keys = [idKey, timeKey, typeKey] as const
     this.#elements = new ElementMarks({ target, keys, maxDepth })
     this.#fastPath = new FastPath({ keys, maxDepth, many: target.kind === 'array' })
-    this.#scanner = new Scanner(this.#elements, this.#fastPath, (end) => this.#element(end))
+    this.#scanner = new Scanner(this.#elements, this.#fastPath, (end) => this.#elementEnded(end))
   }
 
   /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
   get heldBytes(): number {
-    return this.#slab.length - this.#live()
+    return this.#slab.length - this.#wantedFrom()
   }
 
   /** `ours`: as to `Slab.append`. */
-  push(chunk: Uint8Array, ours = false): void {
+  push(piece: Uint8Array, ours = false): void {
     this.#rethrow()
-    if (chunk.length === 0) return
+    if (piece.length === 0) return
     const slab = this.#slab
-    const movedBytes = slab.append(chunk, this.#live(), ours)
+    const movedBytes = slab.append(piece, this.#wantedFrom(), ours)
     this.#elements.rebase(movedBytes)
     this.#scanner.bodyOffset += movedBytes
-    if (this.#start !== NONE) {
-      this.#start -= movedBytes
-      this.#end -= movedBytes
+    if (this.#groupStart !== NONE) {
+      this.#groupStart -= movedBytes
+      this.#groupEnd -= movedBytes
     }
-    const from = slab.length - chunk.length
-    this.#fastPath.offer(chunk, from)
+    const from = slab.length - piece.length
+    this.#fastPath.nextPiece(piece, from)
     this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, from, slab.length))
-    this.#trim()
+    this.#letGo()
   }
 
   /** The next whole group; undefined when there is none yet. */
@@ -130,14 +130,14 @@ export class Splitter {
   }
 
   /** Where the bytes begin that are still wanted. */
-  #live(): number {
-    if (this.#start !== NONE) return this.#start
+  #wantedFrom(): number {
+    if (this.#groupStart !== NONE) return this.#groupStart
     const { marks } = this.#elements
     if (this.#elements.isOpen) return marks[ELEMENT] as number
-    return marks[TOKEN] === NONE ? this.#slab.length : (marks[TOKEN] as number)
+    return marks[STRING_START] === NONE ? this.#slab.length : (marks[STRING_START] as number)
   }
 
-  #element(end: number): void {
+  #elementEnded(end: number): void {
     const start = this.#elements.marks[ELEMENT] as number
     if (this.#large || end - start > this.#maxEntryBytes) {
       this.#absorb(start, end)
@@ -145,10 +145,10 @@ export class Splitter {
       this.#large = undefined
     } else {
       // The span counts, white space and all, since the slab holds the span.
-      if (this.#start !== NONE && end - this.#start > this.#maxGroupBytes) this.#closeGroup()
-      if (this.#start === NONE) this.#start = start
+      if (this.#groupStart !== NONE && end - this.#groupStart > this.#maxGroupBytes) this.#closeGroup()
+      if (this.#groupStart === NONE) this.#groupStart = start
       this.#keep(start, end)
-      this.#end = end
+      this.#groupEnd = end
     }
     if (this.#builder.size >= this.#maxGroupEntries) this.#closeGroup()
   }
@@ -161,7 +161,7 @@ export class Splitter {
     } else if (hasLineBreaks) {
       this.#keepOneLine(start, end)
     } else {
-      const fault = this.#builder.add(this.#slab.bytes, this.#start, start, end, marks, escapes)
+      const fault = this.#builder.add(this.#slab.bytes, this.#groupStart, start, end, marks, escapes)
       if (fault) this.#quarantine(fault, start, end)
     }
   }
@@ -176,18 +176,18 @@ export class Splitter {
     }
     const bytes = this.#slab.own()
     const lineEnd = stripLineBreaks(bytes, start, end, marks)
-    const fault = this.#builder.add(bytes, this.#start, start, lineEnd, marks, escapes)
+    const fault = this.#builder.add(bytes, this.#groupStart, start, lineEnd, marks, escapes)
     if (!fault) return
     bytes.set(written, start)
     this.#quarantine(fault, start, end)
   }
 
   #quarantine(reason: Reason, start: number, end: number): void {
-    this.#builder.quarantine(reason, start - this.#start, end - this.#start)
+    this.#builder.quarantine(reason, start - this.#groupStart, end - this.#groupStart)
   }
 
-  /** After each chunk: what nobody needs any more leaves the slab, however long the body. */
-  #trim(): void {
+  /** After each piece: what nobody needs any more leaves the slab, however long the body. */
+  #letGo(): void {
     const length = this.#slab.length
     if (this.#elements.isOpen) {
       const start = this.#elements.marks[ELEMENT] as number
@@ -195,13 +195,14 @@ export class Splitter {
         this.#closeGroup()
         this.#absorb(start, length)
         this.#elements.forget(length)
-      } else if (this.#start !== NONE && length - this.#start > this.#maxGroupBytes) this.#closeGroup()
+      } else if (this.#groupStart !== NONE && length - this.#groupStart > this.#maxGroupBytes)
+        this.#closeGroup()
       return
     }
     this.#elements.forgetLongKey(length)
-    if (this.#start === NONE || this.#elements.marks[TOKEN] !== NONE) return
-    this.#slab.truncate(this.#end)
-    this.#scanner.bodyOffset += length - this.#end
+    if (this.#groupStart === NONE || this.#elements.marks[STRING_START] !== NONE) return
+    this.#slab.truncate(this.#groupEnd)
+    this.#scanner.bodyOffset += length - this.#groupEnd
   }
 
   #absorb(start: number, end: number): void {
@@ -212,16 +213,16 @@ export class Splitter {
   #closeGroup(): void {
     if (this.#builder.size === 0) {
       // All of it was left out: its bytes are wanted no more.
-      this.#start = NONE
-      this.#end = NONE
+      this.#groupStart = NONE
+      this.#groupEnd = NONE
       return
     }
     // A group that is one element over the limit has no bytes.
-    const [start, end] = this.#start === NONE ? [0, 0] : [this.#start, this.#end]
+    const [start, end] = this.#groupStart === NONE ? [0, 0] : [this.#groupStart, this.#groupEnd]
     const bytes = this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
     this.#groups.push(this.#builder.close(bytes, this.#slab.withRoom(start, end, this.#builder.roomBytes)))
-    this.#start = NONE
-    this.#end = NONE
+    this.#groupStart = NONE
+    this.#groupEnd = NONE
   }
 }

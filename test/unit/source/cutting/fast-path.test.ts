@@ -1,22 +1,22 @@
-// What the fast path takes, what it leaves to the grammar, and that both mark the same.
+// What the fast path takes, what it leaves to the scanner, and that both mark the same.
 import { describe, expect, test } from 'vitest'
 import { ID, NONE, TIME, TYPE } from '../../../../src/source/cutting/element-marks.ts'
 import { entryOptions } from '../../../../src/source/audit/step.ts'
 import { eventOptions } from '../../../../src/source/history/window.ts'
-import { FastPath } from '../../../../src/source/cutting/fast-path.ts'
+import { FastPath } from '../../../../src/source/cutting/fast-path/fast-path.ts'
 import { entry, everyByte, splitAll } from './splitter-fixtures.ts'
 
 const AT = 1000
 const keys = ['id', 'timestamp', 'type'] as const
 
-/** The text that was taken and the values of id, time and type in it; undefined: left to the grammar. */
+/** The text that was taken and the values of id, time and type in it; undefined: left to the scanner. */
 function taken(text: string, maxDepth = 512, names: readonly [string | undefined, string, string] = keys) {
   const bytes = Buffer.from(text)
   const marks = new Int32Array(8).fill(7)
   const path = new FastPath({ keys: names, maxDepth, many: true })
-  path.offer(bytes, AT)
-  if (path.objects(AT + text.indexOf('{')) === 0) return undefined
-  const end = path.mark(0, marks)
+  path.nextPiece(bytes, AT)
+  if (path.recognise(AT + text.indexOf('{')) === 0) return undefined
+  const end = path.setMarks(0, marks)
   const valueOf = (mark: number) => {
     const [from, to] = [marks[mark] as number, marks[mark + 1] as number]
     return from === NONE && to === NONE ? undefined : bytes.subarray(from - AT, to - AT).toString()
@@ -78,21 +78,21 @@ describe('the fast path takes an object', () => {
     expect(taken('{"":"a","type":"u"}', 512, names)).toMatchObject({ id: undefined, type: 'u' })
   })
 
-  test('of so many levels as it may have, 63 at most', () => {
+  test('of so many levels as it may have, 64 at most', () => {
     const nested = (levels: number) =>
       `${'{"a":['.repeat(levels >> 1)}${levels % 2 ? '{"b":0}' : ''}${']}'.repeat(levels >> 1)}`
     for (const [levels, maxDepth] of [
       [4, 4],
       [5, 5],
-      [62, 512],
       [63, 512],
+      [64, 512],
     ] as const)
       expect(taken(nested(levels), maxDepth)?.whole).toBe(nested(levels))
     for (const [levels, maxDepth] of [
       [5, 4],
       [6, 5],
-      [64, 512],
       [65, 512],
+      [66, 512],
     ] as const)
       expect(taken(nested(levels), maxDepth)).toBeUndefined()
   })
@@ -112,7 +112,7 @@ test('the fast path knows the keys of each source', () => {
   }
 })
 
-describe('the fast path leaves to the grammar', () => {
+describe('the fast path leaves to the scanner', () => {
   test.each([
     ['an object without members', '{}'],
     ['one that does not end in its piece', entry('a').slice(0, -1)],
@@ -130,8 +130,8 @@ describe('the fast path leaves to the grammar', () => {
       [4 * 1024 * 1024 + 1, 0],
     ] as const) {
       const path = new FastPath({ keys, maxDepth: 512, many: true })
-      path.offer(Buffer.from(entry('a').padEnd(size)), 0)
-      expect(path.objects(0)).toBe(count)
+      path.nextPiece(Buffer.from(entry('a').padEnd(size)), 0)
+      expect(path.recognise(0)).toBe(count)
     }
   })
 
@@ -144,10 +144,10 @@ test('the fast path stops at its piece, whatever an earlier one left in the memo
   const text = entry('a', ',"x":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy","n":[1234567890,true]')
   const path = new FastPath({ keys, maxDepth: 512, many: true })
   for (let size = 1; size < text.length; size++) {
-    path.offer(Buffer.from(text), 0)
-    expect(path.objects(0)).toBe(1)
-    path.offer(Buffer.from(text.slice(0, size)), 0)
-    expect(path.objects(0), text.slice(0, size)).toBe(0)
+    path.nextPiece(Buffer.from(text), 0)
+    expect(path.recognise(0)).toBe(1)
+    path.nextPiece(Buffer.from(text.slice(0, size)), 0)
+    expect(path.recognise(0), text.slice(0, size)).toBe(0)
   }
 })
 

@@ -168,3 +168,10 @@ describe('one entry', () => {
       expect(() => split(`{"log":${first},"log":${second}}`)).toThrow('twice')
   })
 })
+
+test('a body nests as many levels as a message about it says, and no more', () => {
+  const levels = 2 ** 22
+  const nested = (count: number) => Buffer.from('['.repeat(count) + ']'.repeat(count))
+  expect(splitAll(nested(levels)).error).toBeUndefined()
+  expect(splitAll(nested(levels + 1)).error?.message).toBe(`the reply nests more than ${levels} levels deep`)
+})

@@ -1,7 +1,8 @@
 // A number or a literal of JSON, which can stop after any byte and go on in the next piece; knows nothing of what stands around.
+import { DASH, DOT, NINE, ZERO } from '../../model/ascii.ts'
 
-/** No further byte belongs to the number. */
-const NUMBER_DONE = 0
+/** The byte does not belong to the number. */
+const NOT_OF_NUMBER = 0
 const NUMBER_MINUS = 1
 const NUMBER_ZERO = 2
 const NUMBER_WHOLE = 3
@@ -13,11 +14,11 @@ const NUMBER_EXPONENT = 8
 
 const CLASSES = 8
 const classOf = new Uint8Array(256)
-classOf.fill(2, 49, 58)
-classOf[48] = 1 // 0
-classOf[45] = 3 // -
+classOf.fill(2, ZERO + 1, NINE + 1)
+classOf[ZERO] = 1
+classOf[DASH] = 3
 classOf[43] = 4 // +
-classOf[46] = 5 // .
+classOf[DOT] = 5
 classOf[101] = 6 // e
 classOf[69] = 6 // E
 
@@ -35,11 +36,11 @@ const transitions = Uint8Array.from([
   0, NUMBER_EXPONENT, NUMBER_EXPONENT, 0, 0, 0, 0, 0, // exponent
 ])
 
-/** The state after a number's first byte; NUMBER_DONE: a number cannot begin so. */
+/** The state after a number's first byte; NOT_OF_NUMBER: a number cannot begin so. */
 function numberStart(byte: number): number {
-  if (byte === 45) return NUMBER_MINUS
-  if (byte === 48) return NUMBER_ZERO
-  return byte > 48 && byte <= 57 ? NUMBER_WHOLE : NUMBER_DONE
+  if (byte === DASH) return NUMBER_MINUS
+  if (byte === ZERO) return NUMBER_ZERO
+  return byte > ZERO && byte <= NINE ? NUMBER_WHOLE : NOT_OF_NUMBER
 }
 
 function numberNext(state: number, byte: number): number {
@@ -56,57 +57,56 @@ const literals = new Map(['true', 'false', 'null'].map((text) => [text.charCodeA
 
 export class JsonScalar {
   #literal: Uint8Array | undefined
-  /** the state of a number; how much was read of a literal */
-  #state = NUMBER_DONE
-  /** Of what `read` saw: the scalar is over. Else it is to go on in the next piece, or where it stopped it is none. */
-  isDone = false
-  isWrong = false
+  #literalRead = 0
+  #number = NOT_OF_NUMBER
+  /** What `read` saw: it is over; it is none; it may go on in the next piece. */
+  state: 'whole' | 'wrong' | 'open' = 'open'
 
   get isNumber(): boolean {
     return this.#literal === undefined
   }
 
-  /** Could it be over where the body is? */
+  /** True where the body may end here: a number has no byte that closes it. */
   get mayEnd(): boolean {
-    return this.isNumber && numberMayEnd(this.#state)
+    return this.isNumber && numberMayEnd(this.#number)
   }
 
   /** False where no scalar begins with `byte`. */
   begin(byte: number): boolean {
     this.#literal = literals.get(byte)
-    this.#state = this.#literal ? 1 : numberStart(byte)
-    return this.#state !== NUMBER_DONE
+    this.#literalRead = 1
+    this.#number = numberStart(byte)
+    return this.#literal !== undefined || this.#number !== NOT_OF_NUMBER
   }
 
   /** Reads on; answers where it stopped: behind the scalar, at the byte that is none of its own, or at `to`. */
   read(bytes: Uint8Array, at: number, to: number): number {
-    this.isDone = false
-    this.isWrong = false
+    this.state = 'open'
     return this.#literal ? this.#readLiteral(this.#literal, bytes, at, to) : this.#readNumber(bytes, at, to)
   }
 
   #readNumber(bytes: Uint8Array, at: number, to: number): number {
-    let state = this.#state
     for (; at < to; at++) {
-      const next = numberNext(state, bytes[at] as number)
-      if (next === NUMBER_DONE) {
-        this.isDone = numberMayEnd(state)
-        this.isWrong = !this.isDone
-        break
+      const next = numberNext(this.#number, bytes[at] as number)
+      if (next === NOT_OF_NUMBER) {
+        this.state = numberMayEnd(this.#number) ? 'whole' : 'wrong'
+        return at
       }
-      state = next
+      this.#number = next
     }
-    this.#state = state
     return at
   }
 
   #readLiteral(literal: Uint8Array, bytes: Uint8Array, at: number, to: number): number {
-    for (; at < to && !this.isDone; at++) {
-      if (bytes[at] !== literal[this.#state]) {
-        this.isWrong = true
-        break
+    for (; at < to; at++) {
+      if (bytes[at] !== literal[this.#literalRead]) {
+        this.state = 'wrong'
+        return at
       }
-      this.isDone = ++this.#state === literal.length
+      if (++this.#literalRead === literal.length) {
+        this.state = 'whole'
+        return at + 1
+      }
     }
     return at
   }

@@ -1,6 +1,6 @@
-// The WebAssembly of fast-path.wat, made by scripts/wasm.ts. Not written by hand.
+// The WebAssembly of recognise.wat, made by scripts/wasm.ts. Not written by hand.
 
-export const fastPathWasm =
+export const recogniseWasm =
   'AGFzbQEAAAABEwNgAX8Bf2ACf38Bf2ADf39/AX8DDQwAAAAAAAAAAAABAgIFAwEABAcUAgZtZW1vcnkCAAdvYmplY3' +
   'RzAAsKkQoMRwIBfwF7A0AgAP0ABAAhAiACQSD9D/0mIAJBIv0P/SMgAkHcAP0P/SP9UP1Q/WQhASABRQRAIABBEGoh' +
   'AAwBCwsgACABaGoLcQECfwNAIAAQACEAIAAtAAAhASABQSJGBEAgAA8LIAFB3ABHBEBBAA8LIAAtAAEhASAAQQJqIQ' +
