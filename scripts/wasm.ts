@@ -4,13 +4,35 @@ import { join } from 'node:path'
 import { format, resolveConfig } from 'prettier'
 import wabt from 'wabt'
 import { layout as deflateLayout } from '../src/gzip/layout.ts'
-import { layout as fastPathLayout, letters } from '../src/source/cutting/fast-path/layout.ts'
+import * as ascii from '../src/model/ascii.ts'
+import { layout as fastPathLayout } from '../src/source/cutting/fast-path/layout.ts'
 
 interface Loops {
   /** without its ending, which is .wat; beside it stands what is made */
   readonly path: string
-  /** what its text's names in capitals stand for */
+  /** what its text’s names in capitals stand for */
   readonly numbers: Readonly<Record<string, number>>
+}
+
+/** Four letters as they stand in memory. */
+const word = (text: string) => Buffer.from(text).readUInt32LE()
+
+const letters = {
+  ...ascii,
+  PLUS: 43,
+  SLASH: 47,
+  SMALL_A: 97,
+  SMALL_B: 98,
+  SMALL_E: 101,
+  SMALL_F: 102,
+  SMALL_N: 110,
+  SMALL_R: 114,
+  SMALL_T: 116,
+  /** what a small letter is more than its capital */
+  SMALL: 32,
+  TRUE: word('true'),
+  NULL: word('null'),
+  ALSE: word('alse'),
 }
 
 const all: readonly Loops[] = [
