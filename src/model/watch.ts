@@ -18,7 +18,7 @@ export interface Recalled {
   readonly gapAt: number
 }
 
-/** One answer whose body is read. */
+/** One answer whose body is read. @internal for tests */
 export interface AnswerRead {
   /** Some more of it came. */
   came(): void
