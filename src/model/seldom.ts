@@ -20,6 +20,11 @@ export class Seldom {
     return isDue ? this.rest() : 0
   }
 
+  /** How long until what was not told yet is due; Infinity: all is told. */
+  get dueInMs(): number {
+    return this.#untold === 0 ? Infinity : Math.max(0, this.#toldAt + this.#apartMs - this.#elapsed())
+  }
+
   /** How many were not told yet: to tell of now. */
   rest(): number {
     const sum = this.#untold

@@ -18,6 +18,14 @@ export interface Recalled {
   readonly gapAt: number
 }
 
+/** One answer whose body is read. @internal for tests */
+export interface AnswerRead {
+  /** Some more of it came. */
+  came(): void
+  /** No more of it is read, whatever became of it. */
+  over(): void
+}
+
 /** Instants are epoch ms unless their name ends in Us. */
 export interface SourceWatch {
   /** `tryInMs`: how long until it is tried again, where that is known */
@@ -28,6 +36,7 @@ export interface SourceWatch {
   waited(durationMs: number): void
   /** An answer waits until there is memory for its body; to be called when it waits no more. */
   waitsForMemory(): () => void
+  readsAnswer(): AnswerRead
   appended(appended: Appended): void
   /** A read went well to its end. */
   success(): void
@@ -54,6 +63,7 @@ export const silentWatch: SourceWatch = {
   request: nobody,
   waited: nobody,
   waitsForMemory: () => nobody,
+  readsAnswer: () => ({ came: nobody, over: nobody }),
   appended: nobody,
   success: nobody,
   caughtUp: nobody,

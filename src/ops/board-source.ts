@@ -162,6 +162,10 @@ function watchOver(
         soFar.memoryAwaitedAt = 0
       }
     },
+    readsAnswer() {
+      soFar.answerSince = clock.now()
+      return { came: () => void alive(), over: () => void (soFar.answerSince = 0) }
+    },
     success() {
       places.success()
       condition.succeed()
@@ -211,6 +215,7 @@ export function openBoardSource(
         ...(soFar.memoryAwaitedAt !== 0 && {
           waits_for_memory_since: new Date(soFar.memoryAwaitedAt).toISOString(),
         }),
+        ...(soFar.answerSince !== 0 && { answer_comes_since: new Date(soFar.answerSince).toISOString() }),
         lag_seconds: lag(),
         progress: backlogRatioOf(soFar),
         new_entries: soFar.newEntries,

@@ -15,6 +15,8 @@ export const nothingRead = {
   findings: 0,
   /** since when an answer waits for memory, epoch ms; 0: none does */
   memoryAwaitedAt: 0,
+  /** since when an answer comes, epoch ms; 0: none does */
+  answerSince: 0,
 }
 
 export type ReadSoFar = typeof nothingRead & {

@@ -1,7 +1,7 @@
 // The one sentence of /status that a person reads first at three in the morning.
 import { budgetOf, isCaughtUp, sinceText } from './status.ts'
 import type { FaultStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
-import { countText, utcText, limitedText, numberText, spanText } from './words.ts'
+import { answerText, countText, utcText, limitedText, numberText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
 const NOTABLE_LAG_SECONDS = 60
@@ -67,6 +67,8 @@ function sinkClauses({ sinks }: Told, why: Why): string[] {
 
 function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {
   if (source.waits_for_memory_since !== undefined) return ', waiting for memory that other answers hold'
+  const answer = answerText(source.answer_comes_since, Date.parse(reported_at))
+  if (answer !== '') return `, ${answer}`
   if (source.state !== 'waiting') return ''
   const until = budgetOf(source, workspace)?.limited_until
   return `, waiting${until === undefined ? ' for its request budget' : `: ${limitedText(until, Date.parse(reported_at))}`}`
@@ -96,11 +98,12 @@ function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report:
   return [`${workspace.name}'s canary asks its prompt${waitsClause(source, workspace, report)}`]
 }
 
-/** What waits for memory moves no head: how far it lags nobody knows. */
+/** What waits for memory, or for the rest of an answer, moves no head: how far it lags nobody knows. */
 const isBehind = (source: SourceStatus, report: Told): boolean =>
   source.lag_seconds >= NOTABLE_LAG_SECONDS ||
   !isCaughtUp(source, report) ||
-  source.waits_for_memory_since !== undefined
+  source.waits_for_memory_since !== undefined ||
+  answerText(source.answer_comes_since, Date.parse(report.reported_at)) !== ''
 
 function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report

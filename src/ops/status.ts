@@ -30,6 +30,8 @@ export interface SourceStatus {
   readonly interval_seconds?: number
   /** the API has answered, and other answers hold all the memory that there is for them; absent: it does not wait for that */
   readonly waits_for_memory_since?: string
+  /** one answer is being read, and its bytes still come; absent: none is */
+  readonly answer_comes_since?: string
   /** while reading is paused, and was due: how long ago all was read, or the last that is */
   readonly lag_seconds: number
   /** while it works through a backlog: how far it came on the way from where it began to the head, 0 to 1 */

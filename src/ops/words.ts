@@ -52,6 +52,15 @@ export function memoryText(since: string | undefined, nowMs: number): string {
   return `an answer has waited for memory for ${waited}: others that are being read hold what there is for them`
 }
 
+/** What comes in less is no news. */
+const LONG_ANSWER_SECONDS = 60
+
+/** Of a source that is long at one answer; nothing where none is. */
+export function answerText(since: string | undefined, nowMs: number): string {
+  const seconds = since === undefined ? 0 : (nowMs - Date.parse(since)) / 1000
+  return seconds < LONG_ANSWER_SECONDS ? '' : `one answer has been coming for ${spanText(seconds)}`
+}
+
 /** Of a 429 that is waited out. */
 export function limitedText(until: string, nowMs: number): string {
   const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))

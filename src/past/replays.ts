@@ -160,10 +160,8 @@ export class ApiReplays implements Replays {
 
   /** False: it was broken off. */
   async #readSpans(range: RangeReader, job: ReplayJob, signal: AbortSignal): Promise<boolean> {
-    const isOver = () => signal.aborted
     for (let span = job.order.spans[job.order.span]; span;) {
       await collect(this.#collector(range, job, span), signal)
-      if (isOver()) return false
       const { clock } = this.#options
       if (!(await keepUnlessStopped(() => this.#pages.forget(job), job, clock, signal))) return false
       const { counts, place } = job.order

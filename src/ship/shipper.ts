@@ -105,10 +105,12 @@ export class Shipper implements Stepper {
   }
 
   /** With batches unconfirmed there is more to wait for than the loop knows of. */
-  async #idle(waitMs: number, signal: AbortSignal): Promise<StepResult> {
+  async #idle(loadInMs: number, signal: AbortSignal): Promise<StepResult> {
+    const waitMs = Math.min(loadInMs, this.#telling.tellDue())
     if (this.#unconfirmed.size === 0) {
+      if (this.#options.nothingMoreComes()) return loadInMs
       // With nothing left to send, a receiver that refused everything is no better than before.
-      if (!this.#options.nothingMoreComes()) this.#refusals.check()
+      this.#refusals.check()
       return waitMs
     }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
@@ -163,6 +165,7 @@ export class Shipper implements Stepper {
       if (outcome.settled === 0)
         throw new ConnectorError('bad_reply', 'The sink settled nothing and did not say why')
     } catch (error) {
+      this.#telling.tellDue()
       await looking
       if (error instanceof ConnectorError && error.action === 'split')
         return await this.#refused({ intent, loaded }, error, signal)

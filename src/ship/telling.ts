@@ -35,7 +35,6 @@ export class Telling {
     this.#seldom = new Seldom(() => listeners.clock.elapsed(), MINUTE_MS)
   }
 
-  /** To be called at each settlement: one that parks nothing may be the one with which the rest of a run is due. */
   settled({ times, filtered, parked }: Settled): void {
     const { watch, clock } = this.#listeners
     watch.settled({ accepted: times.length, deadLettered: parked.length, filtered })
@@ -45,6 +44,12 @@ export class Telling {
       if (this.#reasons.size < MOST_REASONS) this.#reasons.add(reason)
     }
     this.#tellLetters(this.#seldom.next(parked.length))
+  }
+
+  /** Tells the rest of a run once it is due, though nothing more is settled. Answers how long until then, ms; Infinity: all is told. */
+  tellDue(): number {
+    this.#tellLetters(this.#seldom.next(0))
+    return this.#seldom.dueInMs
   }
 
   /** Nothing more will come. */

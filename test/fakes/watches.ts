@@ -2,6 +2,7 @@
 import type { ConnectorError } from '../../src/model/errors.ts'
 import type { Appended } from '../../src/model/appended.ts'
 import type {
+  AnswerRead,
   Asked,
   Recalled,
   SinkState,
@@ -18,6 +19,8 @@ export class SourceNotes implements SourceWatch {
   readonly parts: Appended[] = []
   waitedMs = 0
   waitsForMemoryNow = 0
+  answersNow = 0
+  piecesCame = 0
   successes = 0
   caughtUps = 0
   headUs = 0
@@ -40,6 +43,10 @@ export class SourceNotes implements SourceWatch {
   waitsForMemory(): () => void {
     this.waitsForMemoryNow++
     return () => this.waitsForMemoryNow--
+  }
+  readsAnswer(): AnswerRead {
+    this.answersNow++
+    return { came: () => this.piecesCame++, over: () => this.answersNow-- }
   }
   appended(appended: Appended): void {
     this.parts.push(appended)

@@ -9,6 +9,7 @@ import {
   countText,
   limitedText,
   loweredText,
+  answerText,
   memoryText,
   nextTryText,
   sizeText,
@@ -147,15 +148,16 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     columns([head, ...rows], paint) +
     faultLines(sources, report, ago) +
     limitLines(report) +
-    memoryLines(sources, Date.parse(report.reported_at))
+    answerLines(sources, Date.parse(report.reported_at))
   )
 }
 
-function memoryLines(sources: readonly SourceStatus[], now: number): string {
+function answerLines(sources: readonly SourceStatus[], now: number): string {
   return sources
-    .map(({ name, waits_for_memory_since: since }) =>
-      since === undefined ? '' : `  ${name}: ${memoryText(since, now)}\n`,
-    )
+    .map(({ name, waits_for_memory_since, answer_comes_since }) => {
+      const text = memoryText(waits_for_memory_since, now) || answerText(answer_comes_since, now)
+      return text === '' ? '' : `  ${name}: ${text}\n`
+    })
     .join('')
 }
 

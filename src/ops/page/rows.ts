@@ -11,7 +11,15 @@ import type {
 } from '../status.ts'
 import { faultText } from '../sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { limitedText, memoryText, nextTryText, numberText, usedText, waitsForText } from '../words.ts'
+import {
+  answerText,
+  limitedText,
+  memoryText,
+  nextTryText,
+  numberText,
+  usedText,
+  waitsForText,
+} from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -54,10 +62,9 @@ function limit(budget: BudgetStatus | undefined, now: number) {
   return { kind: 'limit', html: escapeHtml(limitedText(budget.limited_until, now)) } as const
 }
 
-function memory({ waits_for_memory_since: since }: SourceStatus, now: number) {
-  return since === undefined
-    ? undefined
-    : ({ kind: 'limit', html: escapeHtml(memoryText(since, now)) } as const)
+function answer({ waits_for_memory_since, answer_comes_since }: SourceStatus, now: number) {
+  const text = memoryText(waits_for_memory_since, now) || answerText(answer_comes_since, now)
+  return text === '' ? undefined : ({ kind: 'limit', html: escapeHtml(text) } as const)
 }
 
 function budgetHtml(budget: BudgetStatus | undefined): string {
@@ -98,7 +105,7 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: Sta
     notes: [
       backlog(source),
       limit(budgetOf(source, workspace), now),
-      memory(source, now),
+      answer(source, now),
       fault(source.error, report, now),
     ],
   }

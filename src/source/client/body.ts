@@ -6,6 +6,7 @@ import type { Clock } from '../../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { HttpReply } from '../../model/http.ts'
+import type { SourceWatch } from '../../model/watch.ts'
 
 /** An API that says nothing for so long is given up: half a minute is what a failing part may take to show. */
 const SILENT_MS = 25_000
@@ -181,5 +182,23 @@ export async function* readBody(
     guard.close()
     // Closes the connection of a body that is left; a stream that hangs must not hang us.
     void chunks.return?.().catch(() => undefined)
+  }
+}
+
+/** The place in the budget starts its minute when the answer is whole, or left. It may come for hours: that it does is told. */
+export async function* finishing(
+  body: AsyncIterable<Uint8Array>,
+  watch: Pick<SourceWatch, 'readsAnswer'>,
+  answered: () => void,
+): AsyncGenerator<Uint8Array> {
+  const answer = watch.readsAnswer()
+  try {
+    for await (const piece of body) {
+      answer.came()
+      yield piece
+    }
+  } finally {
+    answer.over()
+    answered()
   }
 }

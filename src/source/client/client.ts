@@ -11,7 +11,7 @@ import type { SourceWatch } from '../../model/watch.ts'
 import type { Budgeting } from '../budget/joint.ts'
 import { takePlace } from '../budget/place.ts'
 import type { BodyLimits } from './body.ts'
-import { abandon, Deadline, readBody, usualLimits } from './body.ts'
+import { abandon, Deadline, finishing, readBody, usualLimits } from './body.ts'
 import {
   adviceOn,
   adviceOnLimit,
@@ -127,7 +127,7 @@ export class Client {
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         const serverAt = serverTimeMs(reply.headers)
-        yield* use({ serverAt, sentAt, none, body: finishing(body, answered) })
+        yield* use({ serverAt, sentAt, none, body: finishing(body, watch, answered) })
       } finally {
         deadline.close()
       }
@@ -216,15 +216,6 @@ export class Client {
     return new ConnectorError(code, `${where}: ${advice}`, {
       retryAfterMs: actionOf(code) === 'hold' ? heldMs : hintMs,
     })
-  }
-}
-
-/** The place in the budget starts its minute when the answer is whole, or left. */
-async function* finishing(body: AsyncIterable<Uint8Array>, answered: () => void): AsyncGenerator<Uint8Array> {
-  try {
-    yield* body
-  } finally {
-    answered()
   }
 }
 

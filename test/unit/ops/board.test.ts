@@ -581,6 +581,51 @@ describe('/status', () => {
     expect(source()?.error?.message).toContain('restart the daemon')
   })
 
+  it('a source whose answer dribbles for hours is reading, since when it says, and a restart is not called for', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const answer = stand.source.readsAnswer()
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    const since = '2026-11-21T10:00:00.000Z'
+    for (let minute = 0; minute < 180; minute++) {
+      expect(source()).toMatchObject({ state: 'reading', error: null, answer_comes_since: since })
+      stand.clock.pass(60_000)
+      answer.came()
+    }
+    expect(stand.board.status()).toMatchObject({
+      ok: true,
+      sentence: 'acme audit is reading, one answer has been coming for 3 h',
+    })
+    answer.over()
+    expect(source()).not.toHaveProperty('answer_comes_since')
+    expect(stand.board.status().sentence).not.toContain('answer')
+  })
+
+  it('an answer of which nothing comes any more is no sign of life, nor is its end', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const answer = stand.source.readsAnswer()
+    stand.clock.pass(120_001)
+    const message = () => stand.board.status().workspaces[0]?.sources[0]?.error?.message
+    expect(message()).toContain('restart the daemon')
+    answer.over()
+    expect(message()).toContain('restart the daemon')
+  })
+
+  it('an answer that comes for less than a minute is no news', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const { sentence } = stand.board.status()
+    stand.source.readsAnswer()
+    stand.clock.pass(59_999)
+    expect(stand.board.status().sentence).toBe(sentence.replace('0 s ago', '60 s ago'))
+    stand.clock.pass(1)
+    expect(stand.board.status().sentence).toContain('one answer has been coming for 60 s')
+  })
+
   it('a source that has silently died is told as failing', () => {
     const stand = openBoardStand()
     settle(stand)

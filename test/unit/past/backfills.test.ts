@@ -210,6 +210,22 @@ test('the same span is joined, another one is refused while the first is under w
   )
 })
 
+test('one that is joined goes on, though nothing can be kept just then', async () => {
+  const desk = await openLateDesk({}, 10)
+  let isFull = false
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (isFull) throw new ConnectorError('disk_full', 'no room for a note')
+      await desk.journal.changeNotes(change)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  const [first] = await past.backfill({}, SPAN)
+  isFull = true
+  expect(await past.backfill({}, SPAN)).toEqual([first])
+  await runUntil(desk, past, isDone)
+})
+
 test('what is begun of several sources is over one span, whatever another command begins meanwhile', async () => {
   const desk = await openLateDesk({}, 10)
   const usage = { workspace: 'acme', source: 'history.usage' } as const

@@ -171,6 +171,23 @@ test('a backfill goes on after a restart where it stood', async () => {
   expect(asked + desk.asked().length).toBeLessThanOrEqual(13)
 })
 
+test('how far a backfill is, is told by where its next window begins, and at its end by the end of the span', async () => {
+  const desk = await openHistoryDesk({ limit: 3, source: { start: { kind: 'span', ms: 2 * DAY } } })
+  desk.server.events = around(HOUR)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  const told = new Set<number | undefined>()
+  await runUntil(desk, past, ([one]) => {
+    told.add(one?.atUs)
+    return one?.endedAt !== undefined
+  })
+  const [before, ...after] = [...told]
+  const begins = desk.asked().map(({ from }) => (from + SECOND) * 1000)
+  expect([before, after.at(-1)]).toEqual([undefined, SPAN.toUs])
+  expect(after.length).toBeGreaterThan(1)
+  for (const atUs of after.slice(0, -1)) expect(begins).toContain(atUs)
+})
+
 test('a crash at any moment of a backfill loses nothing, sends nothing twice, and what it found is told as new', async () => {
   for (const dies of [1, 2, 3, 4, 5, 8, 9, 10, 11]) {
     const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 2 * DAY } } })

@@ -26,6 +26,7 @@ test('live reading that has silently died is told as failing while a backfill of
     watch.state('reading')
     watch.request('200', 5)
     watch.waited(5)
+    watch.readsAnswer().came()
     watch.appended({ ...nothingAppended, added: 1 })
     watch.gap(1)
     watch.success()

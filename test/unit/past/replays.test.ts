@@ -1,10 +1,10 @@
 // Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import type { Note } from '../../../src/model/note.ts'
+import type { Note, NoteChange } from '../../../src/model/note.ts'
 import type { ApiReplay } from '../../../src/model/api-replay.ts'
 import { replayStatusOf } from '../../../src/past/replay-order.ts'
-import { markOf, marksIn } from '../../../src/past/replay-page.ts'
+import { markOf, marksIn, replayJobOf, SentPages } from '../../../src/past/replay-page.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../source/desk.ts'
 import type { Desk } from '../source/desk.ts'
@@ -58,6 +58,33 @@ test('it goes on after a restart where it stood, and nothing comes twice', async
   expect(await desk.ids()).toEqual(inOrder(desk))
   // The rest, and not all of it again.
   expect(desk.asked().length).toBeLessThan((inOrder(desk).length - before) / 100 + 5)
+})
+
+test('the same replay that is begun right behind a restart is joined, whether or not the old one is read on yet', async () => {
+  const desk = await openReadDesk({}, 100)
+  await replaysOf(desk).begin(ORDER)
+  const next = replaysOf(desk)
+  expect(await next.begin({ ...ORDER, runAt: 88_000 })).toMatchObject({ isJoined: true, runAt: 77_000 })
+})
+
+test('a page that is whole leaves nothing remembered: neither marks nor names of notes', async () => {
+  const changes: NoteChange[] = []
+  const journal = { notes: async () => [], changeNotes: async () => undefined }
+  const counted = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
+  const order = { v: 1 as const, ...ORDER, spans: [SPAN], asked: '', span: 0, counts: counted }
+  const job = replayJobOf(order)
+  const pages = new SentPages({ journal, open: () => [job], mostMarks: undefined })
+  const mark = 'm'.repeat(16)
+  const land = (isWhole: boolean) =>
+    pages.land(job, { order, marks: [mark], isWhole }, async (notes) => void changes.push(notes))
+  await land(false)
+  expect([job.sent.size, job.pageNotes.length]).toEqual([1, 1])
+  const names = job.pageNotes
+  await land(true)
+  expect(changes.at(-1)?.drop).toEqual(names)
+  expect([job.sent.size, job.pageNotes.length]).toEqual([0, 0])
+  await land(true)
+  expect(changes.at(-1)?.drop).toEqual([])
 })
 
 test.each([1, 2, 3])(

@@ -1,8 +1,11 @@
 // What the log says of dead letters: the first at once and whole, a run of them as sums, and none left out of a sum.
 import { expect, test } from 'vitest'
 import { ship } from '../../../src/ship/loop.ts'
+import { ConnectorError } from '../../../src/model/errors.ts'
 import { MINUTE_MS } from '../../../src/model/time.ts'
-import { never, openQuay } from './quay.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { never, openQuay, START } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
 
 /** A receiver that refuses all it is sent, an entry a batch. */
 async function refused() {
@@ -49,6 +52,63 @@ test('the rest of a run is told with the first batch that is taken a minute late
   expect(told().map(({ entries }) => entries)).toEqual([1, 4])
 })
 
+/** Ships until `ms` after the start of time. */
+async function shipUntil({ clock }: Quay, { shipper, options }: Berth, ms: number) {
+  const stop = new AbortController()
+  const stepsAt: number[] = []
+  const step = async (signal: AbortSignal) => {
+    stepsAt.push(clock.now() - START)
+    return shipper.step(signal)
+  }
+  const shipped = ship({ step }, options, stop.signal)
+  await settled()
+  while (clock.advance(START + ms)) await settled()
+  stop.abort()
+  await shipped
+  return stepsAt
+}
+
+test('the rest of a run is told when its minute is over, though nothing more is settled', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(5)
+  await shipUntil(quay, berth, MINUTE_MS - 1)
+  expect(told().map(({ entries }) => entries)).toEqual([1])
+  const stepsAt = await shipUntil(quay, berth, 10 * MINUTE_MS)
+  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+  expect(stepsAt.at(-1)).toBe(MINUTE_MS)
+})
+
+test('the rest of a run is told when its minute is over, though the word on another batch is awaited', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(5)
+  await berth.empty()
+  berth.sink.maxUnconfirmed = 2
+  const confirmed = (signal: AbortSignal) => quay.clock.sleep(60 * MINUTE_MS, signal)
+  berth.sink.answer = ({ lines }) => ({
+    settled: lines.count,
+    refused: [],
+    later: { detail: '', confirmed },
+  })
+  await quay.append(1)
+  await shipUntil(quay, berth, 2 * MINUTE_MS)
+  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+})
+
+test('the rest of a run is told when its minute is over, though the receiver is down by then', async () => {
+  const { quay, berth, told } = await refused()
+  await quay.append(5)
+  await berth.empty()
+  berth.sink.answer = () => {
+    throw new ConnectorError('unreachable', 'nobody is there')
+  }
+  await quay.append(1)
+  await expect(berth.step()).rejects.toThrow('nobody')
+  expect(told()).toHaveLength(1)
+  quay.clock.advance(quay.clock.now() + MINUTE_MS)
+  await expect(berth.step()).rejects.toThrow('nobody')
+  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+})
+
 test('a sum names the codes of those that it counts, and refused ones are no success', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(1)
@@ -67,7 +127,9 @@ test('a sum names the codes of those that it counts, and refused ones are no suc
 test('a single run tells the rest of it at its end', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(7)
-  await ship(berth.shipper, { ...berth.options, nothingMoreComes: () => true }, never)
+  const single = { nothingMoreComes: () => true }
+  berth.restart(single)
+  await ship(berth.shipper, { ...berth.options, ...single }, never)
   expect(told().map(({ entries }) => entries)).toEqual([1, 6])
 })
 

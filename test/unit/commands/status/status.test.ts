@@ -120,6 +120,14 @@ test('a source whose answer waits for memory says since when, and who holds it',
   )
 })
 
+test('a source that is long at one answer says for how long', () => {
+  const { board, clock, source } = openBoardStand()
+  source.readsAnswer()
+  expect(statusText(board.status())).not.toContain('answer')
+  clock.pass(120_000)
+  expect(statusText(board.status())).toContain('\n  acme audit: one answer has been coming for 2 min\n')
+})
+
 test('more was sent in the last minute than may be now: what was sent is not told as of the smaller limit', () => {
   const report = openBoardStand().board.status()
   const [acme] = report.workspaces

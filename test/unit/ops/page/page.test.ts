@@ -153,6 +153,14 @@ describe('the status page', () => {
     expect(renderPage(calm)).not.toContain('memory')
   })
 
+  it('says of a source that is long at one answer for how long', () => {
+    const reading = { ...calmSource, answer_comes_since: '2026-11-21T10:00:00.000Z' }
+    const workspaces = [{ name: 'acme', sources: [reading] }]
+    const page = renderPage({ ...calm, reported_at: '2026-11-21T10:02:00.000Z', workspaces })
+    expect(page).toMatch(/class="note limit"[^>]*><td [^>]*>one answer has been coming for 2 min</)
+    expect(renderPage(calm)).not.toContain('coming')
+  })
+
   it('says of a budget that a 429 holds until when', () => {
     const budget = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
     const page = renderPage({

@@ -86,7 +86,7 @@ export function openRangeStand({
       .entries()
       .filter(({ atUs }) => atUs >= from * 1000 && atUs < to * 1000)
       .map(({ id }) => id)
-  return { clock, mock, walk, step, read, expected, placeOf: () => place }
+  return { clock, mock, watch, range, walk, step, read, expected, placeOf: () => place }
 }
 
 export const spread = (stand: ReturnType<typeof openRangeStand>, count: number, span = 2 * DAY) => {

@@ -49,6 +49,23 @@ test.each([
   },
 )
 
+test('a walk tells how far it is by the last entry read, and at its end by the end of the span', async () => {
+  const at = openRangeStand({ to: START - HOUR })
+  spread(at, 4_500)
+  const times = new Map(at.mock.entries().map(({ id, atUs }) => [id, atUs]))
+  const untold = -1
+  at.watch.cursorUs = untold
+  const told: [number, number | undefined][] = []
+  while (!at.range.plan(at.placeOf()).caughtUp) {
+    await driven(at.clock, at.step())
+    const lastUs = times.get(at.read.ids.at(-1) ?? '')
+    if (at.watch.cursorUs !== untold) told.push([at.watch.cursorUs, lastUs])
+  }
+  expect(told.pop()?.[0]).toBe((START - HOUR) * 1000)
+  expect(told.length).toBeGreaterThan(1)
+  for (const [atUs, lastUs] of told) expect(atUs).toBe(lastUs)
+})
+
 test('a span without an entry is at its end at once', async () => {
   const at = openRangeStand({ from: START - 3 * DAY, to: START - 2 * DAY })
   at.mock.add({ at: START - HOUR, visibleAt: 0 })

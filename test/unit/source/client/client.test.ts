@@ -530,6 +530,21 @@ it('a held body takes its place in memory before it is read, and waits while the
   expect(watch.waitsForMemoryNow).toBe(0)
 })
 
+it('that an answer comes is told piece by piece from its head on, and that no more of it does, however it ends', async () => {
+  const noted = open(async () => reply({ body: drip(() => noted.clock, 2 ** 20, 10_000, 3) }).given)
+  const asked = noted.ask()
+  await settled()
+  expect(noted.watch).toMatchObject({ answersNow: 1, piecesCame: 0 })
+  noted.clock.advance(START + 10_000)
+  await settled()
+  expect(noted.watch).toMatchObject({ answersNow: 1, piecesCame: 1 })
+  await driven(noted.clock, asked)
+  expect(noted.watch).toMatchObject({ answersNow: 0, piecesCame: 3 })
+  const hung = open(async () => reply({ body: drip(() => hung.clock, 1, 3_600_000) }).given)
+  expect((await driven(hung.clock, errorOf(hung.ask()))).code).toBe('timeout')
+  expect(hung.watch).toMatchObject({ answersNow: 0, piecesCame: 0 })
+})
+
 it('an API that goes silent behind the wait for memory is given up like any other', async () => {
   const opened = open(async () => reply({ body: drip(() => opened.clock, 1, 3_600_000) }).given)
   const leave = await opened.room.enter(32 * 2 ** 20, never)
