@@ -67,7 +67,7 @@ const mayKnowInPast: typeof mayKnow = {
   'replay-order.ts': ['notes.ts', 'progress.ts'],
   'orders.ts': ['keep.ts', 'notes.ts', 'progress.ts'],
   'keep.ts': ['progress.ts'],
-  'surveys.ts': ['ranges.ts', 'progress.ts'],
+  'surveys.ts': ['ranges.ts', 'progress.ts', 'walks.ts'],
   'backfills.ts': [...everyJob, 'backfill-order.ts'],
   'replay-page.ts': ['notes.ts', 'orders.ts', 'replay-order.ts'],
   'replays.ts': [...everyJob, 'replay-order.ts', 'replay-page.ts'],

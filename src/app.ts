@@ -127,6 +127,7 @@ const pastOf = (backfills: Backfills, surveys: Surveys): Past => ({
   backfills: () => backfills.backfills(),
   cancelBackfill: (choice) => backfills.cancelBackfill(choice),
   survey: (query) => surveys.survey(query),
+  endSurvey: (walk) => surveys.endSurvey(walk),
 })
 
 async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {

@@ -324,7 +324,7 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   const origin = { workspace: 'acme', source: 'audit' } as const
   const walking = { origin, past: { survey }, span: { fromUs: 0, toUs: 1 }, clock, world: stand.world }
   await expect(surveyAll(walking)).rejects.toThrow(
-    /took a new configuration .* while it walked; nothing was changed, begin again$/,
+    /took a new configuration while it walked; nothing was changed, begin again$/,
   )
 })
 
