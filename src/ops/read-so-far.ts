@@ -15,6 +15,8 @@ export const nothingRead = {
   findings: 0,
   /** since when an answer waits for memory, epoch ms; 0: none does */
   memoryAwaitedAt: 0,
+  /** of one that rests until a known time, epoch ms; 0: nobody knows */
+  dueAt: 0,
 }
 
 export type ReadSoFar = typeof nothingRead & {

@@ -11,7 +11,15 @@ import type {
 } from '../status.ts'
 import { faultText } from '../sentence.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
-import { limitedText, memoryText, nextTryText, numberText, usedText, waitsForText } from '../words.ts'
+import {
+  limitedText,
+  memoryText,
+  neverTexts,
+  nextTryText,
+  numberText,
+  usedText,
+  waitsForText,
+} from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
 import {
@@ -82,13 +90,14 @@ const sourceColumns = [
 
 function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: StatusReport, now: number): Row {
   const { name } = workspace
+  const [unread, behind] = neverTexts(source, now)
   return {
     key: escapeHtml(`source ${name} ${source.name}`),
     name: verbatim(source.name),
     cells: [
       stateHtml(source.state),
-      agoHtml(source.last_success_at, now),
-      agoHtml(source.caught_up_at, now),
+      agoHtml(source.last_success_at, now, unread),
+      agoHtml(source.caught_up_at, now, behind),
       isLagUnknown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
       budgetHtml(budgetOf(source, workspace)),
       numberText(source.new_entries),
