@@ -17,6 +17,7 @@ import type { Network, Outside } from './outside.ts'
 import type { SharedToShip } from './parts.ts'
 import type { LoopOptions, Stepper } from './ship/stepper.ts'
 import { ObjectShipper } from './ship/objects.ts'
+import { keptWarning } from './kept-warning.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf, sinkKinds } from './sinks/index.ts'
@@ -45,7 +46,9 @@ export function openShipping(shared: SharedToShip, config: SinkConfig, coming: C
   const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
   const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
-  const warn: Watcher['warn'] = (code, message) => board.warn({ code, about: config.name }, message)
+  const kept = keptWarning(config.name, board, { journal, clock })
+  void kept.recall()
+  const warn: Watcher['warn'] = (_code, message) => kept.tell(message)
   const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, warn, ear })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard

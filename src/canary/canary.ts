@@ -94,7 +94,7 @@ export class Canary {
       await this.#ask(memory, signal)
       return 0
     }
-    watch.state('idle')
+    watch.state('idle', undefined, isDue ? undefined : waitMs)
     return isDue ? NOT_READY_MS : waitMs
   }
 

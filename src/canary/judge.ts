@@ -34,9 +34,11 @@ export class Judge {
   /** What a former process told, to who watches this one: of the sinks that are still there. */
   remember(memory: CanaryMemory): void {
     const { round, wholeAt, missed } = memory
-    const { canary, sinks } = this.#options
+    const { canary, sinks, watch } = this.#options
     if (wholeAt > 0) canary.whole(wholeAt)
     if (!round) return
+    const readAt = round.answered ? round.sentAt + round.answered.tookMs : wholeAt
+    if (readAt > 0) watch.recalled({ readAt, caughtUpAt: wholeAt, gapAt: 0 })
     for (const [source, { at }] of Object.entries(round.traces))
       this.seen({ stage: stageOf[source as TraceSource] }, round, at)
     for (const { name: sink } of sinks) {

@@ -27,7 +27,12 @@ export const mockOptions = (command: Command) =>
     .option('--host <host>', 'where to listen', '127.0.0.1')
     .option('--seed <number>', 'the same seed makes the same entries', wholeNumber, 1)
     .option('--entries-per-hour <number>', 'the mean over a week', wholeNumber, 600)
-    .option('--backlog <number>', 'entries that are there at the start', wholeNumber, 0)
+    .option(
+      '--backlog <number>',
+      'entries that are there at the start; faults of entries and events strike none of them',
+      wholeNumber,
+      0,
+    )
     .option(
       '--rate-limit <number>',
       'requests a minute; 0 for none (default: the documented ones)',

@@ -67,6 +67,8 @@ export interface SurveyQuery extends PastSpan {
   readonly origin: Origin
   /** as the last step told it; undefined at first */
   readonly place: string | undefined
+  /** tells the walk from another over the same source; absent: all such are one */
+  readonly walk?: string
 }
 
 /** fetched = known + changed + filtered + malformed + early + unknown. */
@@ -143,6 +145,8 @@ export interface Past {
   backfills(): Promise<readonly Backfill[]>
   /** Ends those under way and those that wait for their source; what they read stays. Returns how many. */
   cancelBackfill(choice: PastChoice): Promise<number>
-  /** One bounded step: a page, or none. Throws ConnectorError. */
+  /** One bounded step: a page, or none. Throws ConnectorError, `misconfigured` where another walk has the source. */
   survey(query: SurveyQuery): Promise<Surveyed>
+  /** The walk asks for nothing more: its sources are free for another at once, and not only once it has been silent. */
+  endSurvey(walk: string): Promise<void>
 }

@@ -149,7 +149,11 @@ function watchOver(
     ...counts,
     aside: counting(soFar, metrics, own, () => clock.now()),
     ...places,
-    state: (state, error, tryInMs) => condition.become(state, error, alive(), tryAt(clock, tryInMs)),
+    state(state, error, tryInMs) {
+      const at = tryAt(clock, tryInMs)
+      condition.become(state, error, alive(), at)
+      soFar.dueAt = state === 'idle' ? (at ?? 0) : 0
+    },
     appended(what) {
       counts.appended(what)
       // What was kept found room.
@@ -216,6 +220,7 @@ export function openBoardSource(
           waits_for_memory_since: new Date(soFar.memoryAwaitedAt).toISOString(),
         }),
         ...(soFar.answerSince !== 0 && { answer_comes_since: new Date(soFar.answerSince).toISOString() }),
+        ...(soFar.dueAt !== 0 && { due_at: new Date(soFar.dueAt).toISOString() }),
         lag_seconds: lag(),
         progress: backlogRatioOf(soFar),
         new_entries: soFar.newEntries,

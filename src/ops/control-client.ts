@@ -147,6 +147,9 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     backfills: () => json<Backfill[]>('/backfills'),
     cancelBackfill: async (choice) => (await json<{ count: number }>('/backfill/cancel', choice)).count,
     survey: (query) => json<Surveyed>('/survey', query),
+    endSurvey: async (walk) => {
+      await json('/survey/end', { walk })
+    },
     replay: (query) => json<Replayed>('/replay', query),
     quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
     quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),

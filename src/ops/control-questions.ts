@@ -79,7 +79,9 @@ const surveyQuery = z.strictObject({
   origin,
   ...span,
   place: z.string().optional(),
+  walk: z.string().exactOptional(),
 })
+const walkQuery = z.strictObject({ walk: z.string() })
 const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
 const orderQuery = z.strictObject({
   sink: z.string(),
@@ -138,6 +140,11 @@ function survey(options: ControlOptions, asked: unknown) {
   return pastOf(options).survey({ ...rest, place })
 }
 
+async function endSurvey(options: ControlOptions, asked: unknown) {
+  await pastOf(options).endSurvey(walkQuery.parse(asked).walk)
+  return {}
+}
+
 function owed({ journal }: ControlOptions, asked: unknown) {
   const { sink, after } = owedQuery.parse(asked)
   return journal.owed(sink, after)
@@ -177,6 +184,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
     }),
   ],
   ['POST /survey', survey],
+  ['POST /survey/end', endSurvey],
   ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
   ['POST /owed', owed],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],

@@ -17,6 +17,8 @@ export const nothingRead = {
   memoryAwaitedAt: 0,
   /** since when an answer comes, epoch ms; 0: none does */
   answerSince: 0,
+  /** of one that rests until a known time, epoch ms; 0: nobody knows */
+  dueAt: 0,
 }
 
 export type ReadSoFar = typeof nothingRead & {

@@ -28,6 +28,8 @@ export interface SourceStatus {
   readonly cursor_at: Instant
   /** how often a read is due; absent: not known, or only once */
   readonly interval_seconds?: number
+  /** when the canary asks next; absent: not known, or no canary */
+  readonly due_at?: string
   /** the API has answered, and other answers hold all the memory that there is for them; absent: it does not wait for that */
   readonly waits_for_memory_since?: string
   /** one answer is being read, and its bytes still come; absent: none is */

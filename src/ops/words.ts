@@ -45,6 +45,20 @@ export function nextTryText(at: string | undefined, nowMs: number): string {
   return leftMs > 0 ? `, next try in ${spanText(Math.ceil(leftMs / 1000))}` : ''
 }
 
+/** In place of the last read and of when all was read, where that never was: a canary that was not asked yet will be, once the sources have read all there is or at its time. */
+export function neverTexts(
+  {
+    name,
+    error,
+    due_at: at,
+  }: { readonly name: string; readonly error: object | null; readonly due_at?: string },
+  nowMs: number,
+): readonly [read: string, caughtUp: string] {
+  if (name !== 'assistant' || error) return ['never', 'never']
+  const leftMs = at === undefined ? 0 : Math.max(0, Date.parse(at) - nowMs)
+  return [at === undefined ? 'once all is read' : `due in ${spanText(Math.ceil(leftMs / 1000))}`, 'not yet']
+}
+
 /** Of a source whose answer waits; nothing where none does. */
 export function memoryText(since: string | undefined, nowMs: number): string {
   if (since === undefined) return ''

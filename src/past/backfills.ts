@@ -32,7 +32,7 @@ const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
 
 /** One backfill a source, each in a note of the journal. `run` reads them; without it they wait. */
-export class Backfills implements Omit<Past, 'survey'> {
+export class Backfills implements Omit<Past, 'survey' | 'endSurvey'> {
   readonly #options: BackfillOptions
   readonly #orders: PastOrders<StoredBackfill, BackfillJob>
 

@@ -46,6 +46,7 @@ const askedOf = (backfills: Backfills, surveys: Surveys): Past => ({
   backfills: () => backfills.backfills(),
   cancelBackfill: (choice) => backfills.cancelBackfill(choice),
   survey: (query) => surveys.survey(query),
+  endSurvey: (walk) => surveys.endSurvey(walk),
 })
 
 /** How far live reading of this source is, µs; undefined: it has read nothing yet. */

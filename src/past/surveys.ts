@@ -14,6 +14,7 @@ import { notBegun, waitsFor, watching } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { rangeOf } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
+import { Walks } from './walks.ts'
 
 interface SurveyOptions {
   readonly ranges: readonly RangeReader[]
@@ -28,9 +29,12 @@ const WAIT_MS = 5_000
 const KEPT_MS = 2 * STEP_MS
 /** So many of the unknown are told by name, a step. */
 const NAMED = 20
+/** All that name no walk are one. */
+const NAMELESS = ''
 
 /** What was asked for, while and after it is read. */
 interface OpenStep {
+  readonly walk: string
   readonly asked: string
   readonly work: Promise<Surveyed>
   readonly stop: AbortController
@@ -40,18 +44,36 @@ interface OpenStep {
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 
-export class Surveys implements Pick<Past, 'survey'> {
+export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
   readonly #options: SurveyOptions
-  /** one a source: somebody else's question ends the one before */
+  /** one a source: another question of the same walk ends the one before */
   readonly #steps = new Map<RangeReader, OpenStep>()
+  readonly #walks: Walks
 
   constructor(options: SurveyOptions) {
     this.#options = options
+    this.#walks = new Walks(options.clock)
   }
 
   async survey(query: SurveyQuery): Promise<Surveyed> {
-    const { ranges, clock } = this.#options
-    const range = rangeOf(ranges, query.origin)
+    const { walk = NAMELESS, origin } = query
+    const range = rangeOf(this.#options.ranges, origin)
+    if (!this.#walks.begins(walk, `${origin.workspace} ${origin.source}`))
+      return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
+    try {
+      return await this.#survey(range, query)
+    } finally {
+      this.#walks.answered(walk)
+    }
+  }
+
+  async endSurvey(walk: string): Promise<void> {
+    this.#walks.end(walk)
+    for (const [range, step] of this.#steps) if (step.walk === walk) this.#drop(range, step)
+  }
+
+  async #survey(range: RangeReader, query: SurveyQuery): Promise<Surveyed> {
+    const { clock } = this.#options
     const progress: Progress = { ...notBegun }
     const watch = watching(range, progress)
     const source = range.open(query, watch, 'tell')
@@ -83,10 +105,11 @@ export class Surveys implements Pick<Past, 'survey'> {
   }
 
   #begin(range: RangeReader, source: Source, query: SurveyQuery, progress: Progress): OpenStep {
-    this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'Another walk began'))
+    this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'The walk asked for something else'))
     const stop = new AbortController()
     const asked = JSON.stringify(query)
     const step = {
+      walk: query.walk ?? NAMELESS,
       asked,
       stop,
       progress,

@@ -7,6 +7,7 @@ import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
+import { plain } from '../shared/plain.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, withMeant } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
@@ -54,8 +55,35 @@ async function all(opened: OpenJournal, options: LetterOptions, limit?: number):
 
 const allLetters = (opened: OpenJournal) => lettersOf(opened, { id: [] })
 
-export function listLetters(world: World, options: LetterOptions): Promise<number> {
+/** As `withMeant`; a code that no letter has is told, and no wrong usage: an older version may have kept others. */
+function withLetters(
+  world: World,
+  options: LetterOptions,
+  use: (opened: OpenJournal) => Promise<number>,
+): Promise<number> {
   return withMeant(world, options, allLetters, async (opened) => {
+    const { code } = options
+    const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
+    if (code !== undefined && there.size > 0 && !there.has(code))
+      world.stderr(
+        `auditferry: no dead letter has the code ${plain(code)}; the codes that there are: ${[...there].join(', ')}\n`,
+      )
+    return use(opened)
+  })
+}
+
+/** Those met until the one that was asked for. */
+async function codesUpTo(wanted: string, opened: OpenJournal): Promise<ReadonlySet<string>> {
+  const codes = new Set<string>()
+  for await (const page of allLetters(opened)) {
+    for (const { code } of page) codes.add(code)
+    if (codes.has(wanted)) break
+  }
+  return codes
+}
+
+export function listLetters(world: World, options: LetterOptions): Promise<number> {
+  return withLetters(world, options, async (opened) => {
     const sums = new Sums<DeadLetter>({
       kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
       bytes: { of: ({ bytes }) => bytes, name: 'bytes', title: 'SIZE' },
@@ -127,7 +155,7 @@ const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => 
 
 export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
   if (isUnnamed(world, options)) return exitCodes.usage
-  return withMeant(world, options, allLetters, async (opened) => {
+  return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     if (found.length === 0 && options.id.length === 0) {
       world.stdout(`${noneText(options)}: nothing is put back\n`)
@@ -150,7 +178,7 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
 
 export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
   if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
-  return withMeant(world, options, allLetters, async (opened) => {
+  return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
     world.stdout(`${noun(count)} dropped\n`)
@@ -181,7 +209,7 @@ function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
 }
 
 export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
-  return withMeant(world, options, allLetters, async (opened) => {
+  return withLetters(world, options, async (opened) => {
     const seen = await exportAside(world, file, {
       pages: lettersOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.deadLetterRaw(id),

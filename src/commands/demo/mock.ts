@@ -6,7 +6,7 @@ import { readKey } from '../../mock/key-words.ts'
 import type { KeyOptions } from '../../mock/keys.ts'
 import { listenMock, type Listening } from '../../mock/listen.ts'
 import { openMock, type Mock, type MockOptions } from '../../mock/mock.ts'
-import { readFault, readSwitch, type Faults, type Switches } from '../../mock/switches.ts'
+import { faultNames, faults, readFault, readSwitch, type Faults, type Switches } from '../../mock/switches.ts'
 import { ConnectorError, errnoOf } from '../../model/errors.ts'
 import { systemClock } from '../../ops/clock.ts'
 import { exitCodes, type World } from '../shared/world.ts'
@@ -58,6 +58,18 @@ function mockOptions(options: MockCommandOptions): MockOptions {
   }
 }
 
+/** Its pages are rendered once for load, and sent as they are. Empty: all that was asked for can strike. */
+function backlogText({
+  backlog,
+  faults: wanted = {},
+}: Pick<MockOptions, 'faults'> & { backlog: number }): string {
+  const lost = faultNames.filter(
+    (name) => wanted[name] !== undefined && ['entry', 'event'].includes(faults[name].kind),
+  )
+  if (backlog === 0 || lost.length === 0) return ''
+  return `mock API: of --backlog nothing has ${lost.join(', ')}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
+}
+
 async function listen(mock: Mock, { port, host, control }: MockCommandOptions): Promise<Listening> {
   try {
     return await listenMock(mock, { port, host, control })
@@ -88,6 +100,7 @@ export async function mock(world: World, options: MockCommandOptions): Promise<n
     return exitCodes.usage
   }
   const api = openMock(wanted)
+  world.stderr(backlogText({ ...wanted, backlog: options.backlog }))
   // Its past is made when it is looked at first: before it is said that it serves.
   world.stderr('mock API: making its past\n')
   api.projects()

@@ -8,19 +8,40 @@ interface Workspace {
   readonly history?: { readonly reread: number; readonly start: Start } | undefined
 }
 
-/** By workspace, epoch ms: from this day on; none where no day that is over is. */
-export function againFrom(
+/** What the configuration says of it, epoch ms. */
+export interface Again {
+  /** whole days from here on are within `reread` */
+  readonly fromMs: number
+  /** live reading began then or earlier */
+  readonly startMs: number
+}
+
+/** By workspace. */
+export function againOf(
   { workspaces }: { readonly workspaces: readonly Workspace[] },
   nowMs: number,
-): ReadonlyMap<string, number> {
+): ReadonlyMap<string, Again> {
   const found = workspaces.flatMap(({ name, history }) => {
     if (!history || history.reread === 0) return []
     // The oldest of the span was perhaps read a moment ago, and is out of it before the next time.
-    const spanFrom = dayStart(nowMs - history.reread + REREAD_MAX_MS)
-    const from = Math.max(spanFrom, firstWholeDay(startedBy(history.start, nowMs)))
-    return from + DAY_MS > nowMs ? [] : [[name, from] as const]
+    const fromMs = dayStart(nowMs - history.reread + REREAD_MAX_MS)
+    return [[name, { fromMs, startMs: startedBy(history.start, nowMs) }] as const]
   })
   return new Map(found)
+}
+
+/**
+ * From this day on, epoch ms; undefined: none of these days is over. Not before the day that reading began on, which is asked for
+ * from its midnight on each time. `startUs`: when it began, as the journal has it, since what is configured later has no effect.
+ */
+export function againFrom(
+  again: Again | undefined,
+  startUs: number | undefined,
+  nowMs: number,
+): number | undefined {
+  if (!again) return undefined
+  const from = Math.max(again.fromMs, dayStart(startUs === undefined ? again.startMs : startUs / 1000))
+  return from + DAY_MS > nowMs ? undefined : from
 }
 
 /** Reading began then or earlier, however long ago it began. */
@@ -36,5 +57,3 @@ function startedBy(start: Start, nowMs: number): number {
       return start.atUs / 1000
   }
 }
-
-const firstWholeDay = (atMs: number) => Math.ceil(atMs / DAY_MS) * DAY_MS

@@ -1,4 +1,5 @@
 // `reconcile`: walks the API again over whole UTC days, keeps nothing, and holds what it shows against the journal's books and keys.
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { openApp } from '../../app.ts'
 import { realFiles } from '../../config/files.ts'
@@ -21,7 +22,7 @@ import { spanOf } from '../shared/instants.ts'
 import { knownConfig } from '../shared/known-config.ts'
 import { isKnown } from '../shared/named.ts'
 import { realOutside } from '../shared/real-outside.ts'
-import { againFrom } from './again.ts'
+import { againOf } from './again.ts'
 import { reportOf } from './report.ts'
 import { partialJson, partialText } from './partial.ts'
 import { reportText } from './text.ts'
@@ -38,7 +39,7 @@ interface ReconcileOptions {
 }
 
 interface Opened {
-  readonly past: Pick<Past, 'origins' | 'survey'>
+  readonly past: Pick<Past, 'origins' | 'survey' | 'endSurvey'>
   readonly books: Pick<Journal, 'counts' | 'owed'>
   readonly instance: string | undefined
   readonly running: boolean
@@ -81,7 +82,7 @@ export async function reconcile(
       walked,
       running: opened.running,
       hosts: hostsOf(known),
-      againFromMs: againFrom(known, clock.now()),
+      again: againOf(known, clock.now()),
       days,
       nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.keep_keys,
@@ -170,18 +171,28 @@ async function walkAll({
 }: WalkingAll): Promise<readonly Walked[] | undefined> {
   const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
   const all: Walked[] = []
-  for (const origin of origins) {
-    const walked = await surveyAll({
-      ...{ past, origin, span, clock, world, pastAlone: !running },
+  const walk = randomUUID()
+  const surveyed = async (origin: Origin) =>
+    surveyAll({
+      ...{ past, origin, span, walk, clock, world, pastAlone: !running },
       cutOff: (part) => cutOff([...all, part]),
     })
-    if (!walked) {
-      world.stderr('auditferry: stopped before the walk was whole: nothing is judged, nothing was changed\n')
-      return undefined
+  try {
+    for (const origin of origins) {
+      const walked = await surveyed(origin)
+      if (!walked) {
+        world.stderr(
+          'auditferry: stopped before the walk was whole: nothing is judged, nothing was changed\n',
+        )
+        return undefined
+      }
+      all.push(walked)
     }
-    all.push(walked)
+    return all
+  } finally {
+    // A daemon that is gone has nothing to free.
+    await past.endSurvey(walk).catch(() => undefined)
   }
-  return all
 }
 
 async function evenBalance(

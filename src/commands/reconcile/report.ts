@@ -4,6 +4,8 @@ import { emptyDay } from '../../model/past.ts'
 import type { SurveyDay, Unread } from '../../model/past.ts'
 import { isSameOrigin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../model/time.ts'
+import { againFrom } from './again.ts'
+import type { Again } from './again.ts'
 import type { Walked } from './walk.ts'
 
 /**
@@ -78,8 +80,8 @@ interface Findings {
   readonly running: boolean
   /** by workspace */
   readonly hosts: ReadonlyMap<string, string>
-  /** by workspace, epoch ms: days of the history from here on live reading reads again */
-  readonly againFromMs: ReadonlyMap<string, number>
+  /** by workspace: which days of the history live reading reads again */
+  readonly again: ReadonlyMap<string, Again>
   readonly days: DayRange
   readonly nowMs: number
   /** keys of entries from here on are all kept */
@@ -113,10 +115,10 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, againFromMs }: Findings, walked: Walked) {
+function sourceOf({ hosts, again, nowMs }: Findings, walked: Walked) {
   const { origin, user, gaps, unread, unknown, startUs } = walked
   const { workspace, source } = origin
-  const againMs = source === 'audit' ? undefined : againFromMs.get(workspace)
+  const againMs = source === 'audit' ? undefined : againFrom(again.get(workspace), startUs, nowMs)
   return {
     workspace,
     source,

@@ -11,6 +11,7 @@ import {
   loweredText,
   answerText,
   memoryText,
+  neverTexts,
   nextTryText,
   sizeText,
   spanText,
@@ -135,12 +136,14 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
   const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
     own.map((source) => ({
       ...source,
+      never: neverTexts(source, Date.parse(report.reported_at)),
       name: `${name} ${source.name}`,
       used: budgetText(budgetOf(source, { budget })),
     })),
   )
   const rows = sources.map((source) => [
-    ...[source.name, source.state, ago(source.last_success_at), ago(source.caught_up_at)],
+    ...[source.name, source.state],
+    ...[ago(source.last_success_at, source.never[0]), ago(source.caught_up_at, source.never[1])],
     ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
   ])
   const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']

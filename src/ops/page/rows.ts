@@ -15,6 +15,7 @@ import {
   answerText,
   limitedText,
   memoryText,
+  neverTexts,
   nextTryText,
   numberText,
   usedText,
@@ -89,13 +90,14 @@ const sourceColumns = [
 
 function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: StatusReport, now: number): Row {
   const { name } = workspace
+  const [unread, behind] = neverTexts(source, now)
   return {
     key: escapeHtml(`source ${name} ${source.name}`),
     name: verbatim(source.name),
     cells: [
       stateHtml(source.state),
-      agoHtml(source.last_success_at, now),
-      agoHtml(source.caught_up_at, now),
+      agoHtml(source.last_success_at, now, unread),
+      agoHtml(source.caught_up_at, now, behind),
       isLagUnknown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
       budgetHtml(budgetOf(source, workspace)),
       numberText(source.new_entries),

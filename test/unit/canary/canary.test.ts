@@ -192,6 +192,33 @@ test('a restart in between loses no stage: what came before is told again, what 
   expect(perch.notes.wholes).toEqual([START + 2 * MINUTE])
 })
 
+test('after a restart it is told when the last prompt was answered and came back, and when the next is due', async () => {
+  const perch = await openPerch({ sources: ['audit'], sinks: [] })
+  await perch.step()
+  expect(perch.watch.recalls).toEqual([])
+  perch.pass(MINUTE)
+  await perch.read('audit', perch.audit())
+  await perch.step()
+  perch.pass(MINUTE)
+  perch.restart()
+  await perch.step()
+  expect(perch.watch.recalls).toEqual([{ readAt: START, caughtUpAt: START + MINUTE, gapAt: 0 }])
+  expect(perch.watch.triesInMs).toEqual([58 * MINUTE])
+})
+
+test('of a prompt that nobody answered it is told when the next is due; of one that waits for the sources, nothing', async () => {
+  const perch = await openPerch({ ready: () => Promise.resolve(false) })
+  await perch.step()
+  expect([perch.watch.triesInMs, perch.watch.states]).toEqual([[], ['idle']])
+  perch.restart({ ready: () => Promise.resolve(true) })
+  perch.answers(() => new Promise(() => undefined))
+  void perch.step()
+  for (let i = 0; i < 100 && perch.asked.length === 0; i++) await new Promise(setImmediate)
+  perch.restart()
+  await perch.step()
+  expect([perch.watch.triesInMs, perch.watch.recalls]).toEqual([[HOUR], []])
+})
+
 test('an alarm is there again after a restart, in metrics and status, and not in the log', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [], intervalMs: 5 * HOUR })
   await perch.step()

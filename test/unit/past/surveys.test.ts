@@ -7,6 +7,7 @@ import { silentWatch } from '../../../src/model/watch.ts'
 import type { SourceWatch } from '../../../src/model/watch.ts'
 import type { RangeReader } from '../../../src/past/ranges.ts'
 import { Surveys } from '../../../src/past/surveys.ts'
+import { Walks } from '../../../src/past/walks.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -65,9 +66,9 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
   return { clock, surveys, stand, answer: () => answers.shift()?.() }
 }
 
-test('a step that another walk ended leaves that one’s step alone', async () => {
+test('a step that another question of its walk ended leaves that one’s step alone', async () => {
   const { clock, surveys, stand, answer } = openStand()
-  const first = expect(surveys.survey(today)).rejects.toThrow('Another walk began')
+  const first = expect(surveys.survey(today)).rejects.toThrow('asked for something else')
   const second = surveys.survey(other)
   await first
   clock.advance(START + MINUTE)
@@ -184,4 +185,44 @@ test('behind a step that was told nobody sleeps on', async () => {
   await step
   await settled()
   expect(clock.advance(START + DAY)).toBe(false)
+})
+
+test('one walk reads a source at a time: a second is refused with what to do, and the first goes on', async () => {
+  const { clock, surveys, stand, answer } = openStand()
+  const first = surveys.survey({ ...today, walk: 'first' })
+  await expect(surveys.survey({ ...other, walk: 'second' })).rejects.toThrow(
+    /^acme audit is walked by another reconcile just now: wait until it has ended, or stop it .* 40 s/,
+  )
+  answer()
+  expect(await first).toMatchObject({ done: true })
+  clock.advance(START + 30 * SECOND)
+  await expect(surveys.survey({ ...today, walk: 'second' })).rejects.toThrow('another reconcile')
+  expect(stand.requests).toBe(1)
+})
+
+test('a walk that has ended holds up no other, nor does one that asks for nothing any more', async () => {
+  const { clock, surveys, stand, answer } = openStand()
+  const cutOff = expect(surveys.survey({ ...today, walk: 'first' })).rejects.toThrow('The step is over')
+  await settled()
+  await surveys.endSurvey('first')
+  await cutOff
+  expect(stand.held).toBe(0)
+  const gone = surveys.survey({ ...today, walk: 'second' })
+  answer()
+  answer()
+  await gone
+  clock.advance(clock.now() + 41 * SECOND)
+  const third = surveys.survey({ ...other, walk: 'third' })
+  answer()
+  expect(await third).toMatchObject({ done: true })
+  await expect(surveys.survey({ ...today, walk: 'second' })).rejects.toThrow('another reconcile')
+})
+
+test('a walk that is under way and comes to a source that another walks waits for its turn', async () => {
+  const walks = new Walks(new VirtualClock(START))
+  expect([walks.begins('all', 'audit'), walks.begins('one', 'history')]).toEqual([true, true])
+  expect(walks.begins('all', 'history')).toBe(false)
+  walks.end('one')
+  expect(walks.begins('all', 'history')).toBe(true)
+  expect(() => walks.begins('one', 'history')).toThrow('history is walked by another reconcile')
 })

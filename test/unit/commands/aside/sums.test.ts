@@ -186,6 +186,27 @@ test('a letter that the other options do not mean is not told to be gone', async
   expect(stand.heard().stderr).toContain(`no dead letter ${id} that the other options mean too: `)
 })
 
+test('a code that no letter has is told with those that there are, by each command, beside what it says anyway', async () => {
+  const told = 'auditferry: no dead letter has the code nope; the codes that there are: refused, too_large\n'
+  const nope = options({ code: 'nope', json: true, yes: true })
+  const commands = [
+    listLetters,
+    retryLetters,
+    dropLetters,
+    (world: typeof stand.world) => exportLetters(world, nope, '-'),
+  ]
+  for (const command of commands) {
+    expect(await command(stand.world, nope)).toBe(0)
+    expect(stand.heard().stderr).toContain(told)
+  }
+  await listLetters(stand.world, options({ code: 'too_large', workspace: 'acme', source: 'audit' }))
+  expect(stand.heard().stderr).toBe('')
+  await dropLetters(stand.world, options({ yes: true }))
+  stand.heard()
+  await listLetters(stand.world, nope)
+  expect(stand.heard()).toEqual({ stdout: '', stderr: '' })
+})
+
 test('where options mean nothing, that is not told as there being nothing', async () => {
   await listLetters(stand.world, options({ code: 'nope' }))
   await retryLetters(stand.world, options({ code: 'nope' }))

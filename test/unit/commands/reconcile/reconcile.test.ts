@@ -1,6 +1,6 @@
 // `reconcile`: with the journal to itself, and through a real daemon, before the mock.
 import { afterEach, describe, expect, test } from 'vitest'
-import { againFrom } from '../../../../src/commands/reconcile/again.ts'
+import { againFrom, againOf } from '../../../../src/commands/reconcile/again.ts'
 import { reconcile } from '../../../../src/commands/reconcile/reconcile.ts'
 import { partialText } from '../../../../src/commands/reconcile/partial.ts'
 import { surveyAll } from '../../../../src/commands/reconcile/walk.ts'
@@ -162,7 +162,7 @@ describe('what lies before the configured start', () => {
     }
     const found = reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-      ...{ againFromMs: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
+      ...{ again: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
       ...{
         walked: [walked],
         balance: { kept: [{ origin: walked.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
@@ -324,7 +324,7 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   const origin = { workspace: 'acme', source: 'audit' } as const
   const walking = { origin, past: { survey }, span: { fromUs: 0, toUs: 1 }, clock, world: stand.world }
   await expect(surveyAll(walking)).rejects.toThrow(
-    /took a new configuration .* while it walked; nothing was changed, begin again$/,
+    /took a new configuration while it walked; nothing was changed, begin again$/,
   )
 })
 
@@ -363,14 +363,14 @@ describe('of the history', () => {
   const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
   const lost = { ...even, known: 2, unknown: 1 }
   const changed = { ...even, known: 2, changed: 1 }
-  const found = (days: readonly (typeof even)[]) => {
+  const found = (days: readonly (typeof even)[], startUs?: number) => {
     const origin = { workspace: 'acme', source: 'history.usage' } as const
     const fromDay = today - days.length
     const kept = days.map((_, i) => ({ origin, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 }))
     return reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
-      againFromMs: againFrom(
+      again: againOf(
         {
           workspaces: [{ name: 'acme', history: { reread: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } }],
         },
@@ -378,7 +378,7 @@ describe('of the history', () => {
       ),
       walked: [
         {
-          ...{ origin, unknown: [], gaps: 0, unread: [], user: undefined },
+          ...{ origin, unknown: [], gaps: 0, unread: [], user: undefined, startUs },
           days: days.map((day, i) => ({ day: fromDay + i, ...day })),
         },
       ],
@@ -406,14 +406,29 @@ describe('of the history', () => {
     expect(reportText(found([even, even, lost]))).not.toContain('auditferry backfill')
   })
 
-  test('days before reading may have begun, or that leave the span just now, are not taken for read again', () => {
+  test('when reading began is what the journal says, whatever the configuration has now', () => {
+    const days = [even, even, lost, even]
+    const begun = (ago: number) => found(days, (today - ago) * DAY * 1000 + 1).sources[0]?.read_again_from
+    expect(found(days).sources[0]?.read_again_from).toBe(text(2))
+    expect([9, 2, 1].map(begun)).toEqual([text(2), text(2), text(1)])
+    expect(begun(0)).toBeNull()
+  })
+
+  test('days before the one that reading may have begun on, or that leave the span just now, are not taken for read again', () => {
     const now = today * DAY + 20 * 3_600_000
-    const from = (start: Start, reread = 2 * DAY) =>
-      againFrom({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme')
+    const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
+      againFrom(
+        againOf({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme'),
+        startUs,
+        now,
+      )
     expect(from({ kind: 'span', ms: 7 * DAY })).toBe((today - 1) * DAY)
     expect(from({ kind: 'time', atUs: 0 }, 2 * DAY + DAY / 2)).toBe((today - 2) * DAY)
-    expect(from({ kind: 'time', atUs: ((today - 2) * DAY + 1) * 1000 }, 9 * DAY)).toBe((today - 1) * DAY)
+    // That day is asked for from its midnight on, each time.
+    expect(from({ kind: 'time', atUs: ((today - 2) * DAY + 1) * 1000 }, 9 * DAY)).toBe((today - 2) * DAY)
+    expect(from({ kind: 'span', ms: DAY })).toBe((today - 1) * DAY)
     expect(from({ kind: 'latest' })).toBeUndefined()
+    expect(from({ kind: 'latest' }, 9 * DAY, (today - 3) * DAY * 1000)).toBe((today - 3) * DAY)
     expect(from({ kind: 'earliest' }, 0)).toBeUndefined()
   })
 })

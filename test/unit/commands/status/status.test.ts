@@ -7,6 +7,7 @@ import type { Journal } from '../../../../src/model/journal.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { BackfillStatus } from '../../../../src/ops/status.ts'
 import { openHttp } from '../../../../src/ops/http.ts'
+import { renderPage } from '../../../../src/ops/page/layout.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
 import { openBoardStand, settle, startAt } from '../../ops/board-stand.ts'
 import { until } from '../../app/house.ts'
@@ -43,6 +44,27 @@ const reread: Omit<BackfillStatus, 'new_entries'> = {
   ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
   ...{ state: 'waiting', waits_for: 'room', error: null, progress: 0.43, read_entries: 1200, gaps: 0 },
 }
+
+test('a canary that was never asked tells when it will be, and no other source does', () => {
+  const { clock, board } = openBoardStand()
+  const row = (name: string) => new RegExp(`^acme ${name} {2}.*`, 'm').exec(statusText(board.status()))?.[0]
+  const watch = board.source({ workspace: 'acme', source: 'assistant' })
+  board.source({ workspace: 'acme', source: 'vault.projects' }, 60_000).state('idle', undefined, 60_000)
+  expect(row('vault.projects')).toMatch(/idle +never +never/)
+  watch.state('idle')
+  expect(row('assistant')).toMatch(/idle +once all is read +not yet/)
+  expect(renderPage(board.status())).toContain('once all is read')
+  watch.state('idle', undefined, 42 * 60_000)
+  expect(row('assistant')).toMatch(/idle +due in 42 min +not yet/)
+  expect(board.status().workspaces[0]?.sources.find(({ name }) => name === 'assistant')?.due_at).toBe(
+    new Date(clock.now() + 42 * 60_000).toISOString(),
+  )
+  watch.state('failing', new ConnectorError('timeout', 'no answer'))
+  expect(row('assistant')).toMatch(/failing +never +never/)
+  watch.success()
+  watch.caughtUp()
+  expect(row('assistant')).toMatch(/0 s ago +0 s ago/)
+})
 
 test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
   const report = openBoardStand().board.status()

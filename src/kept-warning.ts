@@ -1,0 +1,43 @@
+// The warning that a sink's file was removed, kept in the journal for its day: a restart or a reload at night is not to end it unread.
+import { z } from 'zod'
+import type { Clock } from './model/clock.ts'
+import type { Journal } from './model/journal.ts'
+import { DAY_MS } from './model/time.ts'
+import type { Board } from './ops/board.ts'
+
+const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
+
+interface Around {
+  readonly journal: Pick<Journal, 'note' | 'putNote'>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+export function keptWarning(sink: string, board: Pick<Board, 'warn'>, { journal, clock }: Around) {
+  const name = `file_removed:${sink}`
+  const warned = { code: 'file_removed', about: sink } as const
+  return {
+    /** `message` undefined: it is over. */
+    tell(message: string | undefined): void {
+      board.warn(warned, message)
+      const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
+      // Delivery does not wait for it: what cannot be kept is told by this process all the same.
+      journal.putNote(name, note).catch(() => undefined)
+    },
+    /** Tells what an earlier process knew. */
+    async recall(): Promise<void> {
+      const kept = readNote(await journal.note(name).catch(() => undefined))
+      const now = clock.now()
+      if (!kept || kept.sinceAt > now || now >= kept.sinceAt + DAY_MS) return
+      board.warn(warned, kept.message, { sinceAt: kept.sinceAt, untilAt: kept.sinceAt + DAY_MS })
+    },
+  }
+}
+
+function readNote(text: string | undefined): z.output<typeof noteSchema> | undefined {
+  if (!text) return undefined
+  try {
+    return noteSchema.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,70 @@
+// The warning of a removed file over a restart: told for its day, whoever restarts the daemon meanwhile.
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { keptWarning } from '../../../src/kept-warning.ts'
+import { openBoardStand, startAt } from '../ops/board-stand.ts'
+import { openHouse, until } from './house.ts'
+
+const HOUR = 3_600_000
+
+function openLives() {
+  const notes = new Map<string, string>()
+  const journal = {
+    note: async (name: string) => notes.get(name),
+    putNote: async (name: string, value: string) => void notes.set(name, value),
+  }
+  /** A process, so long after the first. */
+  const live = async (afterMs: number) => {
+    const { board, clock, metrics } = openBoardStand()
+    clock.pass(afterMs)
+    const kept = keptWarning('archive', board, { journal, clock })
+    await kept.recall()
+    return { kept, clock, metrics, told: () => board.status().warnings }
+  }
+  return { notes, live }
+}
+
+test('a restart within the day tells it on, since when it was, and no longer than its day', async () => {
+  const { live } = openLives()
+  const first = await live(0)
+  expect(first.told()).toEqual([])
+  first.kept.tell('archive: it went')
+  const next = await live(20 * HOUR)
+  const warning = { code: 'file_removed', about: 'archive', message: 'archive: it went' }
+  expect(next.told()).toEqual([{ ...warning, since: new Date(startAt).toISOString() }])
+  expect(await next.metrics.render()).toContain('{code="file_removed"} 1')
+  next.clock.pass(5 * HOUR)
+  expect(next.told()).toEqual([])
+  expect(await next.metrics.render()).toContain('{code="file_removed"} 0')
+  expect((await live(25 * HOUR)).told()).toEqual([])
+  expect((await live(-1)).told()).toEqual([])
+})
+
+test('what is over, or no note of ours, is told by no later process', async () => {
+  const { notes, live } = openLives()
+  const { kept } = await live(0)
+  kept.tell('archive: it went')
+  kept.tell(undefined)
+  expect((await live(HOUR)).told()).toEqual([])
+  for (const name of notes.keys()) notes.set(name, '{"message":3')
+  expect((await live(HOUR)).told()).toEqual([])
+})
+
+test('through the whole daemon: the file is removed, a batch finds it out, and the next process tells it too', async () => {
+  const house = openHouse({ entries: 3 })
+  onTestFinished(house.remove)
+  const first = await house.open(false)
+  first.run().catch(() => undefined)
+  const status = () => first.board.status()
+  await until(() => status().sinks.every(({ accepted_entries: all }) => all === 3), 'the first lines')
+  rmSync(join(house.folder, 'out.ndjson'))
+  house.mock.add({ at: house.outside.clock.now() })
+  await until(() => status().warnings.length === 1, 'the removal found')
+  await first.stop()
+  const next = await house.open(false)
+  onTestFinished(() => next.stop())
+  await until(() => next.board.status().warnings.length === 1, 'it told again')
+  const [{ message } = { message: '' }] = status().warnings
+  expect(next.board.status().warnings).toMatchObject([{ code: 'file_removed', about: 'archive', message }])
+})
