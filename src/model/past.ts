@@ -67,8 +67,8 @@ export interface SurveyQuery extends PastSpan {
   readonly origin: Origin
   /** as the last step told it; undefined at first */
   readonly place: string | undefined
-  /** tells the walk from another over the same source; absent: all such are one */
-  readonly walk?: string
+  /** tells the walk from another over the same source */
+  readonly walk: string
 }
 
 /** fetched = known + changed + filtered + malformed + early + unknown. */

@@ -79,7 +79,7 @@ const surveyQuery = z.strictObject({
   origin,
   ...span,
   place: z.string().optional(),
-  walk: z.string().exactOptional(),
+  walk: z.string(),
 })
 const walkQuery = z.strictObject({ walk: z.string() })
 const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })

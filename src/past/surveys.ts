@@ -29,8 +29,6 @@ const WAIT_MS = 5_000
 const KEPT_MS = 2 * STEP_MS
 /** So many of the unknown are told by name, a step. */
 const NAMED = 20
-/** All that name no walk are one. */
-const NAMELESS = ''
 
 /** What was asked for, while and after it is read. */
 interface OpenStep {
@@ -56,7 +54,7 @@ export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
   }
 
   async survey(query: SurveyQuery): Promise<Surveyed> {
-    const { walk = NAMELESS, origin } = query
+    const { walk, origin } = query
     const range = rangeOf(this.#options.ranges, origin)
     if (!this.#walks.begins(walk, `${origin.workspace} ${origin.source}`))
       return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
@@ -109,7 +107,7 @@ export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
     const stop = new AbortController()
     const asked = JSON.stringify(query)
     const step = {
-      walk: query.walk ?? NAMELESS,
+      walk: query.walk,
       asked,
       stop,
       progress,

@@ -30,7 +30,7 @@ interface Walking {
   readonly origin: Origin
   readonly span: PastSpan
   /** tells this walk from another one */
-  readonly walk?: string
+  readonly walk: string
   readonly clock: Clock
   readonly world: Pick<World, 'stderr' | 'signal'>
   /** no daemon runs: all of the request budget is this walk's */
@@ -59,13 +59,13 @@ export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
 
 /** False: the signal came first. */
 async function walk(walking: Walking, sum: Sum): Promise<boolean> {
-  const { past, origin, span, walk: name = '', clock, world } = walking
+  const { past, origin, span, clock, world } = walking
   let place: string | undefined
   let failures = 0
   let atUs: number | undefined
   let toldAt = clock.elapsed()
   while (!world.signal.aborted) {
-    const step = await past.survey({ origin, ...span, place, walk: name }).catch(retryable)
+    const step = await past.survey({ origin, ...span, place, walk: walking.walk }).catch(retryable)
     const fault = step instanceof ConnectorError ? step : step.fault
     if (!(step instanceof ConnectorError)) {
       sum.add(step)

@@ -118,7 +118,7 @@ export async function walkOver(
   let faults = 0
   for (let place: string | undefined, steps = 0; ; steps++) {
     if (steps > 500) throw new Error('no end')
-    const asked = surveys.survey({ origin: whose, ...span, place })
+    const asked = surveys.survey({ walk: 'this', origin: whose, ...span, place })
     const step: Surveyed = await driven(desk.clock, asked)
     if (step.fault) faults++
     if (step.anew) {

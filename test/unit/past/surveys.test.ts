@@ -17,7 +17,7 @@ const page: Part = {
   ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
   cursor: 'read',
 }
-const today: SurveyQuery = { origin, fromUs: 0, toUs: START * 1000, place: undefined }
+const today: SurveyQuery = { walk: 'this', origin, fromUs: 0, toUs: START * 1000, place: undefined }
 const other: SurveyQuery = { ...today, fromUs: DAY * 1000 }
 
 /** One source whose answers come when the test says so; a request that is given up rejects. */

@@ -63,7 +63,7 @@ function walk(survey: (nth: number) => Surveyed) {
     },
   }
   const span = { fromUs: 0, toUs: DAY * 1000 }
-  return { asked, walked: driven(clock, surveyAll({ origin, past, span, clock, world })) }
+  return { asked, walked: driven(clock, surveyAll({ walk: 'this', origin, past, span, clock, world })) }
 }
 
 test('a walk that begins again is counted once: what it told before is void', async () => {

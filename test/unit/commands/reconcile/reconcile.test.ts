@@ -298,7 +298,7 @@ test('a walk that the signal cuts off is told to its caller with what it had met
   const cutOff = (walked: Walked) => void told.push(walked)
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 1 }
-  const walking = { origin, past: { survey }, span, clock, world: stand.world, cutOff }
+  const walking = { walk: 'this', origin, past: { survey }, span, clock, world: stand.world, cutOff }
   expect(await surveyAll(walking)).toBeUndefined()
   expect(told).toMatchObject([{ origin, days: [day] }])
   expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
@@ -322,7 +322,14 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   stand = await openPastStand()
   const survey = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
   const origin = { workspace: 'acme', source: 'audit' } as const
-  const walking = { origin, past: { survey }, span: { fromUs: 0, toUs: 1 }, clock, world: stand.world }
+  const walking = {
+    walk: 'this',
+    origin,
+    past: { survey },
+    span: { fromUs: 0, toUs: 1 },
+    clock,
+    world: stand.world,
+  }
   await expect(surveyAll(walking)).rejects.toThrow(
     /took a new configuration while it walked; nothing was changed, begin again$/,
   )
@@ -350,7 +357,15 @@ test.each([
   const survey = async () => steps.shift() ?? expect.fail('asked on')
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
-  await surveyAll({ origin, past: { survey }, span, clock: slow, world: stand.world, pastAlone: isAlone })
+  await surveyAll({
+    walk: 'this',
+    origin,
+    past: { survey },
+    span,
+    clock: slow,
+    world: stand.world,
+    pastAlone: isAlone,
+  })
   expect(stand.heard().stderr.split('\n')).toEqual([
     expect.stringMatching(new RegExp(`^acme audit: 25 %, 4 entries fetched; waiting for .*${words}$`)),
     expect.stringMatching(/^acme audit: 25 %, 4 entries fetched; trying again: no JSON$/),
