@@ -17,7 +17,7 @@ import type { Network, Outside } from './outside.ts'
 import type { SharedToShip } from './parts.ts'
 import type { LoopOptions, Stepper } from './ship/stepper.ts'
 import { ObjectShipper } from './ship/objects.ts'
-import { keptWarning } from './kept-warning.ts'
+import { removedFile } from './removed-file.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf, sinkKinds } from './sinks/index.ts'
@@ -46,10 +46,10 @@ export function openShipping(shared: SharedToShip, config: SinkConfig, coming: C
   const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
   const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
-  const kept = keptWarning(config.name, board, { journal, clock })
-  void kept.recall()
-  const warn: Watcher['warn'] = (_code, message) => kept.tell(message)
-  const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, warn, ear })
+  const removed = removedFile(config.name, board, { journal, clock })
+  void removed.recall()
+  const fileRemoved: Watcher['fileRemoved'] = (message) => removed.tell(message)
+  const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, fileRemoved, ear })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, ...coming }
@@ -103,13 +103,13 @@ export const objectShape = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface Watcher extends Required<Pick<SinkDeps, 'certificateEnds' | 'warn'>> {
+interface Watcher extends Required<Pick<SinkDeps, 'certificateEnds' | 'fileRemoved'>> {
   readonly ear: Ear
 }
 
 const nobody: Watcher = {
   certificateEnds: () => undefined,
-  warn: () => undefined,
+  fileRemoved: () => undefined,
   ear: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
     heard: () => undefined,

@@ -20,8 +20,8 @@ export interface SinkDeps {
   readonly datagrams: OpenDatagrams
   /** Told whenever a certificate was seen: which one, and when it ends (epoch ms). Absent: nobody counts. */
   readonly certificateEnds?: (which: string, endsAt: number) => void
-  /** What a person should know although the sink goes on; a message that is undefined: it is over. Absent: nobody listens. */
-  readonly warn?: (code: 'file_removed', message: string | undefined) => void
+  /** The sink's file was removed with what stood in it, in words for a person; undefined: that is over. Absent: nobody listens. */
+  readonly fileRemoved?: (message: string | undefined) => void
   /** Where `stdout` writes; resolves when the bytes were taken. */
   print(bytes: Uint8Array): Promise<void>
   readonly gzip: (bytes: Uint8Array) => Promise<Uint8Array>

@@ -28,7 +28,7 @@ export class Others {
     this.#seenAt = this.#deps.clock.now()
     if (this.#removedAt === undefined || this.#seenAt - this.#removedAt < DAY_MS) return
     this.#removedAt = undefined
-    this.#deps.warn?.('file_removed', undefined)
+    this.#deps.fileRemoved?.(undefined)
   }
 
   /** Two that append to one file write over each other's last batch, and each may cut the other's after a crash. */
@@ -52,8 +52,7 @@ export class Others {
       { path: this.#path, bytes: end.size },
     )
     const what = `${this.#name}: ${this.#path} was removed or replaced while lines stood in it`
-    this.#deps.warn?.(
-      'file_removed',
+    this.#deps.fileRemoved?.(
       `${what}; unless somebody moved it elsewhere, this sends again what is to be there: auditferry replay --sink ${this.#name} --from <time>`,
     )
   }

@@ -10,15 +10,15 @@ export class BodySample {
   #headBytes = 0
   #totalBytes = 0
 
-  add(chunk: Uint8Array): void {
+  add(piece: Uint8Array): void {
     this.#hash ??= createHash('sha256')
-    this.#hash.update(chunk)
-    this.#totalBytes += chunk.length
+    this.#hash.update(piece)
+    this.#totalBytes += piece.length
     const leftBytes = HEAD_BYTES - this.#headBytes
     if (leftBytes <= 0) return
-    const piece = chunk.subarray(0, leftBytes)
-    this.#head.push(piece)
-    this.#headBytes += piece.length
+    const head = piece.subarray(0, leftBytes)
+    this.#head.push(head)
+    this.#headBytes += head.length
   }
 
   get isEmpty(): boolean {

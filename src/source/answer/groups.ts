@@ -9,7 +9,7 @@ import { openSplitter } from '../cutting/splitter.ts'
 import type { BodySample } from './body-sample.ts'
 
 /**
- * A body up to 4 MB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
+ * A body up to 4 MiB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
  * are complete (law 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
  */
 export async function* readGroups(
@@ -46,17 +46,17 @@ class GroupReader {
 
   async *read(answer: Answer, sample: BodySample | undefined): AsyncGenerator<Group> {
     const splitter = this.#splitter
-    for await (const chunk of answer.body) {
-      sample?.add(chunk)
+    for await (const piece of answer.body) {
+      sample?.add(piece)
       if (this.#held) {
-        this.#held.push(chunk)
-        this.#heldBytes += chunk.length
+        this.#held.push(piece)
+        this.#heldBytes += piece.length
         if (this.#heldBytes <= WHOLE_BODY_BYTES) continue
         const held = this.#held
         this.#held = undefined
-        for (const piece of held) splitter.push(piece)
+        for (const before of held) splitter.push(before)
       } else {
-        splitter.push(chunk)
+        splitter.push(piece)
       }
       yield* this.#groups()
     }

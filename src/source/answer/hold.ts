@@ -11,14 +11,14 @@ export async function hold(
   mostBytes: number,
   sample?: BodySample,
 ): Promise<Uint8Array | undefined> {
-  const chunks: Uint8Array[] = []
+  const pieces: Uint8Array[] = []
   let bytes = 0
-  for await (const chunk of body) {
-    sample?.add(chunk)
-    bytes += chunk.length
-    if (bytes <= mostBytes) chunks.push(chunk)
+  for await (const piece of body) {
+    sample?.add(piece)
+    bytes += piece.length
+    if (bytes <= mostBytes) pieces.push(piece)
     else if (!sample) return undefined
-    else chunks.length = 0
+    else pieces.length = 0
   }
-  return bytes <= mostBytes ? Buffer.concat(chunks, bytes) : undefined
+  return bytes <= mostBytes ? Buffer.concat(pieces, bytes) : undefined
 }

@@ -7,7 +7,7 @@ import {
 import type { AssistantModel } from '../../model/assistant-limits.ts'
 import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
 import { ConnectorError } from '../../model/errors.ts'
-import type { BodyLimits } from '../client/body.ts'
+import type { BodyLimits } from '../client/deadline.ts'
 import type { Answer, Ask, Client } from '../client/client.ts'
 import { assistantText } from './text.ts'
 import { formData, type FormPart } from './form-data.ts'

@@ -10,8 +10,9 @@ import type { Lane } from '../../model/source.ts'
 import type { SourceWatch } from '../../model/watch.ts'
 import type { Budgeting } from '../budget/joint.ts'
 import { takePlace } from '../budget/place.ts'
-import type { BodyLimits } from './body.ts'
-import { abandon, Deadline, finishing, readBody, usualLimits } from './body.ts'
+import { abandon, finishing, readBody } from './body.ts'
+import { Deadline, usualLimits } from './deadline.ts'
+import type { BodyLimits } from './deadline.ts'
 import {
   adviceOn,
   adviceOnLimit,
@@ -224,9 +225,9 @@ async function* progressing(
   stream: AsyncIterable<Uint8Array>,
   deadline: Deadline,
 ): AsyncGenerator<Uint8Array> {
-  for await (const chunk of stream) {
-    deadline.progress(chunk.length)
-    yield chunk
+  for await (const piece of stream) {
+    deadline.progress(piece.length)
+    yield piece
   }
 }
 

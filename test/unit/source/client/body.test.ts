@@ -2,8 +2,9 @@
 import { gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import { Deadline, readBody } from '../../../../src/source/client/body.ts'
-import type { BodyLimits } from '../../../../src/source/client/body.ts'
+import { readBody } from '../../../../src/source/client/body.ts'
+import { Deadline } from '../../../../src/source/client/deadline.ts'
+import type { BodyLimits } from '../../../../src/source/client/deadline.ts'
 import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
 
 const limits: BodyLimits = {

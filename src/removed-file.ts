@@ -12,7 +12,7 @@ interface Around {
   readonly clock: Pick<Clock, 'now'>
 }
 
-export function keptWarning(sink: string, board: Pick<Board, 'warn'>, { journal, clock }: Around) {
+export function removedFile(sink: string, board: Pick<Board, 'warn'>, { journal, clock }: Around) {
   const name = `file_removed:${sink}`
   const warned = { code: 'file_removed', about: sink } as const
   return {

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { keptWarning } from '../../../src/kept-warning.ts'
+import { removedFile } from '../../../src/removed-file.ts'
 import { openBoardStand, startAt } from '../ops/board-stand.ts'
 import { openHouse, until } from './house.ts'
 
@@ -18,7 +18,7 @@ function openLives() {
   const live = async (afterMs: number) => {
     const { board, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = keptWarning('archive', board, { journal, clock })
+    const kept = removedFile('archive', board, { journal, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => board.status().warnings }
   }
