@@ -40,12 +40,12 @@ const all: readonly Loops[] = [
   { path: 'src/source/cutting/fast-path/recognise', numbers: { ...fastPathLayout, ...letters } },
 ]
 
-/** Throws for a name that the layout does not have. */
+/** Throws for a name that stands for nothing. */
 function withNumbers(text: string, { path, numbers }: Loops): string {
   return text.replace(/^(?!\s*;;).*$/gm, (line) =>
     line.replace(/\b[A-Z]{2,}(?:_[A-Z]+)*\b/g, (name) => {
       const number = numbers[name]
-      if (number === undefined) throw new Error(`${path}.wat names ${name}, which its layout does not`)
+      if (number === undefined) throw new Error(`${path}.wat names ${name}, which is neither in its layout nor a letter`)
       return String(number)
     }),
   )

@@ -1,4 +1,4 @@
-// The whole daemon, built of its parts from a parsed configuration. Returns start and stop; touches neither process nor network by itself.
+// The whole daemon, built of its parts from a parsed configuration; touches neither process nor network before it runs.
 import { resolve } from 'node:path'
 import { Budgets } from './budgets.ts'
 import { journalSettings, journalWorkspaces } from './config/journal.ts'

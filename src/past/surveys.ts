@@ -155,7 +155,6 @@ async function readStep(
   const parts = source.read(query.place, signal)
   const tally = new Tally(query)
   let startUs: number | undefined
-  let done = false
   let { place } = query
   let gaps = 0
   let anew = false
@@ -166,8 +165,8 @@ async function readStep(
       fault ??= part.fault
       gaps += part.gaps
       place = part.cursor ?? place
-      // A page that failed comes again: only what stays unreadable counts.
       anew ||= part.void === 'walk'
+      // A page that failed comes again: only what stays unreadable counts.
       if (fault || part.void) tally.clear()
       if (part.void) continue
       const known = await journal.known(range.origin, part.entries)
@@ -178,7 +177,7 @@ async function readStep(
     // Leaves the request of a page that could not be held against the journal; its place in the budget comes back.
     await parts.return(undefined)
   }
-  done = source.plan(place).caughtUp
+  const done = source.plan(place).caughtUp
   const why = fault && { code: fault.code, message: fault.message }
   const step = { ...tally.surveyed(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle, startUs }
   return { ...step, ...knownAt(range, place) }

@@ -1,4 +1,4 @@
-// What delivers to one sink, a step at a time, and what it is given for that. The loop around it is `loop.ts`.
+// The contract between the loop of one sink (`loop.ts`) and what it drives, in batches or in objects.
 import type { Clock, Random } from '../model/clock.ts'
 import type { Journal, Run } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
@@ -14,7 +14,6 @@ import type { Redact } from './redact.ts'
  */
 export type StepResult = 'worked' | 'unproven' | number
 
-/** What delivers to one sink, a step at a time: in batches, or in objects. */
 export interface Stepper {
   /** Throws ConnectorError when nothing could be settled; the same goes out again at the next call. */
   step(signal: AbortSignal): Promise<StepResult>

@@ -1,5 +1,5 @@
 ;; Recognises objects of JSON that stand one behind the other, where nothing in them is unusual, sixteen bytes of a string at a time.
-;; Names in capitals are numbers of layout.ts. `node scripts/wasm.ts` makes recognise-wasm.ts of this.
+;; Names in capitals are numbers of layout.ts, or letters; `node scripts/wasm.ts` knows both and makes recognise-wasm.ts of this.
 (module
   (memory (export "memory") PAGES)
 
