@@ -45,7 +45,8 @@ function withNumbers(text: string, { path, numbers }: Loops): string {
   return text.replace(/^(?!\s*;;).*$/gm, (line) =>
     line.replace(/\b[A-Z]{2,}(?:_[A-Z]+)*\b/g, (name) => {
       const number = numbers[name]
-      if (number === undefined) throw new Error(`${path}.wat names ${name}, which is neither in its layout nor a letter`)
+      if (number === undefined)
+        throw new Error(`${path}.wat names ${name}, which is neither in its layout nor a letter`)
       return String(number)
     }),
   )
