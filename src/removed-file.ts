@@ -26,9 +26,12 @@ export function removedFile(sink: string, board: Pick<Board, 'warn'>, { journal,
     /** Tells what an earlier process knew. */
     async recall(): Promise<void> {
       const kept = readNote(await journal.note(name).catch(() => undefined))
+      if (!kept) return
       const now = clock.now()
-      if (!kept || kept.sinceAt > now || now >= kept.sinceAt + DAY_MS) return
-      board.warn(warned, kept.message, { sinceAt: kept.sinceAt, untilAt: kept.sinceAt + DAY_MS })
+      // A clock that was set back meanwhile: nobody knows since when, and it must not go untold.
+      const sinceAt = Math.min(kept.sinceAt, now)
+      const untilAt = sinceAt + DAY_MS
+      if (now < untilAt) board.warn(warned, kept.message, { sinceAt, untilAt })
     },
   }
 }

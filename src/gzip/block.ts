@@ -28,9 +28,15 @@ export class BlockWriter {
   readonly #literalCodes: Uint32Array
   readonly #distanceCodes: Uint32Array
 
-  constructor() {
-    this.#loops = openWasm(deflateWasm) as Loops
-    const { buffer } = this.#loops.memory
+  /** Undefined where its loops cannot be had. */
+  static open(): BlockWriter | undefined {
+    const loops = openWasm(deflateWasm) as Loops | undefined
+    return loops && new BlockWriter(loops)
+  }
+
+  private constructor(loops: Loops) {
+    this.#loops = loops
+    const { buffer } = loops.memory
     this.#memory = new Uint8Array(buffer)
     this.#literalCounts = new Uint32Array(buffer, layout.LITERAL_COUNTS, LITERALS)
     this.#distanceCounts = new Uint32Array(buffer, layout.DISTANCE_COUNTS, DISTANCES)

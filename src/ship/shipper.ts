@@ -91,7 +91,7 @@ export class Shipper implements Stepper {
     if (this.#unconfirmed.full) {
       // However long that takes: others have use for the room.
       this.#ahead.drop()
-      await this.#unconfirmed.wait(signal)
+      await this.#unconfirmed.wait(this.#telling.tellDue(), signal)
       return 'worked'
     }
     const loaded = this.#ahead.take() ?? (await this.#loader.load(this.#wish(), signal))

@@ -97,7 +97,7 @@ export class Unconfirmed {
         const { judged } = this
         if (judged) await this.settle(judged)
         else if (this.size === 0 || signal.aborted) return
-        else await this.wait(signal)
+        else await this.wait(Infinity, signal)
       }
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
@@ -111,27 +111,30 @@ export class Unconfirmed {
     return lapsed
   }
 
-  /** Resolves when one is judged, or when `signal` aborts. */
-  async wait(signal: AbortSignal): Promise<void> {
-    await this.#wait(signal, () => [])
+  /** Resolves when one is judged, when `withinMs` are over, or when `signal` aborts. */
+  async wait(withinMs: number, signal: AbortSignal): Promise<void> {
+    await this.#wait(withinMs, signal, () => [])
   }
 
-  /** Resolves when one is judged, when more may have come, when `withinMs` are over, or when `signal` aborts. */
+  /** The same, and when more may have come. */
   async waitOrMore(withinMs: number, signal: AbortSignal): Promise<void> {
-    const { journal, sink, clock } = this.#options
-    await this.#wait(signal, (until) => [
-      journal.arrival(sink.name, until),
-      ...(withinMs === Infinity ? [] : [clock.sleep(withinMs, until)]),
-    ])
+    const { journal, sink } = this.#options
+    await this.#wait(withinMs, signal, (until) => [journal.arrival(sink.name, until)])
   }
 
   /** `others` are told to end with the signal they get. */
-  async #wait(signal: AbortSignal, others: (until: AbortSignal) => readonly Promise<void>[]): Promise<void> {
+  async #wait(
+    withinMs: number,
+    signal: AbortSignal,
+    others: (until: AbortSignal) => readonly Promise<void>[],
+  ): Promise<void> {
+    const { clock } = this.#options
     const tether = new Tether(signal)
     try {
       await Promise.race([
         untilAborted(tether.signal),
         ...this.#waiting.map(({ judgement }) => judgement),
+        ...(withinMs === Infinity ? [] : [clock.sleep(withinMs, tether.signal)]),
         ...others(tether.signal),
       ])
     } finally {

@@ -15,10 +15,10 @@ function openLives() {
     putNote: async (name: string, value: string) => void notes.set(name, value),
   }
   /** A process, so long after the first. */
-  const live = async (afterMs: number) => {
+  const live = async (afterMs: number, sink = 'archive') => {
     const { board, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = removedFile('archive', board, { journal, clock })
+    const kept = removedFile(sink, board, { journal, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => board.status().warnings }
   }
@@ -38,7 +38,36 @@ test('a restart within the day tells it on, since when it was, and no longer tha
   expect(next.told()).toEqual([])
   expect(await next.metrics.render()).toContain('{code="file_removed"} 0')
   expect((await live(25 * HOUR)).told()).toEqual([])
-  expect((await live(-1)).told()).toEqual([])
+})
+
+test('another removal begins its own day', async () => {
+  const { live } = openLives()
+  const first = await live(0)
+  first.kept.tell('archive: it went')
+  const next = await live(20 * HOUR)
+  next.kept.tell('archive: it went again')
+  next.clock.pass(5 * HOUR)
+  expect(next.told()).toMatchObject([{ message: 'archive: it went again' }])
+})
+
+test('a clock that was set back meanwhile ends no warning: it begins anew, for a day', async () => {
+  const { live } = openLives()
+  const first = await live(0)
+  first.kept.tell('archive: it went')
+  const next = await live(-5_000)
+  expect(next.told()).toMatchObject([
+    { message: 'archive: it went', since: new Date(startAt - 5_000).toISOString() },
+  ])
+  next.clock.pass(25 * HOUR)
+  expect(next.told()).toEqual([])
+})
+
+test('of two sinks each remembers its own file', async () => {
+  const { live } = openLives()
+  const first = await live(0)
+  first.kept.tell('archive: it went')
+  expect((await live(HOUR, 'other')).told()).toEqual([])
+  expect((await live(HOUR)).told()).toHaveLength(1)
 })
 
 test('what is over, or no note of ours, is told by no later process', async () => {

@@ -78,21 +78,24 @@ test('the rest of a run is told when its minute is over, though nothing more is 
   expect(stepsAt.at(-1)).toBe(MINUTE_MS)
 })
 
-test('the rest of a run is told when its minute is over, though the word on another batch is awaited', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(5)
-  await berth.empty()
-  berth.sink.maxUnconfirmed = 2
-  const confirmed = (signal: AbortSignal) => quay.clock.sleep(60 * MINUTE_MS, signal)
-  berth.sink.answer = ({ lines }) => ({
-    settled: lines.count,
-    refused: [],
-    later: { detail: '', confirmed },
-  })
-  await quay.append(1)
-  await shipUntil(quay, berth, 2 * MINUTE_MS)
-  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
-})
+test.each([1, 2])(
+  'the rest of a run is told when its minute is over, though the word on one of %i batches is awaited',
+  async (most) => {
+    const { quay, berth, told } = await refused()
+    await quay.append(5)
+    await berth.empty()
+    berth.sink.maxUnconfirmed = most
+    const confirmed = (signal: AbortSignal) => quay.clock.sleep(60 * MINUTE_MS, signal)
+    berth.sink.answer = ({ lines }) => ({
+      settled: lines.count,
+      refused: [],
+      later: { detail: '', confirmed },
+    })
+    await quay.append(1)
+    await shipUntil(quay, berth, 2 * MINUTE_MS)
+    expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+  },
+)
 
 test('the rest of a run is told when its minute is over, though the receiver is down by then', async () => {
   const { quay, berth, told } = await refused()
