@@ -1,6 +1,6 @@
 // The daemon while it runs: every loop from its start to its stop, and what ends them all.
 import type { Reader } from './access.ts'
-import { collect } from './collect.ts'
+import { collect } from './collect/loop.ts'
 import { sourcesOf } from './config/schema.ts'
 import type { Config } from './config/schema.ts'
 import { within } from './model/clock.ts'

@@ -1,5 +1,5 @@
 // Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
-import { collect } from '../../../src/collect.ts'
+import { collect } from '../../../src/collect/loop.ts'
 import { globFilter } from '../../../src/model/globs.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'

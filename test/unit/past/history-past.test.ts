@@ -1,6 +1,6 @@
 // Backfills of the history and walks over it that keep nothing: whole, nothing twice, in whatever windows the API can be read.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/kept-reads.ts'
+import { keptReads } from '../../../src/collect/kept-reads.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan } from '../../../src/model/past.ts'
 import { silentWatch } from '../../../src/model/watch.ts'

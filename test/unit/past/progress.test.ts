@@ -1,6 +1,6 @@
 // What a walk over the past tells of itself under its source's name, and what it keeps silent about.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/kept-reads.ts'
+import { keptReads } from '../../../src/collect/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/appended.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
