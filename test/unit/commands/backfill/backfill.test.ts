@@ -11,6 +11,7 @@ import { openBoardStand } from '../../ops/board-stand.ts'
 import type { Clock } from '../../../../src/model/clock.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { connectControl } from '../../../../src/ops/control-client.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { dayText, openPastStand } from '../past-stand.ts'
 
 let stand: Awaited<ReturnType<typeof openPastStand>>
@@ -91,7 +92,7 @@ test('one that ended with possible gaps is not whole, and the command fails', as
   const past = { backfill: async () => [ended], backfills: async () => [ended] } as Partial<Past> as Past
   const { board, metrics, taps } = openBoardStand()
   const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ journalPath: stand.path, ...parts })
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options(), clock)).toBe(1)
   await control.close()
   expect(stand.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
@@ -115,7 +116,7 @@ test('what holds one up is told above the bar, once for each reason', async () =
   const past = { backfill: async () => [open], backfills: async () => states.splice(0, 1) } as Partial<Past>
   const { board, metrics, taps } = openBoardStand()
   const parts = { board, metrics, taps, past: past as Past, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ journalPath: stand.path, ...parts })
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
   await control.close()
   const lines = stand
@@ -141,7 +142,7 @@ test.each([false, true])(
     const past = { backfill: async () => [open], backfills } as Partial<Past> as Past
     const { board, metrics, taps } = openBoardStand()
     const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
-    const control = await openControl({ journalPath: stand.path, ...parts })
+    const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
     const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
     expect(await backfill({ ...stand.world, colours }, options(), steps)).toBe(0)
     await control.close()
@@ -185,7 +186,7 @@ test('one whose source is switched off is told as waiting for it, and can be end
   } as Partial<Past> as Past
   const { board, metrics, taps } = openBoardStand()
   const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ journalPath: stand.path, ...parts })
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(
     /^left history.usage: .*; waiting for its source, which is not in the configuration of the daemon any more/,

@@ -11,6 +11,7 @@ import type { ApiReplay, ReplayOrder, Replays } from '../../../../src/model/api-
 import type { Origin } from '../../../../src/model/source.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import {
   audit,
   idsOf,
@@ -113,7 +114,7 @@ async function running(readable: readonly Origin[] = [audit]): Promise<FakeRepla
   const { board, metrics, taps } = house
   const past = { origins: async () => readable } as Past
   const parts = { board, metrics, taps, journal, past, replays }
-  control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
+  control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
   return replays
 }
 

@@ -8,6 +8,7 @@ import { openControl } from '../../../../src/ops/control.ts'
 import type { BackfillStatus } from '../../../../src/ops/status.ts'
 import { openHttp } from '../../../../src/ops/http.ts'
 import { renderPage } from '../../../../src/ops/page/layout.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
 import { openBoardStand, settle, startAt } from '../../ops/board-stand.ts'
 import { until } from '../../app/house.ts'
@@ -31,6 +32,7 @@ async function startDaemon() {
   const house = openBoardStand()
   settle(house)
   const control = await openControl({
+    ...unasked,
     ...{ journalPath: stand.path, journal, log: logOf() },
     ...{ board: house.board, metrics: house.metrics, taps: house.taps },
   })
