@@ -200,12 +200,12 @@ export interface StatusReport {
   readonly history: LastHourStatus
 }
 
-type RereadState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>
+type PastState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>
 
-type Reread = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor'>
+type PastRead = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor'>
 
 /** How it is with a span that is read again. A trouble that passes is told while it lasts. */
-export function rereadState({ endedAt, error, waitsFor, atUs, fromUs, toUs }: Reread): RereadState {
+export function pastState({ endedAt, error, waitsFor, atUs, fromUs, toUs }: PastRead): PastState {
   if (endedAt !== undefined) return { state: 'done', waits_for: null, error: null, progress: 1 }
   const going = waitsFor ? 'waiting' : 'running'
   const progress = atUs === undefined ? null : Math.min(1, Math.max(0, (atUs - fromUs) / (toUs - fromUs)))

@@ -22,7 +22,7 @@ import { spanOf } from '../shared/instants.ts'
 import { knownConfig } from '../shared/known-config.ts'
 import { isKnown } from '../shared/named.ts'
 import { realOutside } from '../shared/real-outside.ts'
-import { againOf } from './again.ts'
+import { rereadOf } from './reread.ts'
 import { reportOf } from './report.ts'
 import { partialJson, partialText } from './partial.ts'
 import { reportText } from './text.ts'
@@ -82,7 +82,7 @@ export async function reconcile(
       walked,
       running: opened.running,
       hosts: hostsOf(known),
-      again: againOf(known, clock.now()),
+      reread: rereadOf(known, clock.now()),
       days,
       nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.keep_keys,

@@ -17,7 +17,7 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
   const fromDay = TODAY - days.length
   return reportOf({
     ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-    ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, again: new Map() },
+    ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, reread: new Map() },
     walked: [
       {
         ...{ origin, unknown: [], gaps, unread: [], user: undefined },
