@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import type { Past } from '../model/past.ts'
+import type { Backfills } from '../model/backfill.ts'
+import type { Surveys } from '../model/survey.ts'
 import type { Replays } from '../model/api-replay.ts'
 import type { DeadLetterQuery, Retried } from '../model/set-aside.ts'
 import { sourceNames } from '../model/source.ts'
@@ -35,7 +36,8 @@ export interface ControlOptions {
   readonly journal: AskedJournal & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
   readonly retry: Retry
-  readonly past: Past
+  readonly backfills: Backfills
+  readonly surveys: Surveys
   readonly replays: Replays
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
@@ -110,18 +112,18 @@ function replay(asked: unknown) {
   return { ...rest, until }
 }
 
-function backfill({ past }: ControlOptions, asked: unknown) {
+function backfill({ backfills }: ControlOptions, asked: unknown) {
   const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
-  return past.backfill(rest, { fromUs, toUs })
+  return backfills.backfill(rest, { fromUs, toUs })
 }
 
-function survey({ past }: ControlOptions, asked: unknown) {
+function survey({ surveys }: ControlOptions, asked: unknown) {
   const { place, ...rest } = surveyQuery.parse(asked)
-  return past.survey({ ...rest, place })
+  return surveys.survey({ ...rest, place })
 }
 
-async function endSurvey({ past }: ControlOptions, asked: unknown) {
-  await past.endSurvey(walkQuery.parse(asked).walk)
+async function endSurvey({ surveys }: ControlOptions, asked: unknown) {
+  await surveys.endSurvey(walkQuery.parse(asked).walk)
   return {}
 }
 
@@ -154,13 +156,13 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
     }),
   ],
   ['POST /shelved', ({ journal }, asked) => journal.shelved(afterQuery.parse(asked).after)],
-  ['GET /past', ({ past }) => past.origins()],
-  ['GET /backfills', ({ past }) => past.backfills()],
+  ['GET /past', ({ backfills }) => backfills.origins()],
+  ['GET /backfills', ({ backfills }) => backfills.backfills()],
   ['POST /backfill', backfill],
   [
     'POST /backfill/cancel',
-    async ({ past }, asked) => ({
-      count: await past.cancelBackfill(choiceQuery.parse(asked)),
+    async ({ backfills }, asked) => ({
+      count: await backfills.cancelBackfill(choiceQuery.parse(asked)),
     }),
   ],
   ['POST /survey', survey],

@@ -1,7 +1,8 @@
 // What /status says: its shape.
 import type { ErrorCode } from '../model/errors.ts'
 import type { FindingRecord } from '../model/set-aside.ts'
-import type { Backfill, WaitsFor } from '../model/past.ts'
+import type { Backfill } from '../model/backfill.ts'
+import type { WaitsFor } from '../model/past.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
 import type { LastHourStatus } from './last-hour.ts'

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/appended.ts'
-import type { Backfill } from '../model/past.ts'
+import type { Backfill } from '../model/backfill.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Part } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'

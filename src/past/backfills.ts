@@ -6,7 +6,8 @@ import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/appended.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import type { Backfill, Past, PastChoice, PastSpan } from '../model/past.ts'
+import type { Backfill, Backfills, PastChoice } from '../model/backfill.ts'
+import type { PastSpan } from '../model/past.ts'
 import { assertPastShare, statsForPast } from '../model/past-share.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
@@ -32,7 +33,7 @@ const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
 
 /** One backfill a source, each in a note of the journal. `run` reads them; without it they wait. */
-export class Backfills implements Omit<Past, 'survey' | 'endSurvey'> {
+export class ApiBackfills implements Backfills {
   readonly #options: BackfillOptions
   readonly #orders: PastOrders<StoredBackfill, BackfillJob>
 

@@ -4,8 +4,8 @@ import { within } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { nothingAppended } from '../model/appended.ts'
 import type { Journal } from '../model/journal.ts'
-import { emptyDay } from '../model/past.ts'
-import type { Past, SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'
+import { emptyDay } from '../model/survey.ts'
+import type { SurveyDay, Surveyed, SurveyQuery, Surveys } from '../model/survey.ts'
 import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
@@ -42,7 +42,7 @@ interface OpenStep {
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 
-export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
+export class ApiSurveys implements Surveys {
   readonly #options: SurveyOptions
   /** one a source: another question of the same walk ends the one before */
   readonly #steps = new Map<RangeReader, OpenStep>()

@@ -1,7 +1,8 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { Balance, BalanceRow, DayRange } from '../../model/balance.ts'
-import { emptyDay } from '../../model/past.ts'
-import type { SurveyDay, Unread } from '../../model/past.ts'
+import { emptyDay } from '../../model/survey.ts'
+import type { Unread } from '../../model/past.ts'
+import type { SurveyDay } from '../../model/survey.ts'
 import { isSameOrigin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../model/time.ts'
 import { rereadFrom } from './reread.ts'

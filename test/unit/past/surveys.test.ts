@@ -1,12 +1,12 @@
 // The step of a walk over the past: one at a time, kept for who asks again, given back when it fails.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/model/entries.ts'
-import type { SurveyQuery } from '../../../src/model/past.ts'
+import type { SurveyQuery } from '../../../src/model/survey.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import type { SourceWatch } from '../../../src/model/watch.ts'
 import type { RangeReader } from '../../../src/past/ranges.ts'
-import { Surveys } from '../../../src/past/surveys.ts'
+import { ApiSurveys } from '../../../src/past/surveys.ts'
 import { Walks } from '../../../src/past/walks.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
@@ -58,7 +58,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
     isLimited: () => false,
     unread: () => undefined,
   }
-  const surveys = new Surveys({
+  const surveys = new ApiSurveys({
     ranges: [range],
     journal: { known, cursor: () => Promise.resolve(undefined) },
     clock,

@@ -10,7 +10,7 @@ import { reportOf } from '../../../../src/commands/reconcile/report.ts'
 import { reportText } from '../../../../src/commands/reconcile/text.ts'
 import type { Clock } from '../../../../src/model/clock.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import type { Surveyed } from '../../../../src/model/past.ts'
+import type { Surveyed } from '../../../../src/model/survey.ts'
 import type { Start } from '../../../../src/source/shared/start.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
@@ -298,7 +298,7 @@ test('a walk that the signal cuts off is told to its caller with what it had met
   const cutOff = (walked: Walked) => void told.push(walked)
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 1 }
-  const walking = { walk: 'this', origin, past: { survey }, span, clock, world: stand.world, cutOff }
+  const walking = { walk: 'this', origin, surveys: { survey }, span, clock, world: stand.world, cutOff }
   expect(await surveyAll(walking)).toBeUndefined()
   expect(told).toMatchObject([{ origin, days: [day] }])
   expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
@@ -325,7 +325,7 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   const walking = {
     walk: 'this',
     origin,
-    past: { survey },
+    surveys: { survey },
     span: { fromUs: 0, toUs: 1 },
     clock,
     world: stand.world,
@@ -360,7 +360,7 @@ test.each([
   await surveyAll({
     walk: 'this',
     origin,
-    past: { survey },
+    surveys: { survey },
     span,
     clock: slow,
     world: stand.world,
