@@ -10,7 +10,7 @@ import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
 import { userOf } from '../source/audit/range-place.ts'
-import { notBegun, waitsFor, watching } from './progress.ts'
+import { holdUpOf, notBegun, watching } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { rangeOf } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -56,7 +56,7 @@ export class ApiSurveys implements Surveys {
   async survey(query: SurveyQuery): Promise<Surveyed> {
     const { walk, origin } = query
     const range = rangeOf(this.#options.ranges, origin)
-    if (!this.#walks.begins(walk, `${origin.workspace} ${origin.source}`))
+    if (!this.#walks.mayStep(walk, `${origin.workspace} ${origin.source}`))
       return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
     try {
       return await this.#survey(range, query)
@@ -84,7 +84,7 @@ export class ApiSurveys implements Surveys {
       return {
         ...untouched(range, query),
         waitMs: Math.min(waitMs, WAIT_MS),
-        waitsFor: waitsFor('idle', range),
+        waitsFor: holdUpOf('idle', range),
       }
     const step = known?.asked === asked ? known : this.#begin(range, source, query, progress)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {

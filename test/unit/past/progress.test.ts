@@ -4,7 +4,7 @@ import { keptReads } from '../../../src/collect/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/appended.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { notBegun, waitsFor, watching } from '../../../src/past/progress.ts'
+import { holdUpOf, notBegun, watching } from '../../../src/past/progress.ts'
 import { openBoardStand, settle } from '../ops/board-stand.ts'
 
 const HOUR = 3_600_000
@@ -71,8 +71,8 @@ test.each([
 ] as const)(
   'what is %s waits for the %s where a 429 holds its budget, else for the %s',
   (state, held, free) => {
-    expect(waitsFor(state, { isLimited: () => true })).toBe(held)
-    expect(waitsFor(state, { isLimited: () => false })).toBe(free)
+    expect(holdUpOf(state, { isLimited: () => true })).toBe(held)
+    expect(holdUpOf(state, { isLimited: () => false })).toBe(free)
   },
 )
 

@@ -220,9 +220,9 @@ test('a walk that has ended holds up no other, nor does one that asks for nothin
 
 test('a walk that is under way and comes to a source that another walks waits for its turn', async () => {
   const walks = new Walks(new VirtualClock(START))
-  expect([walks.begins('all', 'audit'), walks.begins('one', 'history')]).toEqual([true, true])
-  expect(walks.begins('all', 'history')).toBe(false)
+  expect([walks.mayStep('all', 'audit'), walks.mayStep('one', 'history')]).toEqual([true, true])
+  expect(walks.mayStep('all', 'history')).toBe(false)
   walks.end('one')
-  expect(walks.begins('all', 'history')).toBe(true)
-  expect(() => walks.begins('one', 'history')).toThrow('history is walked by another reconcile')
+  expect(walks.mayStep('all', 'history')).toBe(true)
+  expect(() => walks.mayStep('one', 'history')).toThrow('history is walked by another reconcile')
 })
