@@ -47,7 +47,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: a crash before the append re-reads, there is no third case',
     edits: [
       {
-        file: 'src/collect.ts',
+        file: 'src/collect/loop.ts',
         find: '  const appended = await journal.append({',
         replace: `  if (cursor !== undefined)
     await journal.append({ origin: source.origin, entries: entries.pick([]), quarantined: [], findings: [], headUs, cursor, gaps: 0, wanted })
@@ -796,7 +796,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: nothing is sent twice without need',
     edits: [
       {
-        file: 'src/collect.ts',
+        file: 'src/collect/loop.ts',
         find: '...((part.void ?? part.fault) && {',
         replace: '...(part.void && {',
       },

@@ -1,8 +1,8 @@
 // One workspace's API: the network to it and the budgets of its areas, which all that is read of it shares.
 import type { Area } from './budgets.ts'
-import type { Collector } from './collect.ts'
+import type { CollectOptions } from './collect/loop.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
-import { keptReads } from './kept-reads.ts'
+import { keptReads } from './collect/kept-reads.ts'
 import type { Transport } from './model/http.ts'
 import type { Room } from './model/room.ts'
 import type { Source, SourceName } from './model/source.ts'
@@ -17,7 +17,7 @@ import { tellingClocks } from './source/client/clocks-apart.ts'
 import type { Budgeting } from './source/budget/joint.ts'
 import type { SourceOptions } from './source/shared/source-options.ts'
 
-export interface Reader extends Collector {
+export interface Reader extends CollectOptions {
   /** how often a read is due */
   readonly intervalMs: number
   /** of `run --once`: its loop came to its end */

@@ -8,7 +8,8 @@ import type { JournalOptions } from './journal/open.ts'
 import type { Clock } from './model/clock.ts'
 import { within } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
-import type { Past } from './model/past.ts'
+import type { Backfills } from './model/backfill.ts'
+import type { Surveys } from './model/survey.ts'
 import type { Replays } from './model/api-replay.ts'
 import { randomDigits } from './model/random.ts'
 import { openRooms } from './model/room.ts'
@@ -42,10 +43,12 @@ export interface App {
   readonly journal: Journal
   /** what its sinks are sent, for who may look */
   readonly taps: Pick<Taps, 'next'>
-  /** Reading again what was. Backfills are read by `run`, and not with `once`. */
-  readonly past: Past
+  /** Reading again what was: done by `run`, and not with `once`. */
+  readonly backfills: Backfills
   /** Reading again what was, for one sink alone. */
   readonly replays: Replays
+  /** Reading again what was, and keeping nothing of it. */
+  readonly surveys: Surveys
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `singleRun` tells when that is due. */
   run(): Promise<void>
   singleRun(): SingleRun
@@ -85,8 +88,7 @@ export async function openApp(
     metrics,
     journal,
     taps,
-    past: past.asked,
-    replays: past.replays,
+    ...past,
     run: () => running.run(),
     singleRun: () => singleRunOf(readers, shippings, board.status()),
     alive: () => isAlive(journal, outside.clock),

@@ -1,15 +1,15 @@
 // The daemon while it runs: every loop from its start to its stop, and what ends them all.
 import type { Reader } from './access.ts'
-import { collect } from './collect.ts'
+import { collect } from './collect/loop.ts'
 import { sourcesOf } from './config/schema.ts'
 import type { Config } from './config/schema.ts'
 import { within } from './model/clock.ts'
 import { ConnectorError } from './model/errors.ts'
 import type { Outside } from './outside.ts'
 import type { Shared } from './parts.ts'
-import type { Backfills } from './past/backfills.ts'
+import type { ApiBackfills } from './past/backfills.ts'
 import type { ApiReplays } from './past/replays.ts'
-import type { Surveys } from './past/surveys.ts'
+import type { ApiSurveys } from './past/surveys.ts'
 import type { Reading } from './reading.ts'
 import { ship } from './ship/loop.ts'
 import type { Shipping } from './shipping.ts'
@@ -30,9 +30,9 @@ interface RunningParts extends Shared {
   /** of all readings */
   readonly readers: readonly Reader[]
   readonly shippings: readonly Shipping[]
-  readonly backfills: Backfills
+  readonly backfills: ApiBackfills
   readonly replays: ApiReplays
-  readonly surveys: Surveys
+  readonly surveys: ApiSurveys
 }
 
 export class Running {

@@ -10,8 +10,8 @@ import type { Secret } from '../model/secret.ts'
 import { messageOf } from './words.ts'
 import { type BoardMemory, rememberSink, rememberSource } from './board-memory.ts'
 import { openBoardCanary } from './board-canary.ts'
-import { rereadStatus, setRereadGauges } from './board-past.ts'
-import type { Rereads } from './board-past.ts'
+import { pastStatus, setPastGauges } from './board-past.ts'
+import type { PastReads } from './board-past.ts'
 import { lingersOf, partsOf, reportOf } from './board-report.ts'
 import { openBoardSink } from './board-sink.ts'
 import type { BoardSink } from './board-sink.ts'
@@ -25,7 +25,7 @@ import type { BudgetStatus, JournalStatus, StatusReport } from './status.ts'
 import { openWarnings } from './warnings.ts'
 import type { Warnings } from './warnings.ts'
 
-interface BoardOptions extends Rereads {
+interface BoardOptions extends PastReads {
   readonly clock: Clock
   readonly metrics: Metrics
   /** May throw once the journal is closed: then the last word counts. */
@@ -141,7 +141,7 @@ export function openBoard(options: BoardOptions): Board {
   metrics.onScrape(() => {
     const { stats, journal } = look()
     setJournalGauges(metrics, journal)
-    setRereadGauges(metrics, sources, options)
+    setPastGauges(metrics, sources, options)
     for (const source of sources) source.refresh()
     for (const sink of sinks) sink.refresh(stats)
   })
@@ -172,7 +172,7 @@ export function openBoard(options: BoardOptions): Board {
       const when = { version, ...began, reported_at: iso(clock.now()) }
       const notices = { ...refusal.status(), warnings: warnings.status() }
       const kept = { errors: memory.errors.status(), history: memory.lastHour.status() }
-      const past = rereadStatus(options, memory.mask)
+      const past = pastStatus(options, memory.mask)
       return reportOf(look(), when, notices, { ...kept, ...past }, lingersOf(sinks))
     },
   }

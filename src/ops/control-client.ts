@@ -6,14 +6,15 @@ import { ConnectorError, errnoOf } from '../model/errors.ts'
 import type { ErrorCode } from '../model/errors.ts'
 import type { Replayed } from '../model/replay.ts'
 import type { DeadLetter, QuarantineRecord, Retried } from '../model/set-aside.ts'
-import type { Backfill, Past, Surveyed } from '../model/past.ts'
+import type { Backfill, Backfills } from '../model/backfill.ts'
+import type { Surveyed, Surveys } from '../model/survey.ts'
 import type { ApiReplay, BegunReplay, Replays } from '../model/api-replay.ts'
 import type { Origin } from '../model/source.ts'
 import { controlPath } from '../model/journal-files.ts'
 import type { AskedJournal, Retry } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
 
-export interface ControlClient extends AskedJournal, Past, Replays {
+export interface ControlClient extends AskedJournal, Backfills, Replays, Surveys {
   status(): Promise<StatusReport>
   readonly retry: Retry
   /** the name under which this daemon's requests stand in the audit log */

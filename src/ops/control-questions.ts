@@ -1,9 +1,9 @@
 // What may be asked over the control socket: the form of each question, and who answers it.
 import { z } from 'zod'
-import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import type { Past } from '../model/past.ts'
+import type { Backfills } from '../model/backfill.ts'
+import type { Surveys } from '../model/survey.ts'
 import type { Replays } from '../model/api-replay.ts'
 import type { DeadLetterQuery, Retried } from '../model/set-aside.ts'
 import { sourceNames } from '../model/source.ts'
@@ -35,12 +35,10 @@ export interface ControlOptions {
   readonly board: Pick<Board, 'status'>
   readonly journal: AskedJournal & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
-  /** Absent: nothing is put back here. */
-  readonly retry?: Retry
-  /** Absent: nothing is read again here. */
-  readonly past?: Past
-  /** Absent: nothing is read again for one sink. */
-  readonly replays?: Replays
+  readonly retry: Retry
+  readonly backfills: Backfills
+  readonly surveys: Surveys
+  readonly replays: Replays
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
   /** Resolves when there is a journal to answer from; absent: there always is. */
@@ -114,34 +112,18 @@ function replay(asked: unknown) {
   return { ...rest, until }
 }
 
-function pastOf({ past }: ControlOptions): Past {
-  if (past) return past
-  throw new ConnectorError('misconfigured', 'This daemon reads nothing again')
-}
-
-function replaysOf({ replays }: ControlOptions): Replays {
-  if (replays) return replays
-  throw new ConnectorError('misconfigured', 'This daemon reads nothing again for one sink')
-}
-
-function retryLetters({ retry }: ControlOptions, asked: unknown) {
-  const query = letterQuery.parse(asked)
-  if (retry) return retry(query)
-  throw new ConnectorError('misconfigured', 'This daemon puts no dead letter back')
-}
-
-function backfill(options: ControlOptions, asked: unknown) {
+function backfill({ backfills }: ControlOptions, asked: unknown) {
   const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
-  return pastOf(options).backfill(rest, { fromUs, toUs })
+  return backfills.backfill(rest, { fromUs, toUs })
 }
 
-function survey(options: ControlOptions, asked: unknown) {
+function survey({ surveys }: ControlOptions, asked: unknown) {
   const { place, ...rest } = surveyQuery.parse(asked)
-  return pastOf(options).survey({ ...rest, place })
+  return surveys.survey({ ...rest, place })
 }
 
-async function endSurvey(options: ControlOptions, asked: unknown) {
-  await pastOf(options).endSurvey(walkQuery.parse(asked).walk)
+async function endSurvey({ surveys }: ControlOptions, asked: unknown) {
+  await surveys.endSurvey(walkQuery.parse(asked).walk)
   return {}
 }
 
@@ -156,7 +138,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
   ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
   ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
-  ['POST /dead-letters/retry', retryLetters],
+  ['POST /dead-letters/retry', ({ retry }, asked) => retry(letterQuery.parse(asked))],
   [
     'POST /dead-letters/drop',
     async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letterQuery.parse(asked)) }),
@@ -164,23 +146,23 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
   ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
-  ['GET /replays', (options) => replaysOf(options).replays()],
-  ['POST /replays', (options, asked) => replaysOf(options).begin(orderQuery.parse(asked))],
-  ['POST /replays/preview', (options, asked) => replaysOf(options).preview(orderQuery.parse(asked))],
+  ['GET /replays', ({ replays }) => replays.replays()],
+  ['POST /replays', ({ replays }, asked) => replays.begin(orderQuery.parse(asked))],
+  ['POST /replays/preview', ({ replays }, asked) => replays.preview(orderQuery.parse(asked))],
   [
     'POST /replays/cancel',
-    async (options, asked) => ({
-      count: await replaysOf(options).cancelReplays(sinkQuery.parse(asked).sink),
+    async ({ replays }, asked) => ({
+      count: await replays.cancelReplays(sinkQuery.parse(asked).sink),
     }),
   ],
   ['POST /shelved', ({ journal }, asked) => journal.shelved(afterQuery.parse(asked).after)],
-  ['GET /past', (options) => pastOf(options).origins()],
-  ['GET /backfills', (options) => pastOf(options).backfills()],
+  ['GET /past', ({ backfills }) => backfills.origins()],
+  ['GET /backfills', ({ backfills }) => backfills.backfills()],
   ['POST /backfill', backfill],
   [
     'POST /backfill/cancel',
-    async (options, asked) => ({
-      count: await pastOf(options).cancelBackfill(choiceQuery.parse(asked)),
+    async ({ backfills }, asked) => ({
+      count: await backfills.cancelBackfill(choiceQuery.parse(asked)),
     }),
   ],
   ['POST /survey', survey],

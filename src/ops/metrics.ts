@@ -149,7 +149,7 @@ function canaryMetrics({ gauge }: Makers) {
 }
 
 /** Those told by /status: under way, and ended within the last day. */
-function rereadMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
+function pastMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
   const which = `by ${name} under way or ended within the last day; 0: none`
   return {
     underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`, ...own),
@@ -179,8 +179,8 @@ export interface Metrics {
   readonly journal: ReturnType<typeof journalMetrics>
   readonly warnings: Gauge
   readonly canary: CanaryMetrics
-  readonly backfill: ReturnType<typeof rereadMetrics>
-  readonly replay: ReturnType<typeof rereadMetrics>
+  readonly backfill: ReturnType<typeof pastMetrics>
+  readonly replay: ReturnType<typeof pastMetrics>
   /** Called before each scrape, to bring gauges up to date. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
@@ -220,8 +220,8 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     journal: journalMetrics(make),
     warnings: make.gauge('warnings', 'What is to be mended although no part fails of it, by kind', 'code'),
     canary: canaryMetrics(make),
-    backfill: rereadMetrics(make, 'backfill', 'backfills'),
-    replay: rereadMetrics(make, 'replay', 'replays from the API'),
+    backfill: pastMetrics(make, 'backfill', 'backfills'),
+    replay: pastMetrics(make, 'replay', 'replays from the API'),
     onScrape: (refresh) => void refreshers.push(refresh),
     configReloaded: (successful) => reload.set(successful ? 1 : 0),
     configTaken: (at) => taken.set(at / 1000),

@@ -1,7 +1,8 @@
 // What /status says: its shape.
 import type { ErrorCode } from '../model/errors.ts'
 import type { FindingRecord } from '../model/set-aside.ts'
-import type { Backfill, WaitsFor } from '../model/past.ts'
+import type { Backfill } from '../model/backfill.ts'
+import type { WaitsFor } from '../model/past.ts'
 import type { Assurance } from '../model/sink.ts'
 import type { SinkState, SourceState } from '../model/watch.ts'
 import type { LastHourStatus } from './last-hour.ts'
@@ -200,12 +201,12 @@ export interface StatusReport {
   readonly history: LastHourStatus
 }
 
-type RereadState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>
+type PastState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>
 
-type Reread = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor'>
+type PastRead = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor'>
 
 /** How it is with a span that is read again. A trouble that passes is told while it lasts. */
-export function rereadState({ endedAt, error, waitsFor, atUs, fromUs, toUs }: Reread): RereadState {
+export function pastState({ endedAt, error, waitsFor, atUs, fromUs, toUs }: PastRead): PastState {
   if (endedAt !== undefined) return { state: 'done', waits_for: null, error: null, progress: 1 }
   const going = waitsFor ? 'waiting' : 'running'
   const progress = atUs === undefined ? null : Math.min(1, Math.max(0, (atUs - fromUs) / (toUs - fromUs)))

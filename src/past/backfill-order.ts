@@ -2,11 +2,11 @@
 import { z } from 'zod'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/appended.ts'
-import type { Backfill } from '../model/past.ts'
+import type { Backfill } from '../model/backfill.ts'
 import { sourceNames } from '../model/source.ts'
 import type { Part } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
-import { rereadState } from '../ops/status.ts'
+import { pastState } from '../ops/status.ts'
 import type { BackfillStatus } from '../ops/status.ts'
 import { readNote } from './notes.ts'
 import type { Progress } from './progress.ts'
@@ -92,7 +92,7 @@ export function backfillStatusOf(backfill: Backfill): BackfillStatus {
     source: origin.source,
     from: isoFromUs(fromUs),
     to: isoFromUs(toUs),
-    ...rereadState(backfill),
+    ...pastState(backfill),
     read_entries: counts.read,
     new_entries: counts.new,
     gaps: counts.gaps,

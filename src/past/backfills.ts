@@ -1,12 +1,13 @@
 // Reading spans of the past again beside the readers: what is new goes into the journal, and a backfill goes on after a restart.
-import { collect } from '../collect.ts'
-import type { Collector } from '../collect.ts'
+import { collect } from '../collect/loop.ts'
+import type { CollectOptions } from '../collect/loop.ts'
 import type { Clock, Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { Appended } from '../model/appended.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import type { Backfill, Past, PastChoice, PastSpan } from '../model/past.ts'
+import type { Backfill, Backfills, PastChoice } from '../model/backfill.ts'
+import type { PastSpan } from '../model/past.ts'
 import { assertPastShare, statsForPast } from '../model/past-share.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin } from '../model/source.ts'
@@ -32,7 +33,7 @@ const isMeant = ({ workspace, source }: PastChoice, origin: Origin) =>
   (workspace ?? origin.workspace) === origin.workspace && (source ?? origin.source) === origin.source
 
 /** One backfill a source, each in a note of the journal. `run` reads them; without it they wait. */
-export class Backfills implements Omit<Past, 'survey' | 'endSurvey'> {
+export class ApiBackfills implements Backfills {
   readonly #options: BackfillOptions
   readonly #orders: PastOrders<StoredBackfill, BackfillJob>
 
@@ -111,7 +112,7 @@ export class Backfills implements Omit<Past, 'survey' | 'endSurvey'> {
     const next = () => this.#orders.next(() => this.#active(range.origin), signal)
     for (let job = await next(); job; job = await next()) {
       const until = AbortSignal.any([signal, job.cancelled.signal])
-      await collect(this.#collector(range, job), until)
+      await collect(this.#collectOptions(range, job), until)
       if (!until.aborted) await this.#end(range, job, until)
     }
   }
@@ -129,7 +130,7 @@ export class Backfills implements Omit<Past, 'survey' | 'endSurvey'> {
     range.log.info('A backfill has come to its end', { ...order.counts })
   }
 
-  #collector(range: RangeReader, job: BackfillJob): Collector {
+  #collectOptions(range: RangeReader, job: BackfillJob): CollectOptions {
     const { clock, random } = this.#options
     const { order } = job
     const { log, wanted } = range
@@ -139,7 +140,7 @@ export class Backfills implements Omit<Past, 'survey' | 'endSurvey'> {
   }
 
   /** The journal as the loop of reading sees it here: its cursor is the place of the reading, and it is full once the past's share is. */
-  #journalOf({ reads }: RangeReader, job: BackfillJob): Collector['journal'] {
+  #journalOf({ reads }: RangeReader, job: BackfillJob): CollectOptions['journal'] {
     const { journal } = this.#options
     const { order } = job
     return {

@@ -2,14 +2,13 @@
 import type { Clock, Random } from '../model/clock.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
-import type { Past } from '../model/past.ts'
 import { isSameOrigin } from '../model/source.ts'
 import type { Origin, Source } from '../model/source.ts'
 import type { Board } from '../ops/board.ts'
-import { Backfills } from './backfills.ts'
+import { ApiBackfills } from './backfills.ts'
 import type { RangeReader, Taker } from './ranges.ts'
 import { ApiReplays } from './replays.ts'
-import { Surveys } from './surveys.ts'
+import { ApiSurveys } from './surveys.ts'
 
 interface PastOptions {
   readonly journal: Journal
@@ -24,30 +23,19 @@ interface PastOptions {
 }
 
 export interface PastReading {
-  readonly backfills: Backfills
+  readonly backfills: ApiBackfills
   readonly replays: ApiReplays
-  readonly surveys: Surveys
-  /** For who asks: some of it goes into the journal, the other keeps nothing. */
-  readonly asked: Past
+  readonly surveys: ApiSurveys
 }
 
 export function openPast(options: PastOptions): PastReading {
   const { sinks, ranges, journal, clock, random, log } = options
   const common = { ranges, journal, clock, random, log }
-  const backfills = new Backfills(common)
-  const surveys = new Surveys(common)
+  const backfills = new ApiBackfills(common)
+  const surveys = new ApiSurveys(common)
   const replays = new ApiReplays({ ...common, sinks, readTo: (origin) => readTo(origin, options) })
-  return { backfills, replays, surveys, asked: askedOf(backfills, surveys) }
+  return { backfills, replays, surveys }
 }
-
-const askedOf = (backfills: Backfills, surveys: Surveys): Past => ({
-  origins: () => backfills.origins(),
-  backfill: (choice, span) => backfills.backfill(choice, span),
-  backfills: () => backfills.backfills(),
-  cancelBackfill: (choice) => backfills.cancelBackfill(choice),
-  survey: (query) => surveys.survey(query),
-  endSurvey: (walk) => surveys.endSurvey(walk),
-})
 
 /** How far live reading of this source is, µs; undefined: it has read nothing yet. */
 async function readTo(origin: Origin, { sources, board, journal }: PastOptions): Promise<number | undefined> {

@@ -16,7 +16,7 @@ export interface Progress {
 export const notBegun: Progress = { error: undefined, waitsFor: undefined, atUs: undefined }
 
 /** What reads the past is idle only until the budget has a place for it. */
-export function waitsFor(
+export function holdUpOf(
   state: SourceState,
   { isLimited }: Pick<RangeReader, 'isLimited'>,
 ): WaitsFor | undefined {
@@ -43,7 +43,7 @@ export function watching(
     appended: (appended) => aside.appended(appended),
     gap: (count) => aside.gap(count),
     state(state, error) {
-      progress.waitsFor = waitsFor(state, { isLimited })
+      progress.waitsFor = holdUpOf(state, { isLimited })
       if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
     success: () => (progress.error = undefined),

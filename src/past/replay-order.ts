@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { ApiReplay, ReplayCounts } from '../model/api-replay.ts'
 import { sourceNames } from '../model/source.ts'
 import { isoFromUs } from '../model/time.ts'
-import { rereadState } from '../ops/status.ts'
+import { pastState } from '../ops/status.ts'
 import type { ReplayStatus } from '../ops/status.ts'
 import { readNote } from './notes.ts'
 import type { Progress } from './progress.ts'
@@ -84,7 +84,7 @@ export function replayStatusOf(replay: ApiReplay): ReplayStatus | undefined {
     sink,
     from: isoFromUs(fromUs),
     to: isoFromUs(toUs),
-    ...rereadState({ ...replay, fromUs, toUs }),
+    ...pastState({ ...replay, fromUs, toUs }),
     read_entries: counts.read,
     sent_entries: counts.sent,
     gaps: counts.gaps,

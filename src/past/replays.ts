@@ -1,6 +1,6 @@
 // Reading spans of the past again for one sink alone: what the journal no longer keeps comes from the API, marked as a replay, whether it is known or not.
-import { collect } from '../collect.ts'
-import type { Collector } from '../collect.ts'
+import { collect } from '../collect/loop.ts'
+import type { CollectOptions } from '../collect/loop.ts'
 import type { Clock, Random } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { nothingAppended } from '../model/appended.ts'
@@ -161,7 +161,7 @@ export class ApiReplays implements Replays {
   /** False: it was broken off. */
   async #readSpans(range: RangeReader, job: ReplayJob, signal: AbortSignal): Promise<boolean> {
     for (let span = job.order.spans[job.order.span]; span;) {
-      await collect(this.#collector(range, job, span), signal)
+      await collect(this.#collectOptions(range, job, span), signal)
       const { clock } = this.#options
       if (!(await keepUnlessStopped(() => this.#pages.forget(job), job, clock, signal))) return false
       const { counts, place } = job.order
@@ -175,7 +175,7 @@ export class ApiReplays implements Replays {
     return true
   }
 
-  #collector(range: RangeReader, job: ReplayJob, span: PastSpan): Collector {
+  #collectOptions(range: RangeReader, job: ReplayJob, span: PastSpan): CollectOptions {
     const { clock, random, journal } = this.#options
     const { log, wanted } = range
     const watch = watching(range, job, {
@@ -184,7 +184,7 @@ export class ApiReplays implements Replays {
       gap: () => undefined,
     })
     const source = range.open(span, watch, 'send')
-    const books: Collector['journal'] = {
+    const books: CollectOptions['journal'] = {
       cursor: async () => job.order.place,
       stats: () => statsForPast(journal.stats()),
       append: (part) => this.#resend(job, range, span, part),

@@ -4,13 +4,13 @@ import { within } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { nothingAppended } from '../model/appended.ts'
 import type { Journal } from '../model/journal.ts'
-import { emptyDay } from '../model/past.ts'
-import type { Past, SurveyDay, Surveyed, SurveyQuery } from '../model/past.ts'
+import { emptyDay } from '../model/survey.ts'
+import type { SurveyDay, Surveyed, SurveyQuery, Surveys } from '../model/survey.ts'
 import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
 import { userOf } from '../source/audit/range-place.ts'
-import { notBegun, waitsFor, watching } from './progress.ts'
+import { holdUpOf, notBegun, watching } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { rangeOf } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -42,7 +42,7 @@ interface OpenStep {
 
 type Counts = { -readonly [name in keyof SurveyDay]-?: number }
 
-export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
+export class ApiSurveys implements Surveys {
   readonly #options: SurveyOptions
   /** one a source: another question of the same walk ends the one before */
   readonly #steps = new Map<RangeReader, OpenStep>()
@@ -56,7 +56,7 @@ export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
   async survey(query: SurveyQuery): Promise<Surveyed> {
     const { walk, origin } = query
     const range = rangeOf(this.#options.ranges, origin)
-    if (!this.#walks.begins(walk, `${origin.workspace} ${origin.source}`))
+    if (!this.#walks.mayStep(walk, `${origin.workspace} ${origin.source}`))
       return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
     try {
       return await this.#survey(range, query)
@@ -84,7 +84,7 @@ export class Surveys implements Pick<Past, 'survey' | 'endSurvey'> {
       return {
         ...untouched(range, query),
         waitMs: Math.min(waitMs, WAIT_MS),
-        waitsFor: waitsFor('idle', range),
+        waitsFor: holdUpOf('idle', range),
       }
     const step = known?.asked === asked ? known : this.#begin(range, source, query, progress)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {

@@ -21,7 +21,7 @@ export class Walks {
   }
 
   /** False: it is under way and has to wait here for another. Throws ConnectorError where it would only begin. */
-  begins(walk: string, source: string): boolean {
+  mayStep(walk: string, source: string): boolean {
     const now = this.#clock.elapsed()
     for (const [name, { heardAt }] of this.#walks) if (now - heardAt > GONE_MS) this.#walks.delete(name)
     const own = this.#walks.get(walk)

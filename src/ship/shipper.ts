@@ -6,7 +6,7 @@ import { Ahead } from './ahead.ts'
 import { Bisection } from './bisection.ts'
 import { intentOf, writeIntent } from './intent.ts'
 import type { Loaded } from './lines.ts'
-import { Left } from './left.ts'
+import { LeftIntents } from './left-intents.ts'
 import { limitsIn, Loader, type LoaderOptions, type Wish } from './loader.ts'
 import type { StepResult, Stepper } from './stepper.ts'
 import { RefusalStreak } from './refusal-streak.ts'
@@ -49,7 +49,7 @@ export class Shipper implements Stepper {
   readonly #ahead: Ahead
   readonly #telling: Telling
   readonly #unconfirmed: Unconfirmed
-  readonly #left: Left
+  readonly #leftIntents: LeftIntents
   readonly #bisection: Bisection
   readonly #refusals: RefusalStreak
   /** to be sent before anything new: left by a crash, or never confirmed */
@@ -64,7 +64,7 @@ export class Shipper implements Stepper {
     this.#ahead = new Ahead(this.#loader, options.sink)
     this.#telling = new Telling(options)
     this.#unconfirmed = new Unconfirmed(options, this.#telling)
-    this.#left = new Left(options, this.#loader, this.#unconfirmed)
+    this.#leftIntents = new LeftIntents(options, this.#loader, this.#unconfirmed)
     this.#bisection = new Bisection(options)
     this.#refusals = new RefusalStreak(options.sink.name)
   }
@@ -75,7 +75,7 @@ export class Shipper implements Stepper {
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#noteAnswer(this.#answered, signal)
-    for (const intent of await this.#left.resume(signal)) this.#sendAgain(intent)
+    for (const intent of await this.#leftIntents.resume(signal)) this.#sendAgain(intent)
     const { judged } = this.#unconfirmed
     if (judged) return this.#conclude(judged)
     this.#sending ??= this.#again.shift()

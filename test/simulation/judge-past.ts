@@ -50,7 +50,7 @@ function due(
 
 async function judgeBackfills(world: World, app: App, held: readonly Held[]): Promise<string[]> {
   const taken = world.orders?.backfills ?? []
-  const told = await app.past.backfills()
+  const told = await app.backfills.backfills()
   const gone = taken.filter(({ origin }) => !told.some((one) => isSameOrigin(one.origin, origin)))
   const faults = gone.map(({ origin }) => `the backfill of ${origin.source} is forgotten`)
   for (const one of told) {

@@ -1,6 +1,6 @@
 // What must hold of the past that was read again over deaths and reloads: each order came to its end, its entries are at its sinks, none stands twice, and its counts are true.
 import type { App } from '../../src/app.ts'
-import type { Backfill } from '../../src/model/past.ts'
+import type { Backfill } from '../../src/model/backfill.ts'
 import type { ApiReplay } from '../../src/model/api-replay.ts'
 import { DAY_US } from '../../src/model/time.ts'
 import { paths } from './reloads-run.ts'
@@ -23,7 +23,7 @@ function linesOf({ disk }: ReloadsWorld, path: string): Enveloped[] {
 export async function judgeReloads(world: ReloadsWorld, app: App): Promise<string[]> {
   const archive = linesOf(world, paths.archive)
   const other = linesOf(world, paths.other)
-  const [backfills, replays] = [await app.past.backfills(), await app.replays.replays()]
+  const [backfills, replays] = [await app.backfills.backfills(), await app.replays.replays()]
   const held = { archive, other }
   return [
     ...Object.entries(held).flatMap(([sink, lines]) => twice(sink, lines)),

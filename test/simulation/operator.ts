@@ -1,7 +1,8 @@
 // What the operator of some seeds does: has the past read again, for every sink and for one alone, and sees the daemon die over it.
 import type { App } from '../../src/app.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
-import type { Backfill, PastSpan } from '../../src/model/past.ts'
+import type { Backfill } from '../../src/model/backfill.ts'
+import type { PastSpan } from '../../src/model/past.ts'
 import type { ApiReplay } from '../../src/model/api-replay.ts'
 import { dice } from './random.ts'
 
@@ -41,7 +42,7 @@ export class Orders {
   give(app: App, { backfills, replays }: OperatorScenario, firstMs: number, now: number): void {
     this.span = { fromUs: firstMs * 1000 - HOUR_US, toUs: now * 1000 - HOUR_US }
     const order = { sink: 'splunk', origin: { workspace: 'acme', source: 'audit' as const }, runAt: now }
-    if (backfills) this.#note(app.past.backfill({}, this.span), (begun) => this.backfills.push(...begun))
+    if (backfills) this.#note(app.backfills.backfill({}, this.span), (begun) => this.backfills.push(...begun))
     if (replays)
       this.#note(app.replays.begin({ ...order, spans: [this.span] }), (begun) => this.replays.push(begun))
   }

@@ -8,7 +8,8 @@ import { openMock } from '../../src/mock/mock.ts'
 import { faultNames } from '../../src/mock/switches.ts'
 import { ConnectorError } from '../../src/model/errors.ts'
 import type { Log, LogFields } from '../../src/model/log.ts'
-import type { Backfill, PastSpan } from '../../src/model/past.ts'
+import type { Backfill } from '../../src/model/backfill.ts'
+import type { PastSpan } from '../../src/model/past.ts'
 import type { ApiReplay } from '../../src/model/api-replay.ts'
 import { FakeDisk } from '../fakes/disk.ts'
 import { judgeReloads } from './judge-reloads.ts'
@@ -161,7 +162,7 @@ class Journey {
       if (!(error instanceof ConnectorError)) throw error
       return []
     }
-    orders.backfills.push(...(await this.#drive(app.past.backfill({}, span).catch(refused))))
+    orders.backfills.push(...(await this.#drive(app.backfills.backfill({}, span).catch(refused))))
     for (const source of plan.replays) {
       const order = {
         sink: 'archive',
@@ -222,7 +223,7 @@ class Journey {
     if (!app) throw new Error('no daemon')
     for (let look = 0; look < MOST_QUIETS; look++) {
       await this.pass(this.world.clock.now() + QUIET_MS)
-      const all = [...(await app.replays.replays()), ...(await app.past.backfills())]
+      const all = [...(await app.replays.replays()), ...(await app.backfills.backfills())]
       if (all.every(({ endedAt }) => endedAt !== undefined) && app.journal.stats().entries === 0) return
     }
   }

@@ -2,7 +2,7 @@
 import { sourcesOf } from '../../config/schema.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../model/clock.ts'
-import type { PastChoice } from '../../model/past.ts'
+import type { PastChoice } from '../../model/backfill.ts'
 import { sourceNames, type SourceName } from '../../model/source.ts'
 import { secondText } from '../../model/time.ts'
 import { systemClock } from '../../ops/clock.ts'

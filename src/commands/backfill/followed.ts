@@ -1,5 +1,6 @@
 // What `backfill` says of those that are followed: how far they are, what they found, and what of their span stayed unread.
-import type { Backfill, PastSpan, Unread } from '../../model/past.ts'
+import type { Backfill } from '../../model/backfill.ts'
+import type { PastSpan, Unread } from '../../model/past.ts'
 import { secondText } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
 import { plain } from '../shared/plain.ts'

@@ -10,7 +10,9 @@ import { balanceOf } from '../../model/balance.ts'
 import type { Balance } from '../../model/balance.ts'
 import type { Clock } from '../../model/clock.ts'
 import type { Journal } from '../../model/journal.ts'
-import type { Past, PastSpan } from '../../model/past.ts'
+import type { PastSpan } from '../../model/past.ts'
+import type { Backfills } from '../../model/backfill.ts'
+import type { Surveys } from '../../model/survey.ts'
 import { isSameOrigin } from '../../model/source.ts'
 import type { Origin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, epochDay } from '../../model/time.ts'
@@ -22,7 +24,7 @@ import { spanOf } from '../shared/instants.ts'
 import { knownConfig } from '../shared/known-config.ts'
 import { isKnown } from '../shared/named.ts'
 import { realOutside } from '../shared/real-outside.ts'
-import { againOf } from './again.ts'
+import { rereadOf } from './reread.ts'
 import { reportOf } from './report.ts'
 import { partialJson, partialText } from './partial.ts'
 import { reportText } from './text.ts'
@@ -39,7 +41,8 @@ interface ReconcileOptions {
 }
 
 interface Opened {
-  readonly past: Pick<Past, 'origins' | 'survey' | 'endSurvey'>
+  readonly backfills: Pick<Backfills, 'origins'>
+  readonly surveys: Surveys
   readonly books: Pick<Journal, 'counts' | 'owed'>
   readonly instance: string | undefined
   readonly running: boolean
@@ -62,7 +65,7 @@ export async function reconcile(
   if (!days) return exitCodes.usage
   const opened = await open(world, file, known)
   try {
-    const origins = (await opened.past.origins()).filter(
+    const origins = (await opened.backfills.origins()).filter(
       ({ workspace }) => (options.workspace ?? workspace) === workspace,
     )
     if (origins.length === 0) {
@@ -82,7 +85,7 @@ export async function reconcile(
       walked,
       running: opened.running,
       hosts: hostsOf(known),
-      again: againOf(known, clock.now()),
+      reread: rereadOf(known, clock.now()),
       days,
       nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.keep_keys,
@@ -126,7 +129,8 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   const client = await connectControl(path)
   if (client)
     return {
-      past: client,
+      backfills: client,
+      surveys: client,
       books: client,
       running: true,
       instance: await client.instance(),
@@ -137,7 +141,8 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
   const app = await openApp(quiet, realOutside(quiet, world), { once: true, pastAlone: true })
   return {
-    past: app.past,
+    backfills: app.backfills,
+    surveys: app.surveys,
     books: app.journal,
     running: false,
     instance: await app.journal.note('instance'),
@@ -147,7 +152,7 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
 
 interface WalkingAll {
   readonly world: World
-  readonly opened: Pick<Opened, 'past' | 'running'>
+  readonly opened: Pick<Opened, 'surveys' | 'running'>
   readonly origins: readonly Origin[]
   readonly days: DayRange
   readonly clock: Clock
@@ -163,7 +168,7 @@ function tellPartial({ stdout }: World, { json }: ReconcileOptions, walked: read
 /** One after the other: they share the budget anyway. Undefined, and said, where one could not be walked to its end. */
 async function walkAll({
   world,
-  opened: { past, running },
+  opened: { surveys, running },
   origins,
   days: { fromDay, toDay },
   clock,
@@ -174,7 +179,7 @@ async function walkAll({
   const walk = randomUUID()
   const surveyed = async (origin: Origin) =>
     surveyAll({
-      ...{ past, origin, span, walk, clock, world, pastAlone: !running },
+      ...{ surveys, origin, span, walk, clock, world, pastAlone: !running },
       cutOff: (part) => cutOff([...all, part]),
     })
   try {
@@ -191,7 +196,7 @@ async function walkAll({
     return all
   } finally {
     // A daemon that is gone has nothing to free.
-    await past.endSurvey(walk).catch(() => undefined)
+    await surveys.endSurvey(walk).catch(() => undefined)
   }
 }
 

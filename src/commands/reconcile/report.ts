@@ -1,11 +1,12 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { Balance, BalanceRow, DayRange } from '../../model/balance.ts'
-import { emptyDay } from '../../model/past.ts'
-import type { SurveyDay, Unread } from '../../model/past.ts'
+import { emptyDay } from '../../model/survey.ts'
+import type { Unread } from '../../model/past.ts'
+import type { SurveyDay } from '../../model/survey.ts'
 import { isSameOrigin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../model/time.ts'
-import { againFrom } from './again.ts'
-import type { Again } from './again.ts'
+import { rereadFrom } from './reread.ts'
+import type { Reread } from './reread.ts'
 import type { Walked } from './walk.ts'
 
 /**
@@ -81,7 +82,7 @@ interface Findings {
   /** by workspace */
   readonly hosts: ReadonlyMap<string, string>
   /** by workspace: which days of the history live reading reads again */
-  readonly again: ReadonlyMap<string, Again>
+  readonly reread: ReadonlyMap<string, Reread>
   readonly days: DayRange
   readonly nowMs: number
   /** keys of entries from here on are all kept */
@@ -115,10 +116,10 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, again, nowMs }: Findings, walked: Walked) {
+function sourceOf({ hosts, reread, nowMs }: Findings, walked: Walked) {
   const { origin, user, gaps, unread, unknown, startUs } = walked
   const { workspace, source } = origin
-  const againMs = source === 'audit' ? undefined : againFrom(again.get(workspace), startUs, nowMs)
+  const rereadMs = source === 'audit' ? undefined : rereadFrom(reread.get(workspace), startUs, nowMs)
   return {
     workspace,
     source,
@@ -127,7 +128,7 @@ function sourceOf({ hosts, again, nowMs }: Findings, walked: Walked) {
     gaps,
     unread: unread.map(({ fromUs, toUs, why }) => ({ from: isoFromUs(fromUs), to: isoFromUs(toUs), why })),
     start: startUs === undefined ? null : isoFromUs(startUs),
-    read_again_from: againMs === undefined ? null : dayText(againMs),
+    read_again_from: rereadMs === undefined ? null : dayText(rereadMs),
     unknown: unknown.map(({ id, day }) => ({ id, day: dayText(day * DAY_MS) })),
   }
 }

@@ -106,7 +106,7 @@ const unreadWhy = {
 function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const moving = read.some(({ result }) => result === 'moving')
   const isHistory = sources.some(({ source }) => source !== 'audit')
-  const again = sources.filter(({ read_again_from }) => read_again_from !== null)
+  const reread = sources.filter(({ read_again_from }) => read_again_from !== null)
   const lines = [
     `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
     'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
@@ -117,7 +117,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
           'Of the history each version of an entry counts as KEPT, so NOT SHOWN holds versions before the last; what is known has the content that was kept of it last.',
         ]
       : []),
-    ...again.map(
+    ...reread.map(
       ({ workspace, source, read_again_from }) =>
         `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.reread): what is unknown or changed there comes without a backfill.`,
     ),

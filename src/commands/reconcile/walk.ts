@@ -2,8 +2,9 @@
 import { backoffMs } from '../../model/backoff.ts'
 import type { Clock } from '../../model/clock.ts'
 import { ConnectorError } from '../../model/errors.ts'
-import { summed } from '../../model/past.ts'
-import type { Past, PastSpan, SurveyDay, Surveyed, Unread } from '../../model/past.ts'
+import { summed } from '../../model/survey.ts'
+import type { PastSpan, Unread } from '../../model/past.ts'
+import type { SurveyDay, Surveyed, Surveys } from '../../model/survey.ts'
 import type { Origin } from '../../model/source.ts'
 import { countText } from '../../ops/words.ts'
 import { plain } from '../shared/plain.ts'
@@ -26,7 +27,7 @@ export interface Walked {
 }
 
 interface Walking {
-  readonly past: Pick<Past, 'survey'>
+  readonly surveys: Pick<Surveys, 'survey'>
   readonly origin: Origin
   readonly span: PastSpan
   /** tells this walk from another one */
@@ -59,13 +60,13 @@ export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
 
 /** False: the signal came first. */
 async function walk(walking: Walking, sum: Sum): Promise<boolean> {
-  const { past, origin, span, clock, world } = walking
+  const { surveys, origin, span, clock, world } = walking
   let place: string | undefined
   let failures = 0
   let atUs: number | undefined
   let toldAt = clock.elapsed()
   while (!world.signal.aborted) {
-    const step = await past.survey({ origin, ...span, place, walk: walking.walk }).catch(retryable)
+    const step = await surveys.survey({ origin, ...span, place, walk: walking.walk }).catch(retryable)
     const fault = step instanceof ConnectorError ? step : step.fault
     if (!(step instanceof ConnectorError)) {
       sum.add(step)

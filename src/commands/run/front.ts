@@ -45,11 +45,14 @@ export class Front {
       get taps() {
         return now().taps
       },
-      get past() {
-        return now().past
+      get backfills() {
+        return now().backfills
       },
       get replays() {
         return now().replays
+      },
+      get surveys() {
+        return now().surveys
       },
       get metrics() {
         return now().metrics

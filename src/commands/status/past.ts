@@ -7,9 +7,9 @@ import { gapsText, percentText, troubleText } from '../shared/follow-text.ts'
 /** Of each kind: the commands' own --status lists them all. */
 const SHOWN = 10
 
-type Reread = Omit<BackfillStatus, 'new_entries'>
+type PastStatus = Omit<BackfillStatus, 'new_entries'>
 
-function lineText(one: Reread, to: string, came: string): string {
+function lineText(one: PastStatus, to: string, came: string): string {
   const { workspace, source, from, to: until, progress, read_entries, gaps } = one
   const span = `${stampText(from)} to ${stampText(until)} UTC`
   const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
@@ -21,7 +21,7 @@ const backfillText = (one: BackfillStatus) => lineText(one, '', `${numberText(on
 const replayText = (one: ReplayStatus) =>
   lineText(one, ` to ${one.sink}`, `${numberText(one.sent_entries)} put at the journal's end`)
 
-function sectionText<One extends Reread>(
+function sectionText<One extends PastStatus>(
   title: string,
   command: string,
   all: readonly One[],

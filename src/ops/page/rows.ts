@@ -174,19 +174,19 @@ export function deliveringHtml(report: StatusReport, now: number): string {
 ${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
 }
 
-const rereadColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
-const backfillColumns = [{ label: 'Source' }, ...rereadColumns, { label: 'New', number: true }]
+const pastColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
+const backfillColumns = [{ label: 'Source' }, ...pastColumns, { label: 'New', number: true }]
 const replayColumns = [
   { label: 'Source' },
   { label: 'Sink' },
-  ...rereadColumns,
+  ...pastColumns,
   { label: 'Sent', number: true },
 ]
 
-type Reread = Omit<BackfillStatus, 'new_entries'>
+type PastStatus = Omit<BackfillStatus, 'new_entries'>
 
 /** What holds it up just now. */
-function rereadNote({ waits_for, error }: Reread) {
+function pastNote({ waits_for, error }: PastStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
     return { kind: 'fault', html } as const
@@ -197,7 +197,7 @@ function rereadNote({ waits_for, error }: Reread) {
 }
 
 /** State, span and progress of what is read again. */
-function rereadCells({ from, to, state, progress }: Reread, label: string): readonly string[] {
+function pastCells({ from, to, state, progress }: PastStatus, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
   return [
     `<span class="state ${tone}">${state}</span>`,
@@ -214,19 +214,19 @@ function backfillRow(backfill: BackfillStatus): Row {
   return {
     key: escapeHtml(`backfill ${workspace} ${source} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
-    cells: [...rereadCells(backfill, `Backfill of ${workspace} ${source}`), numberText(new_entries)],
-    notes: [rereadNote(backfill)],
+    cells: [...pastCells(backfill, `Backfill of ${workspace} ${source}`), numberText(new_entries)],
+    notes: [pastNote(backfill)],
   }
 }
 
 function replayRow(replay: ReplayStatus): Row {
   const { workspace, source, sink, from, to, sent_entries } = replay
-  const cells = rereadCells(replay, `Replay of ${workspace} ${source} to ${sink}`)
+  const cells = pastCells(replay, `Replay of ${workspace} ${source} to ${sink}`)
   return {
     key: escapeHtml(`replay ${workspace} ${source} ${sink} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
     cells: [verbatim(sink), ...cells, numberText(sent_entries)],
-    notes: [rereadNote(replay)],
+    notes: [pastNote(replay)],
   }
 }
 

@@ -92,8 +92,8 @@ test('a backfill of the history notes which days it kept as which version, a rep
   const [replay] = await daemon.replays.replays()
   expect(replay?.counts.sent).toBeGreaterThan(0)
   expect(await versionsRead(daemon)).toBeUndefined()
-  await daemon.past.backfill(usage, past(place))
-  await ended(() => daemon.past.backfills())
+  await daemon.backfills.backfill(usage, past(place))
+  await ended(() => daemon.backfills.backfills())
   expect(await versionsRead(daemon)).toBeDefined()
 })
 
@@ -109,9 +109,9 @@ test('days that the API refuses are told as unread by a backfill and counted by 
   expect(replay?.counts.gaps).toBe(1)
   // It is no gap of live reading.
   expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
-  await daemon.past.backfill(usage, past(place))
-  await ended(() => daemon.past.backfills())
-  const [backfill] = await daemon.past.backfills()
+  await daemon.backfills.backfill(usage, past(place))
+  await ended(() => daemon.backfills.backfills())
+  const [backfill] = await daemon.backfills.backfills()
   expect(backfill?.unread).toEqual([{ ...past(place), why: 'refused' }])
   expect(await daemon.journal.note('gap:acme:history.usage')).toBeDefined()
 })
@@ -123,12 +123,12 @@ test('when a backfill of the audit log last met a gap is kept', async () => {
   )
   dead.id = place.mock.entries()[0]?.id ?? ''
   expect(await daemon.journal.note('gap:acme:audit')).toBeUndefined()
-  await daemon.past.backfill(audit, {
+  await daemon.backfills.backfill(audit, {
     fromUs: (place.clock.now() - DAY) * 1000,
     toUs: place.clock.now() * 1000,
   })
-  await ended(() => daemon.past.backfills())
-  expect((await daemon.past.backfills())[0]?.counts.gaps).toBe(1)
+  await ended(() => daemon.backfills.backfills())
+  expect((await daemon.backfills.backfills())[0]?.counts.gaps).toBe(1)
   expect(await daemon.journal.note('gap:acme:audit')).toBeDefined()
 })
 
@@ -159,7 +159,7 @@ test.each([
     app.run().catch(() => undefined)
     const daemon = app
     await until(() => daemon.board.status().sinks[0]?.accepted_entries === 20, 'all that was there')
-    await daemon.past.backfill({ source }, past(place))
+    await daemon.backfills.backfill({ source }, past(place))
     // Each takes 4 MiB, since none says how long it is.
     await until(() => seen.open === others.length, 'all of them stalled')
     place.mock.add({ at: place.clock.now() })
@@ -197,11 +197,11 @@ test('a single run leaves what was begun on somebody’s word where it is', asyn
   await daemon.stop()
   const idle = await place.open(false)
   const span = { fromUs: (place.clock.now() - DAY) * 1000, toUs: place.clock.now() * 1000 }
-  await idle.past.backfill(audit, span)
+  await idle.backfills.backfill(audit, span)
   await begin(idle, audit, span)
   await idle.stop()
   app = await place.open(true)
   await app.run()
-  for (const list of [await app.past.backfills(), await app.replays.replays()])
+  for (const list of [await app.backfills.backfills(), await app.replays.replays()])
     expect(list).toMatchObject([{ endedAt: undefined, counts: { read: 0 } }])
 })

@@ -1,9 +1,9 @@
 // Reading as a step: what lands, what an error means, and how long the loop waits for it.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { collect, collectOnce } from '../../../src/collect.ts'
-import type { Collector } from '../../../src/collect.ts'
-import { keptReads } from '../../../src/kept-reads.ts'
+import { collect, collectOnce } from '../../../src/collect/loop.ts'
+import type { CollectOptions } from '../../../src/collect/loop.ts'
+import { keptReads } from '../../../src/collect/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { ErrorCode } from '../../../src/model/errors.ts'
 import type { Cursor, Part, Source } from '../../../src/model/source.ts'
@@ -54,10 +54,10 @@ class FakeSource implements Source {
   }
 }
 
-function collectorOf(quay: Quay, source: FakeSource, more: Partial<Collector> = {}) {
+function collectorOf(quay: Quay, source: FakeSource, more: Partial<CollectOptions> = {}) {
   const watch = new SourceNotes()
   source.now = () => quay.clock.now()
-  const collector: Collector = {
+  const collector: CollectOptions = {
     source,
     journal: quay.journal,
     watch,

@@ -1,6 +1,6 @@
 // The conductor of reading dies between any two appends.
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../src/collect.ts'
+import { collectOnce } from '../../../src/collect/loop.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import { driven, openDesk, origin } from '../source/desk.ts'
 import { withMethods } from '../../fakes/with-methods.ts'

@@ -1,6 +1,6 @@
 // When reading waits for deliveries that are close behind, and when it does not.
 import { expect, test } from 'vitest'
-import { giveWay } from '../../../src/giving-way.ts'
+import { giveWay } from '../../../src/collect/giving-way.ts'
 import type { JournalStats } from '../../../src/model/journal.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { driven } from '../source/desk.ts'

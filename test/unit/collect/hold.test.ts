@@ -1,6 +1,6 @@
 // A key that is refused is held and tried on; what the other side asks to wait is kept within bounds.
 import { expect, test } from 'vitest'
-import { collect } from '../../../src/collect.ts'
+import { collect } from '../../../src/collect/loop.ts'
 import type { HttpReply } from '../../../src/model/http.ts'
 import { driven, MINUTE, openDesk, SECOND, START } from '../source/desk.ts'
 

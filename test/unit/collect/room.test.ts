@@ -1,6 +1,6 @@
 // A later part of an answer that finds no room: the open socket is worth a wait, since giving up means asking for all of it again.
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../src/collect.ts'
+import { collectOnce } from '../../../src/collect/loop.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import type { Source } from '../../../src/model/source.ts'
 import { partOf } from '../../../src/source/shared/part.ts'

@@ -105,8 +105,9 @@ function anybody() {
   const options = {
     journal: part,
     taps: part,
-    past: part,
+    backfills: part,
     replays: part,
+    surveys: part,
     retry: async (query: unknown) => (asked.push(query), {}),
   }
   return { asked, options: options as unknown as ControlOptions }

@@ -15,6 +15,7 @@ import { controlPath } from '../../../src/model/journal-files.ts'
 import { openControl } from '../../../src/ops/control.ts'
 import type { Control } from '../../../src/ops/control.ts'
 import type { ControlOptions } from '../../../src/ops/control-questions.ts'
+import { unasked } from '../../fakes/unasked.ts'
 import { openBoardStand, settle } from './board-stand.ts'
 
 let folder = ''
@@ -63,7 +64,7 @@ const retry = async () => ({ count: 3, left: [{ sink: 'siem', why: 'types' as co
 async function open(journalPath = join(folder, 'a.db')) {
   const stand = openBoardStand()
   settle(stand)
-  opened.push(await openControl({ ...stand, journalPath, journal, retry, log }))
+  opened.push(await openControl({ ...unasked, ...stand, journalPath, journal, retry, log }))
   return journalPath
 }
 

@@ -1,14 +1,15 @@
 // Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
-import { collect } from '../../../src/collect.ts'
+import { collect } from '../../../src/collect/loop.ts'
 import { globFilter } from '../../../src/model/globs.ts'
 import type { Journal } from '../../../src/model/journal.ts'
-import type { PastSpan, SurveyDay, Surveyed } from '../../../src/model/past.ts'
+import type { PastSpan } from '../../../src/model/past.ts'
+import type { SurveyDay, Surveyed } from '../../../src/model/survey.ts'
 import { Room } from '../../../src/model/room.ts'
 import { Secret } from '../../../src/model/secret.ts'
 import type { Origin } from '../../../src/model/source.ts'
-import { Backfills } from '../../../src/past/backfills.ts'
+import { ApiBackfills } from '../../../src/past/backfills.ts'
 import type { RangeReader } from '../../../src/past/ranges.ts'
-import { Surveys } from '../../../src/past/surveys.ts'
+import { ApiSurveys } from '../../../src/past/surveys.ts'
 import { AuditRange } from '../../../src/source/audit/range.ts'
 import { Client } from '../../../src/source/client/client.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -45,14 +46,14 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
   }
 }
 
-export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): Backfills {
+export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): ApiBackfills {
   const { clock, log } = desk
-  return new Backfills({ ranges: [rangeOn(desk, types)], journal, clock, log, random: () => 0.5 })
+  return new ApiBackfills({ ranges: [rangeOn(desk, types)], journal, clock, log, random: () => 0.5 })
 }
 
-export function surveysOf(desk: Desk): Surveys {
+export function surveysOf(desk: Desk): ApiSurveys {
   const { clock, journal } = desk
-  return new Surveys({ ranges: [rangeOn(desk)], journal, clock })
+  return new ApiSurveys({ ranges: [rangeOn(desk)], journal, clock })
 }
 
 /** Entries evenly over the four days up to now. */
@@ -108,7 +109,7 @@ export const isDone = (told: readonly { readonly endedAt: number | undefined }[]
 /** A whole walk that keeps nothing, summed by day. */
 export async function walkOver(
   desk: Pick<Desk, 'clock'>,
-  surveys: Pick<Surveys, 'survey'>,
+  surveys: Pick<ApiSurveys, 'survey'>,
   span = SPAN,
   whose: Origin = origin,
 ) {

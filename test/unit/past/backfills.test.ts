@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { backfillStatusOf } from '../../../src/past/backfill-order.ts'
-import { Backfills } from '../../../src/past/backfills.ts'
+import { ApiBackfills } from '../../../src/past/backfills.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../source/desk.ts'
 import {
@@ -108,7 +108,7 @@ test('a backfill whose source is switched off over a restart is told as waiting 
   const desk = await openLateDesk({}, 500)
   await pastOf(desk).backfill({}, SPAN)
   const { journal, clock, log } = desk
-  const off = new Backfills({ ranges: [], journal, clock, log, random: () => 0.5 })
+  const off = new ApiBackfills({ ranges: [], journal, clock, log, random: () => 0.5 })
   expect(await off.backfills()).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
   expect(off.list()).toEqual([])
   expect(await off.cancelBackfill({ source: 'history.usage' })).toBe(0)
@@ -245,7 +245,7 @@ test('what is begun of several sources is over one span, whatever another comman
     },
   })
   const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: usage }]
-  const past = new Backfills({ ranges, journal, clock: desk.clock, log: desk.log, random: () => 0.5 })
+  const past = new ApiBackfills({ ranges, journal, clock: desk.clock, log: desk.log, random: () => 0.5 })
   const begun = await past.backfill({}, SPAN)
   expect(begun).toMatchObject([
     { origin, ...SPAN },

@@ -1,7 +1,7 @@
 // Windows overlap, so that nothing falls between them: what lies in an overlap is told and sent by the one window that it belongs to.
 import { expect, test } from 'vitest'
 import { ApiReplays } from '../../../src/past/replays.ts'
-import { Surveys } from '../../../src/past/surveys.ts'
+import { ApiSurveys } from '../../../src/past/surveys.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, SECOND } from '../source/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../source/history/desk.ts'
@@ -21,7 +21,7 @@ test.each([-500, -1, 0, 500, 999])(
     const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
     const { journal, clock, log } = desk
     const common = { ranges: [desk.range()], journal, clock, log, random: () => 0.5 }
-    const { days } = await walkOver(desk, new Surveys(common), SPAN, origin)
+    const { days } = await walkOver(desk, new ApiSurveys(common), SPAN, origin)
     expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
     const replays = new ApiReplays({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
     await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })

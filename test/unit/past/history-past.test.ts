@@ -1,13 +1,13 @@
 // Backfills of the history and walks over it that keep nothing: whole, nothing twice, in whatever windows the API can be read.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/kept-reads.ts'
+import { keptReads } from '../../../src/collect/kept-reads.ts'
 import type { Journal } from '../../../src/model/journal.ts'
 import type { PastSpan } from '../../../src/model/past.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import type { Recalled } from '../../../src/model/watch.ts'
-import { Backfills } from '../../../src/past/backfills.ts'
+import { ApiBackfills } from '../../../src/past/backfills.ts'
 import { ApiReplays } from '../../../src/past/replays.ts'
-import { Surveys } from '../../../src/past/surveys.ts'
+import { ApiSurveys } from '../../../src/past/surveys.ts'
 import type { HistoryOptions } from '../../../src/source/history/history.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../fakes/history-server.ts'
@@ -32,12 +32,12 @@ function pastOf(
   journal: Journal = desk.journal,
 ) {
   const { clock, log } = desk
-  return new Backfills({ ranges: [desk.range(more)], journal, clock, log, random: () => 0.5 })
+  return new ApiBackfills({ ranges: [desk.range(more)], journal, clock, log, random: () => 0.5 })
 }
 
 function surveysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}) {
   const { journal, clock } = desk
-  return new Surveys({ ranges: [desk.range(more)], journal, clock })
+  return new ApiSurveys({ ranges: [desk.range(more)], journal, clock })
 }
 
 const ORDER = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 } as const
@@ -299,7 +299,7 @@ test('when a backfill last met a gap is kept with the part that met it, and is n
   const recalls: Recalled[] = []
   const told = { ...silentWatch, recalled: (last: Recalled) => void recalls.push(last) }
   const range = { ...desk.range(), reads: keptReads(origin, told, { journal, clock }) }
-  await filled(desk, new Backfills({ ranges: [range], journal, clock, log, random: () => 0.5 }))
+  await filled(desk, new ApiBackfills({ ranges: [range], journal, clock, log, random: () => 0.5 }))
   await keptReads(origin, told, { journal, clock }).recall()
   expect(recalls).toMatchObject([{ readAt: 0, caughtUpAt: 0 }])
   expect(recalls[0]?.gapAt).toBeGreaterThan(START)

@@ -1,10 +1,10 @@
 // What a walk over the past tells of itself under its source's name, and what it keeps silent about.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/kept-reads.ts'
+import { keptReads } from '../../../src/collect/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/appended.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { notBegun, waitsFor, watching } from '../../../src/past/progress.ts'
+import { holdUpOf, notBegun, watching } from '../../../src/past/progress.ts'
 import { openBoardStand, settle } from '../ops/board-stand.ts'
 
 const HOUR = 3_600_000
@@ -71,8 +71,8 @@ test.each([
 ] as const)(
   'what is %s waits for the %s where a 429 holds its budget, else for the %s',
   (state, held, free) => {
-    expect(waitsFor(state, { isLimited: () => true })).toBe(held)
-    expect(waitsFor(state, { isLimited: () => false })).toBe(free)
+    expect(holdUpOf(state, { isLimited: () => true })).toBe(held)
+    expect(holdUpOf(state, { isLimited: () => false })).toBe(free)
   },
 )
 

@@ -1,12 +1,12 @@
 // The step of a walk over the past: one at a time, kept for who asks again, given back when it fails.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/model/entries.ts'
-import type { SurveyQuery } from '../../../src/model/past.ts'
+import type { SurveyQuery } from '../../../src/model/survey.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
 import type { SourceWatch } from '../../../src/model/watch.ts'
 import type { RangeReader } from '../../../src/past/ranges.ts'
-import { Surveys } from '../../../src/past/surveys.ts'
+import { ApiSurveys } from '../../../src/past/surveys.ts'
 import { Walks } from '../../../src/past/walks.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
@@ -58,7 +58,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
     isLimited: () => false,
     unread: () => undefined,
   }
-  const surveys = new Surveys({
+  const surveys = new ApiSurveys({
     ranges: [range],
     journal: { known, cursor: () => Promise.resolve(undefined) },
     clock,
@@ -220,9 +220,9 @@ test('a walk that has ended holds up no other, nor does one that asks for nothin
 
 test('a walk that is under way and comes to a source that another walks waits for its turn', async () => {
   const walks = new Walks(new VirtualClock(START))
-  expect([walks.begins('all', 'audit'), walks.begins('one', 'history')]).toEqual([true, true])
-  expect(walks.begins('all', 'history')).toBe(false)
+  expect([walks.mayStep('all', 'audit'), walks.mayStep('one', 'history')]).toEqual([true, true])
+  expect(walks.mayStep('all', 'history')).toBe(false)
   walks.end('one')
-  expect(walks.begins('all', 'history')).toBe(true)
-  expect(() => walks.begins('one', 'history')).toThrow('history is walked by another reconcile')
+  expect(walks.mayStep('all', 'history')).toBe(true)
+  expect(() => walks.mayStep('one', 'history')).toThrow('history is walked by another reconcile')
 })

@@ -1,7 +1,7 @@
 // Sinks beside each other, in their loops on a virtual clock: what one suffers the others do not notice (law 2).
 import { expect, it } from 'vitest'
-import { collect } from '../../../src/collect.ts'
-import type { Collector } from '../../../src/collect.ts'
+import { collect } from '../../../src/collect/loop.ts'
+import type { CollectOptions } from '../../../src/collect/loop.ts'
 import type { Clock } from '../../../src/model/clock.ts'
 import { openRooms, type Rooms } from '../../../src/model/room.ts'
 import type { Part, Source } from '../../../src/model/source.ts'
@@ -313,7 +313,7 @@ it('at max_bytes reading pauses and says so, delivery goes on and says who owes;
   const quay = await openQuay(['archive', 'splunk'], 10_000)
   const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
   const watch = new SourceNotes()
-  const collector: Collector = {
+  const collector: CollectOptions = {
     source: fountain(),
     journal: quay.journal,
     watch,

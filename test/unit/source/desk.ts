@@ -1,6 +1,6 @@
 // The reader at its desk: the audit source with its real client, budget and journal before the mock, on a clock that moves only when told.
-import { collectOnce } from '../../../src/collect.ts'
-import type { Collector } from '../../../src/collect.ts'
+import { collectOnce } from '../../../src/collect/loop.ts'
+import type { CollectOptions } from '../../../src/collect/loop.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
 import type { RequestRecord } from '../../../src/mock/requests.ts'
@@ -64,7 +64,7 @@ export interface Desk {
   readonly budget: Budget
   readonly watch: SourceNotes
   readonly log: LogLines
-  readonly collector: Collector
+  readonly collector: CollectOptions
   cursor: Cursor | undefined
   /** what the cursor says, parsed */
   state(): AuditCursor
@@ -139,7 +139,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     ...more,
   }
   const source = new AuditSource(audit)
-  const collector: Collector = {
+  const collector: CollectOptions = {
     source,
     journal,
     watch,
@@ -166,7 +166,7 @@ class DeskAtWork implements Desk {
   readonly budget: Budget
   readonly watch: SourceNotes
   readonly log: LogLines
-  readonly collector: Collector
+  readonly collector: CollectOptions
   cursor: Cursor | undefined
   #asked = 0
 

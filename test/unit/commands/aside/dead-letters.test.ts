@@ -21,6 +21,7 @@ import type { DeadLetterQuery } from '../../../../src/model/set-aside.ts'
 import { retryWanted } from '../../../../src/putting-back.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { entriesOf, idsOf, logOf, part, plenty, spec, uuid } from '../../../contract/journal-parts.ts'
 import { openBoardStand } from '../../ops/board-stand.ts'
 import { fill, openStand } from '../stand.ts'
@@ -51,7 +52,7 @@ async function startDaemon(): Promise<Journal> {
   const { sinks } = knownConfig(stand.config, stand.world)
   const retry = (query: DeadLetterQuery) => retryWanted(journal, sinks, query)
   const parts = { board, metrics, taps, journal, retry }
-  control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
+  control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
   return held
 }
 

@@ -5,12 +5,13 @@ import type { BackfillCommandOptions } from '../../../../src/commands/backfill/b
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import type { Backfill, Past, PastChoice } from '../../../../src/model/past.ts'
+import type { Backfill, Backfills, PastChoice } from '../../../../src/model/backfill.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
 import { openBoardStand } from '../../ops/board-stand.ts'
 import type { Clock } from '../../../../src/model/clock.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { connectControl } from '../../../../src/ops/control-client.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { dayText, openPastStand } from '../past-stand.ts'
 
 let stand: Awaited<ReturnType<typeof openPastStand>>
@@ -88,10 +89,13 @@ test('one that ended with possible gaps is not whole, and the command fails', as
     ...{ ...open, endedAt: 2, atUs: 1, waitsFor: undefined },
     counts: { ...counts, gaps: 1 },
   }
-  const past = { backfill: async () => [ended], backfills: async () => [ended] } as Partial<Past> as Past
+  const fake = {
+    backfill: async () => [ended],
+    backfills: async () => [ended],
+  } as Partial<Backfills> as Backfills
   const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ journalPath: stand.path, ...parts })
+  const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options(), clock)).toBe(1)
   await control.close()
   expect(stand.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
@@ -112,10 +116,20 @@ test('what holds one up is told above the bar, once for each reason', async () =
     ...[open, { ...open, waitsFor: undefined }, open, { ...open, waitsFor: 'room' as const }],
     { ...open, endedAt: 2, waitsFor: undefined },
   ]
-  const past = { backfill: async () => [open], backfills: async () => states.splice(0, 1) } as Partial<Past>
+  const fake = {
+    backfill: async () => [open],
+    backfills: async () => states.splice(0, 1),
+  } as Partial<Backfills>
   const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, past: past as Past, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ journalPath: stand.path, ...parts })
+  const parts = {
+    board,
+    metrics,
+    taps,
+    backfills: fake as Backfills,
+    journal: {} as Journal,
+    log: new LogLines(),
+  }
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
   await control.close()
   const lines = stand
@@ -138,10 +152,10 @@ test.each([false, true])(
     let now = 0
     const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
     const backfills = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
-    const past = { backfill: async () => [open], backfills } as Partial<Past> as Past
+    const fake = { backfill: async () => [open], backfills } as Partial<Backfills> as Backfills
     const { board, metrics, taps } = openBoardStand()
-    const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
-    const control = await openControl({ journalPath: stand.path, ...parts })
+    const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+    const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
     const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
     expect(await backfill({ ...stand.world, colours }, options(), steps)).toBe(0)
     await control.close()
@@ -179,13 +193,13 @@ test('one whose source is switched off is told as waiting for it, and can be end
     waitsFor: 'source',
   }
   const choices: PastChoice[] = []
-  const past = {
+  const fake = {
     backfills: async () => [asleep],
     cancelBackfill: async (choice: PastChoice) => choices.push(choice),
-  } as Partial<Past> as Past
+  } as Partial<Backfills> as Backfills
   const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, past, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ journalPath: stand.path, ...parts })
+  const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(
     /^left history.usage: .*; waiting for its source, which is not in the configuration of the daemon any more/,

@@ -4,7 +4,7 @@ import type { ReconcileReport } from '../../../../src/commands/reconcile/report.
 import { reportOf } from '../../../../src/commands/reconcile/report.ts'
 import { surveyAll } from '../../../../src/commands/reconcile/walk.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import type { Surveyed } from '../../../../src/model/past.ts'
+import type { Surveyed } from '../../../../src/model/survey.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
 import { driven, START } from '../../source/desk.ts'
 import { DAY } from '../past-stand.ts'
@@ -17,7 +17,7 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
   const fromDay = TODAY - days.length
   return reportOf({
     ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-    ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, again: new Map() },
+    ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, reread: new Map() },
     walked: [
       {
         ...{ origin, unknown: [], gaps, unread: [], user: undefined },
@@ -56,14 +56,14 @@ function walk(survey: (nth: number) => Surveyed) {
   const clock = new VirtualClock(START)
   const world = { stderr: () => undefined, signal: new AbortController().signal }
   const asked = { times: 0 }
-  const past = {
+  const surveys = {
     survey: async () => {
       if (asked.times > 1_000) throw new Error('this walk has no end')
       return survey(++asked.times)
     },
   }
   const span = { fromUs: 0, toUs: DAY * 1000 }
-  return { asked, walked: driven(clock, surveyAll({ walk: 'this', origin, past, span, clock, world })) }
+  return { asked, walked: driven(clock, surveyAll({ walk: 'this', origin, surveys, span, clock, world })) }
 }
 
 test('a walk that begins again is counted once: what it told before is void', async () => {

@@ -1,6 +1,6 @@
 // `reconcile`: with the journal to itself, and through a real daemon, before the mock.
 import { afterEach, describe, expect, test } from 'vitest'
-import { againFrom, againOf } from '../../../../src/commands/reconcile/again.ts'
+import { rereadFrom, rereadOf } from '../../../../src/commands/reconcile/reread.ts'
 import { reconcile } from '../../../../src/commands/reconcile/reconcile.ts'
 import { partialText } from '../../../../src/commands/reconcile/partial.ts'
 import { surveyAll } from '../../../../src/commands/reconcile/walk.ts'
@@ -10,7 +10,7 @@ import { reportOf } from '../../../../src/commands/reconcile/report.ts'
 import { reportText } from '../../../../src/commands/reconcile/text.ts'
 import type { Clock } from '../../../../src/model/clock.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
-import type { Surveyed } from '../../../../src/model/past.ts'
+import type { Surveyed } from '../../../../src/model/survey.ts'
 import type { Start } from '../../../../src/source/shared/start.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
@@ -162,7 +162,7 @@ describe('what lies before the configured start', () => {
     }
     const found = reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-      ...{ again: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
+      ...{ reread: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
       ...{
         walked: [walked],
         balance: { kept: [{ origin: walked.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
@@ -298,7 +298,7 @@ test('a walk that the signal cuts off is told to its caller with what it had met
   const cutOff = (walked: Walked) => void told.push(walked)
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 1 }
-  const walking = { walk: 'this', origin, past: { survey }, span, clock, world: stand.world, cutOff }
+  const walking = { walk: 'this', origin, surveys: { survey }, span, clock, world: stand.world, cutOff }
   expect(await surveyAll(walking)).toBeUndefined()
   expect(told).toMatchObject([{ origin, days: [day] }])
   expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
@@ -325,7 +325,7 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   const walking = {
     walk: 'this',
     origin,
-    past: { survey },
+    surveys: { survey },
     span: { fromUs: 0, toUs: 1 },
     clock,
     world: stand.world,
@@ -360,7 +360,7 @@ test.each([
   await surveyAll({
     walk: 'this',
     origin,
-    past: { survey },
+    surveys: { survey },
     span,
     clock: slow,
     world: stand.world,
@@ -385,7 +385,7 @@ describe('of the history', () => {
     return reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
-      again: againOf(
+      reread: rereadOf(
         {
           workspaces: [{ name: 'acme', history: { reread: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } }],
         },
@@ -432,8 +432,8 @@ describe('of the history', () => {
   test('days before the one that reading may have begun on, or that leave the span just now, are not taken for read again', () => {
     const now = today * DAY + 20 * 3_600_000
     const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
-      againFrom(
-        againOf({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme'),
+      rereadFrom(
+        rereadOf({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme'),
         startUs,
         now,
       )

@@ -6,11 +6,12 @@ import type { PlannedDay } from '../../../../src/commands/replay/plan.ts'
 import { replay } from '../../../../src/commands/replay/replay.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
-import type { Past } from '../../../../src/model/past.ts'
+import type { Backfills } from '../../../../src/model/backfill.ts'
 import type { ApiReplay, ReplayOrder, Replays } from '../../../../src/model/api-replay.ts'
 import type { Origin } from '../../../../src/model/source.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import {
   audit,
   idsOf,
@@ -111,9 +112,9 @@ async function running(readable: readonly Origin[] = [audit]): Promise<FakeRepla
   house = openBoardStand()
   house.board.sink('siem', 'file', 'stored')
   const { board, metrics, taps } = house
-  const past = { origins: async () => readable } as Past
-  const parts = { board, metrics, taps, journal, past, replays }
-  control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
+  const backfills = { origins: async () => readable } as Backfills
+  const parts = { board, metrics, taps, journal, backfills, replays }
+  control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
   return replays
 }
 

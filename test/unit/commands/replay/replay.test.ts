@@ -5,6 +5,7 @@ import { replay } from '../../../../src/commands/replay/replay.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
 import { openControl } from '../../../../src/ops/control.ts'
 import type { Control } from '../../../../src/ops/control.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { idsOf, logOf, part, plenty, settlement, spec, uuid } from '../../../contract/journal-parts.ts'
 import { openBoardStand } from '../../ops/board-stand.ts'
 import { openStand } from '../stand.ts'
@@ -40,7 +41,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const journal = await reopen()
     const { board, metrics, taps } = openBoardStand()
     const parts = { board, metrics, taps, journal }
-    control = await openControl({ journalPath: stand.path, log: logOf(), ...parts })
+    control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
   })
 
   test('a span comes again to its sink, which says first that its lines cannot tell', async () => {

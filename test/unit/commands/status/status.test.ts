@@ -8,6 +8,7 @@ import { openControl } from '../../../../src/ops/control.ts'
 import type { BackfillStatus } from '../../../../src/ops/status.ts'
 import { openHttp } from '../../../../src/ops/http.ts'
 import { renderPage } from '../../../../src/ops/page/layout.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
 import { openBoardStand, settle, startAt } from '../../ops/board-stand.ts'
 import { until } from '../../app/house.ts'
@@ -31,6 +32,7 @@ async function startDaemon() {
   const house = openBoardStand()
   settle(house)
   const control = await openControl({
+    ...unasked,
     ...{ journalPath: stand.path, journal, log: logOf() },
     ...{ board: house.board, metrics: house.metrics, taps: house.taps },
   })
@@ -40,7 +42,7 @@ async function startDaemon() {
 
 const ask = (json = false) => status(stand.world, { config: stand.config, json })
 
-const reread: Omit<BackfillStatus, 'new_entries'> = {
+const pastRead: Omit<BackfillStatus, 'new_entries'> = {
   ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
   ...{ state: 'waiting', waits_for: 'room', error: null, progress: 0.43, read_entries: 1200, gaps: 0 },
 }
@@ -69,12 +71,12 @@ test('a canary that was never asked tells when it will be, and no other source d
 test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
   const report = openBoardStand().board.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
-  const failed = { ...reread, state: 'failed', error, gaps: 1 } as const
-  const done = { ...reread, source: 'history.usage', state: 'done', waits_for: null, progress: 1 } as const
+  const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
+  const done = { ...pastRead, source: 'history.usage', state: 'done', waits_for: null, progress: 1 } as const
   const text = statusText({
     ...report,
     backfills: [
-      { ...reread, new_entries: 120 },
+      { ...pastRead, new_entries: 120 },
       { ...done, new_entries: 7 },
     ],
     replays: [{ ...failed, sink: 'archive', sent_entries: 1100 }],
@@ -91,7 +93,7 @@ test('what is read again just now is told: span, how far, counts, and what holds
 })
 
 test('of many that are read again the first few are shown, and where to find the others', () => {
-  const many = Array.from({ length: 12 }, (_, i) => ({ ...reread, workspace: `w${i}`, new_entries: 0 }))
+  const many = Array.from({ length: 12 }, (_, i) => ({ ...pastRead, workspace: `w${i}`, new_entries: 0 }))
   const text = statusText({ ...openBoardStand().board.status(), backfills: many })
   expect(text).toContain('  w9 audit, ')
   expect(text).not.toContain('  w10 audit, ')

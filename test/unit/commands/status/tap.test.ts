@@ -9,6 +9,7 @@ import { tap } from '../../../../src/commands/status/tap.ts'
 import { configSchema } from '../../../../src/config/schema.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import { openControl } from '../../../../src/ops/control.ts'
+import { unasked } from '../../../fakes/unasked.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
 import { openHouse, until } from '../../app/house.ts'
 import { openBoardStand, settle } from '../../ops/board-stand.ts'
@@ -107,6 +108,7 @@ describe('tap', () => {
     }
     const { board, metrics } = told
     const control = await openControl({
+      ...unasked,
       journalPath: stand.path,
       journal,
       log: logOf(),
@@ -135,7 +137,15 @@ describe('tap', () => {
       return []
     }
     const { board, metrics } = told
-    const parts = { journalPath: stand.path, journal, log: logOf(), board, metrics, taps: { next } }
+    const parts = {
+      ...unasked,
+      journalPath: stand.path,
+      journal,
+      log: logOf(),
+      board,
+      metrics,
+      taps: { next },
+    }
     const control = await openControl(parts)
     expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
     await control.close()
@@ -205,7 +215,7 @@ describe('bundle', () => {
     const origin = { workspace: 'acme', source: 'audit' } as const
     found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, origin }] })
     const journal = await stand.openJournal()
-    const control = await openControl({ journalPath: path, log: logOf(), ...found, journal })
+    const control = await openControl({ ...unasked, journalPath: path, log: logOf(), ...found, journal })
     const to = join(stand.folder, 'bundle.md')
     expect(await bundle(stand.world, { config: stand.config }, to)).toBe(0)
     await control.close()

@@ -1,7 +1,7 @@
 // Where reading begins: every `start`, in every manner in which a server may answer.
 import { describe, expect, it } from 'vitest'
-import { collectOnce } from '../../../../src/collect.ts'
-import { keptReads } from '../../../../src/kept-reads.ts'
+import { collectOnce } from '../../../../src/collect/loop.ts'
+import { keptReads } from '../../../../src/collect/kept-reads.ts'
 import type { Switches } from '../../../../src/mock/switches.ts'
 import { AuditSource } from '../../../../src/source/audit/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, origin } from '../desk.ts'

@@ -1,7 +1,7 @@
 // The history’s reader dies between any two parts of an answer.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../../src/collect.ts'
+import { collectOnce } from '../../../../src/collect/loop.ts'
 import type { Part } from '../../../../src/model/source.ts'
 import type { Appended } from '../../../../src/model/appended.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'

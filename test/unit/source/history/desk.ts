@@ -1,7 +1,7 @@
 // The history reader at its desk: the source with its real client, budget and journal before a history API of the test's own, on a clock that moves only when told.
 import { onTestFinished } from 'vitest'
-import { collectOnce } from '../../../../src/collect.ts'
-import type { Collector } from '../../../../src/collect.ts'
+import { collectOnce } from '../../../../src/collect/loop.ts'
+import type { CollectOptions } from '../../../../src/collect/loop.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
 import { globFilter } from '../../../../src/model/globs.ts'
 import type { Transport } from '../../../../src/model/http.ts'
@@ -117,7 +117,7 @@ export class HistoryDesk {
     this.#transport = transport
   }
 
-  get collector(): Collector {
+  get collector(): CollectOptions {
     const { source, journal, watch, log, clock } = this
     return { source, journal, watch, log, clock, random: () => 0.5, wanted: globFilter(['*']), once: false }
   }

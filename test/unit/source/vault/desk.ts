@@ -1,6 +1,6 @@
 // The inventory at its desk: the vault source with its real client and journal before a workspace that a test may change between any two requests.
-import { collectOnce } from '../../../../src/collect.ts'
-import type { Collector } from '../../../../src/collect.ts'
+import { collectOnce } from '../../../../src/collect/loop.ts'
+import type { CollectOptions } from '../../../../src/collect/loop.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../../src/model/http.ts'
 import type { Journal } from '../../../../src/model/journal.ts'
 import { Room } from '../../../../src/model/room.ts'
@@ -252,7 +252,7 @@ export async function openVaultDesk({
       ...{ origin, client, clock, watch, log, intervalMs: 6 * HOUR, once: false },
       ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, ...more },
     })
-  const collector = (source: VaultSource): Collector => ({
+  const collector = (source: VaultSource): CollectOptions => ({
     ...{
       source,
       journal,

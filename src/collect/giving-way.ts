@@ -1,6 +1,6 @@
 // Reading gives way to deliveries that are close behind: what they come to soon is still at hand, and need not be read back from the disk.
-import type { Clock } from './model/clock.ts'
-import type { Journal } from './model/journal.ts'
+import type { Clock } from '../model/clock.ts'
+import type { Journal } from '../model/journal.ts'
 
 /** Less is at hand all the same: the journal keeps 8 MiB of chunks in memory. */
 const NEAR_BYTES = 4 * 1024 * 1024

@@ -9,7 +9,7 @@ interface Workspace {
 }
 
 /** What the configuration says of it, epoch ms. */
-export interface Again {
+export interface Reread {
   /** whole days from here on are within `reread` */
   readonly fromMs: number
   /** live reading began then or earlier */
@@ -17,10 +17,10 @@ export interface Again {
 }
 
 /** By workspace. */
-export function againOf(
+export function rereadOf(
   { workspaces }: { readonly workspaces: readonly Workspace[] },
   nowMs: number,
-): ReadonlyMap<string, Again> {
+): ReadonlyMap<string, Reread> {
   const found = workspaces.flatMap(({ name, history }) => {
     if (!history || history.reread === 0) return []
     // The oldest of the span was perhaps read a moment ago, and is out of it before the next time.
@@ -34,13 +34,13 @@ export function againOf(
  * From this day on, epoch ms; undefined: none of these days is over. Not before the day that reading began on, which is asked for
  * from its midnight on each time. `startUs`: when it began, as the journal has it, since what is configured later has no effect.
  */
-export function againFrom(
-  again: Again | undefined,
+export function rereadFrom(
+  reread: Reread | undefined,
   startUs: number | undefined,
   nowMs: number,
 ): number | undefined {
-  if (!again) return undefined
-  const from = Math.max(again.fromMs, dayStart(startUs === undefined ? again.startMs : startUs / 1000))
+  if (!reread) return undefined
+  const from = Math.max(reread.fromMs, dayStart(startUs === undefined ? reread.startMs : startUs / 1000))
   return from + DAY_MS > nowMs ? undefined : from
 }
 

@@ -1,7 +1,7 @@
 // How long a reader waits after an error before it asks again, by what the error means.
-import { backoffMs } from './model/backoff.ts'
-import type { Random } from './model/clock.ts'
-import type { ConnectorError } from './model/errors.ts'
+import { backoffMs } from '../model/backoff.ts'
+import type { Random } from '../model/clock.ts'
+import type { ConnectorError } from '../model/errors.ts'
 
 const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
 /** The other side answers, only badly: what helps is another look, not a long wait. */

@@ -1,14 +1,14 @@
 // The conductor of reading: asks a source for its next page, hands it to the journal, and decides what an error means. The loop only waits.
-import type { Clock, Random } from './model/clock.ts'
-import { ConnectorError } from './model/errors.ts'
-import type { Appended } from './model/appended.ts'
-import type { Append, Journal } from './model/journal.ts'
-import type { Log } from './model/log.ts'
-import type { Cursor, Part, Source } from './model/source.ts'
-import { Seldom } from './model/seldom.ts'
-import { Streak, tellFailure } from './model/streak.ts'
-import type { SourceWatch } from './model/watch.ts'
-import { retryDelayMs } from './collect-retries.ts'
+import type { Clock, Random } from '../model/clock.ts'
+import { ConnectorError } from '../model/errors.ts'
+import type { Appended } from '../model/appended.ts'
+import type { Append, Journal } from '../model/journal.ts'
+import type { Log } from '../model/log.ts'
+import type { Cursor, Part, Source } from '../model/source.ts'
+import { Seldom } from '../model/seldom.ts'
+import { Streak, tellFailure } from '../model/streak.ts'
+import type { SourceWatch } from '../model/watch.ts'
+import { retryDelayMs } from './retries.ts'
 import { giveWay } from './giving-way.ts'
 import type { KeptReads } from './kept-reads.ts'
 
@@ -16,7 +16,7 @@ import type { KeptReads } from './kept-reads.ts'
 const PAUSED_MS = 1_000
 /** A journal that fills up in the middle of an answer holds its socket so long, then the answer is given up. */
 const FULL_HOLD_MS = 30_000
-export interface Collector {
+export interface CollectOptions {
   readonly source: Source
   readonly journal: Pick<Journal, 'append' | 'cursor' | 'stats'>
   readonly watch: SourceWatch
@@ -47,11 +47,11 @@ interface Collected {
  * @internal the loop's step, for tests
  */
 export async function collectOnce(
-  collector: Collector,
+  options: CollectOptions,
   cursor: Cursor | undefined,
   signal: AbortSignal,
 ): Promise<Collected> {
-  const parts = collector.source.read(cursor, signal)
+  const parts = options.source.read(cursor, signal)
   let fault: ConnectorError | undefined
   let kept = false
   // In a call of its own, so that nothing holds a part that is kept while the next one comes.
@@ -60,20 +60,20 @@ export async function collectOnce(
     if (next.done) return undefined
     const part = next.value
     fault ??= part.fault
-    const notes = collector.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
-    const now = await (kept ? appendOrWait(collector, part, notes, signal) : append(collector, part, notes))
+    const notes = options.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
+    const now = await (kept ? appendOrWait(options, part, notes, signal) : append(options, part, notes))
     kept = true
     cursor = part.cursor ?? cursor
     return now
   }
   try {
     for (let appended = await keepNext(); appended; appended = await keepNext(appended))
-      await giveWay(collector, signal)
+      await giveWay(options, signal)
   } finally {
     // Leaves the request of a page that we could not keep; its place in the budget comes back.
     await parts.return(undefined)
   }
-  if (!fault) collector.watch.success()
+  if (!fault) options.watch.success()
   return { cursor, fault }
 }
 
@@ -84,16 +84,16 @@ const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined 
  * since giving up means asking for all of it again.
  */
 async function appendOrWait(
-  collector: Collector,
+  options: CollectOptions,
   part: Part,
   notes: Append['notes'],
   signal: AbortSignal,
 ): Promise<Appended> {
-  const { clock, watch } = collector
+  const { clock, watch } = options
   const giveUpAt = clock.elapsed() + FULL_HOLD_MS
   for (let hasWaited = false; ; hasWaited = true) {
     try {
-      const appended = await append(collector, part, notes)
+      const appended = await append(options, part, notes)
       if (hasWaited) watch.state('reading')
       return appended
     } catch (error) {
@@ -106,7 +106,7 @@ async function appendOrWait(
 }
 
 async function append(
-  { source, journal, watch, log, wanted, foreignTold, malformedTold }: Collector,
+  { source, journal, watch, log, wanted, foreignTold, malformedTold }: CollectOptions,
   part: Part,
   notes: Append['notes'],
 ) {
@@ -141,14 +141,14 @@ async function append(
 const toTell = (seldom: Seldom | undefined, amount: number) => (seldom ? seldom.next(amount) : amount)
 
 /** Reads until `signal` aborts, or, with `once`, until the source has read all. Throws only what must stop the process. */
-export async function collect(collector: Collector, signal: AbortSignal): Promise<void> {
-  const { source, journal, watch, clock, once } = collector
-  await collector.reads?.recall()
+export async function collect(options: CollectOptions, signal: AbortSignal): Promise<void> {
+  const { source, journal, watch, clock, once } = options
+  await options.reads?.recall()
   const seldom = () => new Seldom(() => clock.elapsed())
-  const reader = { ...collector, foreignTold: seldom(), malformedTold: seldom() }
+  const reader = { ...options, foreignTold: seldom(), malformedTold: seldom() }
   let cursor = await journal.cursor(source.origin)
   const streak = new Streak(() => clock.elapsed())
-  const pauses = new Pauses(collector)
+  const pauses = new Pauses(options)
   const stopped = () => signal.aborted
   while (!stopped()) {
     const plan = source.plan(cursor)
@@ -168,11 +168,11 @@ export async function collect(collector: Collector, signal: AbortSignal): Promis
       const collected = await collectOnce(reader, cursor, signal)
       cursor = collected.cursor
       if (collected.fault) throw collected.fault
-      if (streak.succeeded()) collector.log.info('Reading goes on again')
+      if (streak.succeeded()) options.log.info('Reading goes on again')
     } catch (error) {
       if (stopped()) return
       const isFull = error instanceof ConnectorError && error.code === 'journal_full'
-      await clock.sleep(isFull ? pauses.begin(error) : delayAfter(collector, error, streak), signal)
+      await clock.sleep(isFull ? pauses.begin(error) : delayAfter(options, error, streak), signal)
     }
   }
 }
@@ -184,18 +184,18 @@ const atBound = new ConnectorError(
 
 /** The pauses of one reader while the journal holds all that it may. */
 class Pauses {
-  readonly #collector: Collector
+  readonly #options: CollectOptions
   readonly #streak: Streak
   #underWay = false
 
-  constructor(collector: Collector) {
-    this.#collector = collector
-    this.#streak = new Streak(() => collector.clock.elapsed())
+  constructor(options: CollectOptions) {
+    this.#options = options
+    this.#streak = new Streak(() => options.clock.elapsed())
   }
 
   /** Says so, where that is news, and how long to wait before the next look. `error`: what the journal refused with. */
   begin(error?: ConnectorError): number {
-    const { log, watch } = this.#collector
+    const { log, watch } = this.#options
     if (!this.#underWay)
       tellFailure(
         log,
@@ -212,12 +212,12 @@ class Pauses {
   end(): void {
     this.#underWay = false
     if (this.#streak.succeeded())
-      this.#collector.log.info('There is room in the journal again: reading goes on')
+      this.#options.log.info('There is room in the journal again: reading goes on')
   }
 }
 
 /** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
-function delayAfter({ watch, log, random }: Collector, error: unknown, streak: Streak): number {
+function delayAfter({ watch, log, random }: CollectOptions, error: unknown, streak: Streak): number {
   const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
   const { action, code } = failure
   const delayMs = retryDelayMs(failure, count, random)

@@ -1,9 +1,9 @@
 // When a source was last read and last had a gap, kept in the journal: a restart forgets what the board knew, and "never" would be untrue until the next poll.
-import type { Clock } from './model/clock.ts'
-import type { Journal } from './model/journal.ts'
-import type { Note } from './model/note.ts'
-import type { Origin } from './model/source.ts'
-import type { SourceWatch } from './model/watch.ts'
+import type { Clock } from '../model/clock.ts'
+import type { Journal } from '../model/journal.ts'
+import type { Note } from '../model/note.ts'
+import type { Origin } from '../model/source.ts'
+import type { SourceWatch } from '../model/watch.ts'
 
 export interface KeptReads {
   /** to be told instead of the watch given: it passes all on */

@@ -5,7 +5,7 @@ import type { Sink } from '../model/sink.ts'
 import type { BatchLimits, Loader } from './loader.ts'
 import type { Unconfirmed } from './unconfirmed.ts'
 
-interface LeftOptions {
+interface LeftIntentsOptions {
   readonly sink: Pick<Sink, 'name' | 'resume'>
   readonly journal: Pick<Journal, 'intents' | 'take'>
   readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>
@@ -13,15 +13,15 @@ interface LeftOptions {
   readonly log: Log
 }
 
-export class Left {
-  readonly #options: LeftOptions
+export class LeftIntents {
+  readonly #options: LeftIntentsOptions
   readonly #loader: Loader
   readonly #unconfirmed: Unconfirmed
   /** not judged yet; undefined: the journal was not asked yet */
   #intents: Intent[] | undefined
   readonly #again: Intent[] = []
 
-  constructor(options: LeftOptions, loader: Loader, unconfirmed: Unconfirmed) {
+  constructor(options: LeftIntentsOptions, loader: Loader, unconfirmed: Unconfirmed) {
     this.#options = options
     this.#loader = loader
     this.#unconfirmed = unconfirmed
