@@ -20,7 +20,10 @@ export class Walks {
     this.#clock = clock
   }
 
-  /** False: it is under way and has to wait here for another. Throws ConnectorError where it would only begin. */
+  /**
+   * False: it is under way and has to wait here for another. Two that each wait for what the other has would wait for ever: all
+   * go through the sources in the one order in which they are told. Throws ConnectorError where it would only begin.
+   */
   mayStep(walk: string, source: string): boolean {
     const now = this.#clock.elapsed()
     for (const [name, { heardAt }] of this.#walks) if (now - heardAt > GONE_MS) this.#walks.delete(name)

@@ -126,6 +126,31 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part(others.toReversed()))).toMatchObject({ known: others.length })
       })
 
+      it('and among entries that are not wanted, each under its own time', async () => {
+        const reach = Number.MAX_SAFE_INTEGER
+        const specs = [reach, -reach, reach - 5].map((at, n) =>
+          spec(n, { at, time: `t${n}`, type: n === 0 ? 'skipped' : 'kept' }),
+        )
+        const wanted = (type: string) => type === 'kept'
+        expect(await journal.append(part(specs, { wanted }))).toMatchObject({ added: 2, filtered: 1 })
+        expect([...(await journal.known(audit, entriesOf(specs)))]).toEqual([0, 1, 1])
+      })
+
+      it('one id at two times is two entries, also next to a known one', async () => {
+        await journal.append(part([spec(1)]))
+        const twice = [spec(5), spec(5, { at: START_US })]
+        expect(await journal.append(part([spec(1), ...twice]))).toMatchObject({ added: 2, known: 1 })
+      })
+
+      it('a part with an entry whose time is no whole number of microseconds is refused, and nothing of it kept', async () => {
+        for (const at of [NaN, 0.5, 2 ** 53]) {
+          const odd = part([spec(1), spec(2, { at, time: 'odd' })], { cursor: 'c' })
+          await expect(journal.append(odd)).rejects.toThrow('no time in whole microseconds')
+        }
+        expect(await journal.cursor(audit)).toBeUndefined()
+        expect(await journal.take('a', plenty)).toBeUndefined()
+      })
+
       it('ids compare exactly: upper case, an id that is no UUID, and a longer one are others', async () => {
         const ids = [
           '0000000a-0000-4000-8000-00000000000b',

@@ -200,6 +200,26 @@ test('one walk reads a source at a time: a second is refused with what to do, an
   expect(stand.requests).toBe(1)
 })
 
+test('a walk that was refused ends nothing of the one that goes on', async () => {
+  const { surveys, answer } = openStand()
+  const first = surveys.survey({ ...today, walk: 'first' })
+  await expect(surveys.survey({ ...other, walk: 'second' })).rejects.toThrow('another reconcile')
+  await surveys.endSurvey('second')
+  answer()
+  expect(await first).toMatchObject({ done: true })
+})
+
+test('an answer may take long: whoever asked counts from its end on', async () => {
+  const { clock, surveys, answer } = openStand()
+  const first = surveys.survey({ ...today, walk: 'first' })
+  await settled()
+  clock.advance(START + 15 * SECOND)
+  answer()
+  await first
+  clock.advance(START + 50 * SECOND)
+  await expect(surveys.survey({ ...other, walk: 'second' })).rejects.toThrow('another reconcile')
+})
+
 test('a walk that has ended holds up no other, nor does one that asks for nothing any more', async () => {
   const { clock, surveys, stand, answer } = openStand()
   const cutOff = expect(surveys.survey({ ...today, walk: 'first' })).rejects.toThrow('The step is over')
@@ -222,6 +242,8 @@ test('a walk that is under way and comes to a source that another walks waits fo
   const walks = new Walks(new VirtualClock(START))
   expect([walks.mayStep('all', 'audit'), walks.mayStep('one', 'history')]).toEqual([true, true])
   expect(walks.mayStep('all', 'history')).toBe(false)
+  // Who waits takes nothing: the other goes on.
+  expect(walks.mayStep('one', 'history')).toBe(true)
   walks.end('one')
   expect(walks.mayStep('all', 'history')).toBe(true)
   expect(() => walks.mayStep('one', 'history')).toThrow('history is walked by another reconcile')

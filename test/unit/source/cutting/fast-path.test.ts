@@ -1,7 +1,8 @@
 // What the fast path takes, what it leaves to the scanner, and that both mark the same.
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { ID, NONE, TIME, TYPE } from '../../../../src/source/cutting/element-marks.ts'
 import { entryOptions } from '../../../../src/source/audit/step.ts'
+import { layout } from '../../../../src/source/cutting/fast-path/layout.ts'
 import { eventOptions } from '../../../../src/source/history/window.ts'
 import { FastPath } from '../../../../src/source/cutting/fast-path/fast-path.ts'
 import { entry, everyByte, splitAll } from './splitter-fixtures.ts'
@@ -27,6 +28,16 @@ function taken(text: string, maxDepth = 512, names: readonly [string | undefined
 
 const time = '2026-11-20T10:00:00.000001'
 const type = 'auth:login'
+
+/** The fast path never sees what comes byte by byte. */
+function expectAsAlone(body: Buffer, what: string): void {
+  const { entries, quarantined, error } = splitAll(body)
+  const alone = splitAll(body, {}, everyByte(body))
+  const isSame =
+    error?.message === alone.error?.message &&
+    JSON.stringify([entries, quarantined]) === JSON.stringify([alone.entries, alone.quarantined])
+  if (!isSame) expect.fail(what)
+}
 
 describe('the fast path takes an object', () => {
   test.each([
@@ -160,6 +171,39 @@ test('a body of four megabytes and a longer one are cut as in pieces', () => {
   }
 })
 
+test('what stands between two entries, and how the second begins, is read as the scanner alone reads it', () => {
+  const first = entry('a')
+  const bytes = Buffer.from(`[${first} , ${entry('b')}]`)
+  for (let at = first.length; at < first.length + 6; at++)
+    for (let byte = 0; byte < 256; byte++) {
+      const damaged = Buffer.from(bytes)
+      damaged[at] = byte
+      expectAsAlone(damaged, `byte ${at} replaced by ${byte}`)
+    }
+})
+
+test('at any depth the wrong bracket is seen, whichever it is', () => {
+  for (let levels = 60; levels <= 68; levels++) {
+    const opening = '{"a":'.repeat(levels)
+    for (let wrong = 0; wrong < levels; wrong++) {
+      const closing = `${'}'.repeat(wrong)}]${'}'.repeat(levels - wrong - 1)}`
+      expect(splitAll(`[${opening}0${closing}]`).error, `${levels} levels, bracket ${wrong}`).toBeDefined()
+    }
+  }
+})
+
+test('a piece may end wherever the memory does: what is looked at behind it is there', async () => {
+  const whole = layout.PAGES * layout.PAGE - layout.BODY
+  for (let size = whole - 40; size <= whole + 2; size++) {
+    vi.resetModules()
+    const fresh = await import('../../../../src/source/cutting/fast-path/fast-path.ts')
+    const path = new fresh.FastPath({ keys, maxDepth: 512, many: true })
+    const pad = size - '{"x":"","id"'.length
+    path.nextPiece(Buffer.from(`{"x":"${'x'.repeat(pad)}","id"`), 0)
+    expect(path.recognise(0)).toBe(0)
+  }
+})
+
 test('every single byte of an entry, replaced by any byte, is cut as the grammar alone cuts it', () => {
   const text = `[${entry('a', ',"n":[-1.5e3,0,true,false,{"x":"\\u00e9\\\\"}], "id":"b","z":null')},1]`
   const bytes = Buffer.from(text)
@@ -167,11 +211,6 @@ test('every single byte of an entry, replaced by any byte, is cut as the grammar
     for (let byte = 0; byte < 256; byte++) {
       const damaged = Buffer.from(bytes)
       damaged[i] = byte
-      const { entries, quarantined, error } = splitAll(damaged)
-      const alone = splitAll(damaged, {}, everyByte(damaged))
-      const isSame =
-        error?.message === alone.error?.message &&
-        JSON.stringify([entries, quarantined]) === JSON.stringify([alone.entries, alone.quarantined])
-      if (!isSame) expect.fail(`byte ${i} replaced by ${byte}`)
+      expectAsAlone(damaged, `byte ${i} replaced by ${byte}`)
     }
 })
