@@ -1,7 +1,8 @@
-// The warning that a sink's file was removed, kept in the journal for its day: a restart or a reload at night is not to end it unread.
+// The warning that a sink's file was removed or cut, kept in the journal for its day: a restart or a reload at night is not to end it unread.
 import { z } from 'zod'
 import type { Clock } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
+import type { SinkDeps } from './model/sink-kind.ts'
 import { DAY_MS } from './model/time.ts'
 import type { Board } from './ops/board.ts'
 
@@ -12,9 +13,14 @@ interface Around {
   readonly clock: Pick<Clock, 'now'>
 }
 
-export function removedFile(sink: string, board: Pick<Board, 'warn'>, { journal, clock }: Around) {
-  const name = `file_removed:${sink}`
-  const warned = { code: 'file_removed', about: sink } as const
+export function removedFile(
+  sink: string,
+  board: Pick<Board, 'warn'>,
+  { journal, clock }: Around,
+  code: 'file_removed' | 'file_cut' = 'file_removed',
+) {
+  const name = `${code}:${sink}`
+  const warned = { code, about: sink }
   return {
     /** `message` undefined: it is over. */
     tell(message: string | undefined): void {
@@ -34,6 +40,12 @@ export function removedFile(sink: string, board: Pick<Board, 'warn'>, { journal,
       if (now < untilAt) board.warn(warned, kept.message, { sinceAt, untilAt })
     },
   }
+}
+
+/** Where the sink's file ended at an orderly stop. */
+export function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
+  const name = `file_end:${sink}`
+  return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
 }
 
 function readNote(text: string | undefined): z.output<typeof noteSchema> | undefined {

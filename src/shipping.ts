@@ -17,7 +17,7 @@ import type { Network, Outside } from './outside.ts'
 import type { SharedToShip } from './parts.ts'
 import type { LoopOptions, Stepper } from './ship/stepper.ts'
 import { ObjectShipper } from './ship/objects.ts'
-import { removedFile } from './removed-file.ts'
+import { lastEndOf, removedFile } from './removed-file.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf, sinkKinds } from './sinks/index.ts'
@@ -47,9 +47,16 @@ export function openShipping(shared: SharedToShip, config: SinkConfig, coming: C
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
   const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
   const removed = removedFile(config.name, board, { journal, clock })
+  const cut = removedFile(config.name, board, { journal, clock }, 'file_cut')
   void removed.recall()
-  const fileRemoved: Watcher['fileRemoved'] = (message) => removed.tell(message)
-  const opened = openSink(shared.config, config, outside, log, { certificateEnds: seen, fileRemoved, ear })
+  void cut.recall()
+  const opened = openSink(shared.config, config, outside, log, {
+    certificateEnds: seen,
+    fileRemoved: (message) => removed.tell(message),
+    fileCut: (message) => cut.tell(message),
+    lastEnd: lastEndOf(config.name, journal),
+    ear,
+  })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
   const sink = outside.tracing?.sink(heard) ?? heard
   const loop: LoopOptions = { sink, journal, watch, log, clock, random, ...coming }
@@ -103,13 +110,11 @@ export const objectShape = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface Watcher extends Required<Pick<SinkDeps, 'certificateEnds' | 'fileRemoved'>> {
+interface Watcher extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
   readonly ear: Ear
 }
 
 const nobody: Watcher = {
-  certificateEnds: () => undefined,
-  fileRemoved: () => undefined,
   ear: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
     heard: () => undefined,

@@ -22,6 +22,13 @@ export interface SinkDeps {
   readonly certificateEnds?: (which: string, endsAt: number) => void
   /** The sink's file was removed with what stood in it, in words for a person; undefined: that is over. Absent: nobody listens. */
   readonly fileRemoved?: (message: string | undefined) => void
+  /** Likewise, of a file that somebody made shorter. */
+  readonly fileCut?: (message: string | undefined) => void
+  /** Where the sink's file ended, kept for the next process; '': nothing is. Absent: nobody keeps it. */
+  readonly lastEnd?: {
+    kept(): Promise<string | undefined>
+    keep(end: string): Promise<void>
+  }
   /** Where `stdout` writes; resolves when the bytes were taken. */
   print(bytes: Uint8Array): Promise<void>
   readonly gzip: (bytes: Uint8Array) => Promise<Uint8Array>

@@ -163,9 +163,15 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
 
 /**
  * `secret_unread`, `file_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API.
- * `file_removed`: of a `file` sink, with what stood in it; told for a day.
+ * `file_removed`, `file_cut`: of a `file` sink, with what stood in it; told for a day.
  */
-export const warningCodes = ['secret_unread', 'file_unread', 'clock_apart', 'file_removed'] as const
+export const warningCodes = [
+  'secret_unread',
+  'file_unread',
+  'clock_apart',
+  'file_removed',
+  'file_cut',
+] as const
 
 /** What is to be mended although no part fails of it, and `ok` stays as it is. */
 export interface WarningStatus {

@@ -108,6 +108,7 @@ class FileSink implements Sink {
   async #append({ file, end }: Pen, bytes: Uint8Array, detail: string): Promise<void> {
     await closedOnThrow(file, () => this.#write(file, bytes, end.size, detail))
     this.#pen = { file, end: endAfter(end, bytes) }
+    this.#others.left(this.#pen.end)
   }
 
   /** A batch that may be there, whole or in part. */
@@ -122,6 +123,7 @@ class FileSink implements Sink {
       // The equal part is written again too: a sync that failed before may have left it in memory alone, and only
       // what is written anew is synced anew. The same bytes in the same place: whoever follows the file sees nothing.
       await this.#write(file, bytes, offset, detail)
+      this.#others.left({ identity: await file.identity(), size: offset + bytes.length })
     } finally {
       await closeQuietly(file)
     }
@@ -162,7 +164,10 @@ class FileSink implements Sink {
 
   async #takeUp(): Promise<Pen> {
     const file = await this.#open()
-    this.#pen = await closedOnThrow(file, async () => ({ file, end: await endLine(file) }))
+    this.#pen = await closedOnThrow(file, async () => {
+      await this.#others.tellCut(file)
+      return { file, end: await endLine(file) }
+    })
     return this.#pen
   }
 
@@ -186,8 +191,11 @@ class FileSink implements Sink {
     const there = await disk.exists(path)
     const file = await this.#open()
     return closedOnThrow(file, async () => {
+      await this.#others.tellCut(file, place && { identity: place.file, size: place.offset })
       const begun = await begunAtEnd(file, bytes)
       const offset = begun ?? (await endLine(file)).size
+      // The part of the batch that stands behind it is not settled, and may be cut again by ourselves.
+      this.#others.left({ identity: await file.identity(), size: offset })
       const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
       log.warn('The file is not as it was left: the batch in doubt goes to its end.', facts)
       return { file, offset }
@@ -227,7 +235,7 @@ class FileSink implements Sink {
   }
 
   async close(): Promise<void> {
-    await this.#leave()
+    await Promise.all([this.#others.close(), this.#leave()])
   }
 }
 

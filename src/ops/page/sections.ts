@@ -97,6 +97,7 @@ const mended: Readonly<Record<WarningStatus['code'], string>> = {
   secret_unread: 'put it back where it was: it is read again by itself',
   file_unread: 'put it back where it was: it is read again by itself',
   file_removed: 'find out who did it, and send again what is to be there; this is told for a day',
+  file_cut: 'find out who did it, and send again what is to be there; this is told for a day',
 }
 
 function warned({ warnings }: StatusReport): Matter[] {

@@ -1,5 +1,5 @@
-// The warning of a removed file over a restart: told for its day, whoever restarts the daemon meanwhile.
-import { rmSync } from 'node:fs'
+// The warnings of a removed file and of a cut one over a restart: told for its day, whoever restarts the daemon meanwhile.
+import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { removedFile } from '../../../src/removed-file.ts'
@@ -96,4 +96,23 @@ test('through the whole daemon: the file is removed, a batch finds it out, and t
   await until(() => next.board.status().warnings.length === 1, 'it told again')
   const [{ message } = { message: '' }] = status().warnings
   expect(next.board.status().warnings).toMatchObject([{ code: 'file_removed', about: 'archive', message }])
+})
+
+test('through the whole daemon: the file is cut while none runs, and the next process tells with its first batch how much is gone', async () => {
+  const house = openHouse({ entries: 3 })
+  onTestFinished(house.remove)
+  const path = join(house.folder, 'out.ndjson')
+  const first = await house.open(false)
+  first.run().catch(() => undefined)
+  await until(() => first.board.status().sinks.every(({ accepted_entries: all }) => all === 3), 'the lines')
+  await first.stop()
+  truncateSync(path, statSync(path).size - 10)
+  house.mock.add({ at: house.outside.clock.now() })
+  const next = await house.open(false)
+  onTestFinished(() => next.stop())
+  next.run().catch(() => undefined)
+  await until(() => next.board.status().warnings.length === 1, 'the cut found')
+  const [warning] = next.board.status().warnings
+  expect(warning).toMatchObject({ code: 'file_cut', about: 'archive' })
+  expect(warning?.message).toContain('10 bytes')
 })

@@ -122,6 +122,7 @@ it('what is warned of is counted by its code, and no more once it is mended', as
       .toSorted()
   const codes = (secrets: number) => [
     '{code="clock_apart"} 0',
+    '{code="file_cut"} 0',
     '{code="file_removed"} 0',
     '{code="file_unread"} 0',
     `{code="secret_unread"} ${secrets}`,
