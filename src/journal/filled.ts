@@ -38,6 +38,6 @@ function explained(
 }
 
 function atSystemsBound(path: string, bound: number, cause: unknown): ConnectorError {
-  const why = `the file has reached ${inMib(bound)}, and the system lets none become larger; until then only what is delivered and pruned makes room`
+  const why = `the file has reached ${inMib(bound)}, and the system lets none become larger`
   return diskFull(path, { remedy: RAISE_LIMIT, why }, cause)
 }

@@ -1,4 +1,4 @@
-// What is told where the journal cannot grow: first what to do, then why, and where it lies; sizes for people.
+// What is told where the journal cannot grow: first why, then what to do, and where it lies; sizes for people.
 import { ConnectorError } from '../model/errors.ts'
 
 /** What helps, in the imperative. `needsStart`: only with a start behind it, as a limit of this process does. */
@@ -25,15 +25,15 @@ class JournalFull extends ConnectorError {
 
   constructor(path: string, lack: Lack, next: string, meanwhile: string, cause: unknown) {
     const { what } = lack.remedy ?? { what: 'make room' }
-    super('disk_full', `${what}, and ${next}: ${lack.why}. ${meanwhile}. The journal is ${path}`, { cause })
+    super('disk_full', `${lack.why}: ${what}, and ${next}. ${meanwhile}. The journal is ${path}`, { cause })
     this.path = path
     this.lack = lack
   }
 }
 
 export function diskFull(path: string, lack: Lack, cause?: unknown): ConnectorError {
-  const next = lack.remedy?.needsStart ? 'start again' : 'it goes on by itself'
-  return new JournalFull(path, lack, next, 'Reading pauses, what is kept is delivered', cause)
+  const next = lack.remedy?.needsStart ? 'start again' : 'reading goes on by itself'
+  return new JournalFull(path, lack, next, 'Delivery goes on', cause)
 }
 
 /** A full journal as told at a start, which ends with it: nothing is paused then, and nothing goes on by itself. `shortage`: how much room is missing; '' where that is not known. */

@@ -79,7 +79,7 @@ export class Space {
       return { remedy: RAISE_LIMIT, why }
     }
     const { shortage } = this.#ballast
-    const why = `the disk is too full to take in more${shortage === '' ? '' : ` (${shortage})`}`
+    const why = shortage === '' ? 'the disk is too full to take in more' : shortage
     const bytes = this.#number('page_count') * this.#number('page_size')
     const volume = this.#volumeBytes(dirname(this.#path))
     const wanted = `they take ${inMib(wantedBytes(this.#bounds))} plus keys`

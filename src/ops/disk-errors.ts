@@ -30,10 +30,10 @@ const remedies: Readonly<Record<string, string>> = {
     'set rotate.max_bytes below what a file may become here, or raise that limit (ulimit -f, LimitFSIZE) and start again',
 }
 
-/** Told as the journal tells it, which may be on the same disk: what to do stands first, and the path last, since it may be long. */
+/** Told as the journal tells it, which may be on the same disk: the fact, what to do, and the path last, since it may be long. */
 function noRoom(code: string, what: string, path: string, cause: unknown): ConnectorError {
   const remedy = remedies[code] ?? `make room, ${BY_ITSELF}`
-  return new ConnectorError('disk_full', `${remedy}: ${what} (${code}). The path is ${path}`, { cause })
+  return new ConnectorError('disk_full', `${what} (${code}): ${remedy}. The path is ${path}`, { cause })
 }
 
 const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)

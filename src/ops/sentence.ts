@@ -1,6 +1,6 @@
 // The one sentence of /status that a person reads first at three in the morning.
 import { budgetOf, isCaughtUp, sinceText } from './status.ts'
-import type { FaultStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
+import type { FaultStatus, SinkStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
 import { answerText, countText, utcText, limitedText, numberText, spanText } from './words.ts'
 
 /** From here on a part that lags is worth a word. */
@@ -59,10 +59,13 @@ function sourceClauses(report: Told, why: Why): string[] {
 function sinkClauses({ sinks }: Told, why: Why): string[] {
   return sinks
     .filter(({ state }) => state === 'held' || state === 'failing')
-    .map(({ name, state, lag_seconds, owed_entries, error }) => {
-      const behind = owed_entries > 0 ? `${spanText(lag_seconds)} behind` : state
-      return `${name} is ${state === 'held' && owed_entries > 0 ? `held and ${behind}` : behind}${why(error)}`
-    })
+    .map((sink) => `${sink.name} ${troubleOf(sink)}${why(sink.error)}`)
+}
+
+function troubleOf({ state, lag_seconds, owed_entries }: SinkStatus): string {
+  if (owed_entries === 0) return `is ${state}`
+  if (lag_seconds < 1) return state === 'held' ? 'is held' : 'cannot deliver'
+  return `is ${state === 'held' ? 'held and ' : ''}${spanText(lag_seconds)} behind`
 }
 
 function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {

@@ -14,6 +14,7 @@ type Instant = string | null
 export interface FaultStatus {
   readonly code: ErrorCode
   readonly message: string
+  /** of the trouble: it may have begun with another code */
   readonly since: string
   /** absent: not known, or it is being tried */
   readonly next_try_at?: string

@@ -68,7 +68,7 @@ export class Telling {
     this.#codes.clear()
     this.#reasons.clear()
     this.#listeners.log.warn(
-      'Entries that the receiver refuses for good are parked as dead letters: auditferry dead-letters list names each',
+      'Entries that the receiver refused for good were parked as dead letters: auditferry dead-letters list names each that is still there',
       { entries, ...why },
     )
   }

@@ -14,7 +14,7 @@ function printError(cause: unknown): ConnectorError {
   if (isNoRoom(code))
     return new ConnectorError(
       'disk_full',
-      `make room where standard output leads, and it goes on by itself: cannot write there (${code})`,
+      `cannot write to standard output (${code}): make room where it leads, and it goes on by itself`,
       { cause },
     )
   const next = `(${code}); entries are kept; start it again with a reader behind it`

@@ -84,6 +84,16 @@ type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
 export const isNarrowed = (options: Narrowing): boolean =>
   NARROWING.some((name) => options[name] !== undefined)
 
+/** What is said where nothing was found: that the options are in the way, only where anything is set aside. */
+export async function noneText(
+  options: Narrowing,
+  all: AsyncIterable<readonly unknown[]>,
+  { none, unmatched }: { none: string; unmatched: string },
+): Promise<string> {
+  if (isNarrowed(options)) for await (const { length } of all) if (length > 0) return unmatched
+  return none
+}
+
 /**
  * Ids that were asked for and are not there, or are none of what else was asked for, make the command fail, after the rest was
  * seen to. `most`: where so many were found others were left out, and nothing is known of those.

@@ -9,7 +9,7 @@ import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { plain } from '../shared/plain.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, withMeant } from './asked.ts'
+import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { showList } from './list.ts'
@@ -29,8 +29,6 @@ const timeText = ({ time }: DeadLetter) => {
   return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
 }
 const noun = (count: number) => countText(count, 'dead letters')
-const noneText = (options: LetterOptions) =>
-  isNarrowed(options) ? 'no dead letters that these options mean' : 'no dead letters'
 
 function queryOf(options: LetterOptions): DeadLetterQuery {
   const { sink } = options
@@ -55,7 +53,13 @@ async function all(opened: OpenJournal, options: LetterOptions, limit?: number):
 
 const allLetters = (opened: OpenJournal) => lettersOf(opened, { id: [] })
 
-/** As `withMeant`; a code that no letter has is told, and no wrong usage: an older version may have kept others. */
+const noLetters = (opened: OpenJournal, options: LetterOptions) =>
+  noneText(options, allLetters(opened), {
+    none: 'no dead letters',
+    unmatched: 'no dead letters match these options',
+  })
+
+/** As `withMeant`; a code that none of the letters has is told, and fails the command. No wrong usage: an older version may have kept others. */
 function withLetters(
   world: World,
   options: LetterOptions,
@@ -64,11 +68,12 @@ function withLetters(
   return withMeant(world, options, allLetters, async (opened) => {
     const { code } = options
     const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
-    if (code !== undefined && there.size > 0 && !there.has(code))
-      world.stderr(
-        `auditferry: no dead letter has the code ${plain(code)}; the codes that there are: ${[...there].join(', ')}\n`,
-      )
-    return use(opened)
+    if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
+    world.stderr(
+      `auditferry: no dead letter has the code ${plain(code)}; the codes that there are: ${[...there].join(', ')}\n`,
+    )
+    await use(opened)
+    return exitCodes.failed
   })
 }
 
@@ -90,7 +95,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
       noun,
     })
     const found = await showList(world, options, lettersOf(opened, options), sums, {
-      none: noneText(options),
+      none: await noLetters(opened, options),
       all: 'dead-letters export',
       head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
@@ -158,7 +163,7 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
   return withLetters(world, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     if (found.length === 0 && options.id.length === 0) {
-      world.stdout(`${noneText(options)}: nothing is put back\n`)
+      world.stdout(`${await noLetters(opened, options)}: nothing is put back\n`)
       return exitCodes.done
     }
     const left: LeftLetters[] = []

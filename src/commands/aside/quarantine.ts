@@ -7,7 +7,7 @@ import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
-import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, withMeant } from './asked.ts'
+import { exitOf, idsQuery, isOf, lacksYes, noneText, withMeant } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
 import { exportAside } from './export.ts'
 import { showList } from './list.ts'
@@ -40,7 +40,10 @@ export function listQuarantine(world: World, options: QuarantineOptions): Promis
       noun,
     })
     const found = await showList(world, options, recordsOf(opened, options), sums, {
-      none: isNarrowed(options) ? 'nothing is quarantined that these options mean' : 'nothing is quarantined',
+      none: await noneText(options, allRecords(opened), {
+        none: 'nothing is quarantined',
+        unmatched: 'nothing quarantined matches these options',
+      }),
       all: 'quarantine export',
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
       row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [

@@ -3,6 +3,7 @@ import { openApp } from '../../app.ts'
 import type { App } from '../../app.ts'
 import type { Config } from '../../config/schema.ts'
 import { checkApart } from '../../journal/check-apart.ts'
+import { MINUTE_MS } from '../../model/time.ts'
 import type { StatusReport } from '../../ops/status.ts'
 import type { Outside } from '../../outside.ts'
 import type { World } from '../shared/world.ts'
@@ -53,11 +54,12 @@ type Ending = 'done' | 'stuck' | 'timeout' | 'signal'
 
 async function watchOnce(
   app: App,
-  { clock }: Outside,
+  { clock, log }: Outside,
   signal: AbortSignal,
   timeoutMs: number,
 ): Promise<Ending> {
   const startedAt = clock.elapsed()
+  const tellWhenDue = howFar({ clock, log }, () => app.board.status())
   let stuckSince: number | undefined
   for (;;) {
     await clock.sleep(LOOK_MS, signal)
@@ -68,8 +70,32 @@ async function watchOnce(
     if (state === 'done') return 'done'
     stuckSince = state === 'stuck' ? (stuckSince ?? now) : undefined
     if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
+    tellWhenDue()
   }
 }
+
+type HowFar = Pick<StatusReport, 'sentence' | 'workspaces' | 'sinks'>
+
+/** To be called often: tells once a minute how far the run is, since a first one may take long. @internal */
+export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: () => HowFar): () => void {
+  let toldAt = clock.elapsed()
+  return () => {
+    if (clock.elapsed() - toldAt < MINUTE_MS) return
+    toldAt = clock.elapsed()
+    const { sentence, workspaces, sinks } = status()
+    log.info('The run is not done yet, and goes on', {
+      stand: sentence,
+      entriesRead: readOf(workspaces),
+      entriesOwed: mostOwed(sinks),
+    })
+  }
+}
+
+const readOf = (workspaces: StatusReport['workspaces']): number =>
+  workspaces.flatMap(({ sources }) => sources).reduce((sum, source) => sum + source.new_entries, 0)
+
+const mostOwed = (sinks: StatusReport['sinks']): number =>
+  Math.max(0, ...sinks.map((sink) => sink.owed_entries))
 
 const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
 
@@ -82,7 +108,7 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
     const filtered = parts.reduce((sum, part) => sum + part.filtered_entries, 0)
     return filtered === 0 ? [] : [`${filtered} filtered by ${by}`]
   }
-  const read = sources.reduce((sum, source) => sum + source.new_entries, 0)
+  const read = readOf(workspaces)
   const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
   return [
     amount(read, 'new entry', 'new entries'),
@@ -97,7 +123,7 @@ function onceOf(app: App, ended: Ending): Once {
   const status = app.board.status()
   const { sinks, journal, sentence } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
-  const owed = Math.max(0, ...sinks.map((sink) => sink.owed_entries))
+  const owed = mostOwed(sinks)
   const rest = `${amount(letters, 'dead letter', 'dead letters')}, ${journal.quarantined} quarantined, ${amount(journal.gaps, 'possible gap', 'possible gaps')}`
   if (ended === 'done' && owed === 0) {
     const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${rest}\n`

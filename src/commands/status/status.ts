@@ -124,7 +124,7 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .map(({ name, error }) => {
       if (!error) return ''
       const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
-      return `  ${name}: ${plain(faultText(error, report))} (${error.code}, since ${ago(error.since)}${next})\n`
+      return `  ${name}: ${plain(faultText(error, report))} (${error.code}, trouble began ${ago(error.since)}${next})\n`
     })
     .join('')
 }

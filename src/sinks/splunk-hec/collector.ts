@@ -82,7 +82,7 @@ export class Collector {
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
-    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where })
+    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.place })
     if (verdict.kind !== 'failed')
       throw new ConnectorError('bad_reply', `Splunk at ${where} did not say what is acknowledged`)
     // A token that was changed under our feet: the next question has the new one.

@@ -1,5 +1,6 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real servers.
 import { ConnectorError, type ErrorCode } from '../../model/errors.ts'
+import type { SecretPlace } from '../../model/secret.ts'
 import type { Outcome } from '../../model/sink.ts'
 
 /** A reply read to its end, or to its bound. */
@@ -27,6 +28,8 @@ export interface Sent {
   readonly bytes: number
   /** host:port */
   readonly where: string
+  /** absent: nobody is told how a new token is taken */
+  readonly tokenFrom?: SecretPlace
 }
 
 export interface Done {
@@ -121,6 +124,7 @@ export function said({ code, text }: HecBody): string {
 type Rule = 'crowded' | 'invalid' | 'index' | readonly [ErrorCode, string]
 
 const token = "check 'token'"
+const tokenCodes = new Set<ErrorCode>(['unauthorized', 'forbidden'])
 const channel = 'a channel is always sent; is a proxy removing headers?'
 
 /** By Splunk's own code, whatever the HTTP status beside it. 0, 24 and 25 count only with a 2xx. */
@@ -190,7 +194,9 @@ const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable
 function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
   const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
-  const message = `Splunk at ${sent.where} answered ${status}${words}: ${why}`
+  const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)
+  const next = isReread ? '; a good one in its file is read again by itself' : ''
+  const message = `Splunk at ${sent.where} answered ${status}${words}: ${why}${next}`
   const error = new ConnectorError(code, message, { retryAfterMs })
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }

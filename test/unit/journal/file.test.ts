@@ -591,7 +591,7 @@ describe('no room', () => {
     const fill = async () => {
       for (; ; kept++) await journal.append(malformed(kept))
     }
-    const told = expect.stringMatching(/quarantine export.*drop.*bound of 0\.9 MiB/) as string
+    const told = expect.stringMatching(/bound of 0\.9 MiB.*: .*quarantine export.*drop/) as string
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
     expect(journal.stats()).toMatchObject({ bytes: 0, quarantined: kept })
     expect(await journal.dropQuarantined({})).toBe(kept)
@@ -613,7 +613,7 @@ describe('no room', () => {
       }
     }
     const told = expect.stringMatching(
-      /dead-letters export.*drop.*bound of 0\.9 MiB, and 0\.\d MiB of them are dead/,
+      /bound of 0\.9 MiB, and 0\.\d MiB of them are dead.*: .*dead-letters export.*drop/,
     ) as string
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
     await journal.close()
@@ -639,7 +639,7 @@ describe('no room', () => {
     const told = atStart(full, () => '3 MiB are free, the journal wants 96 MiB')
     expect(told).toMatchObject({
       code: 'disk_full',
-      message: `make room, and start again: the disk is full or the file has reached its bound (3 MiB are free, the journal wants 96 MiB). Nothing was begun or lost. The journal is ${path}`,
+      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal wants 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
     })
     expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
   })
@@ -662,7 +662,7 @@ describe('no room', () => {
     expect(sentences.join()).toContain('no room')
     await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringContaining('take in more (0 MiB are free, the journal wants 1 MiB). ') as string,
+      message: expect.stringContaining('0 MiB are free, the journal wants 1 MiB: make room') as string,
     })
     await journal.putNote('x', 'y')
     free = 2e7
@@ -692,7 +692,7 @@ describe('no room', () => {
     expect(sentences.filter((sentence) => sentence.includes('no room'))).toHaveLength(1)
     await expect(journal.append(big(41))).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringMatching(/keep_settled.*own file takes [34]\.\d MiB of 5\.7 MiB/) as string,
+      message: expect.stringMatching(/own file takes [34]\.\d MiB of 5\.7 MiB.*: .*keep_settled/) as string,
     })
     await settleAll(journal, 1, 40)
     expect(await journal.append(big(41))).toMatchObject({ added: 1 })

@@ -1,4 +1,4 @@
-// What is told where the journal has no room: what to do stands first, and all of it fits into what the status shows.
+// What is told where the journal has no room: the fact, then what to do, and all of it fits into what the status shows.
 import type { Database } from 'better-sqlite3'
 import { expect, it } from 'vitest'
 import { Ballast } from '../../../src/journal/ballast.ts'
@@ -62,20 +62,33 @@ const starting = Object.entries(opening).map(
 )
 const variants = [...Object.entries(running), ...starting]
 
-it.each(variants)('%s: what to do comes first, and nothing of it is cut', (_, error) => {
-  expect(error).toMatchObject({ code: 'disk_full' })
-  const { message } = error as Error
-  expect(message).toMatch(/^(make room|raise the limit|export and drop)/)
-  expect(message).toContain(path)
-  expect(message).not.toMatch(/\d{7}/)
-  expect(messageOf(error as never)).toBe(message)
-})
+it.each(variants)(
+  '%s: the fact comes first, what to do behind it, in short, and nothing of it is cut',
+  (_, error) => {
+    expect(error).toMatchObject({ code: 'disk_full' })
+    const { message } = error as Error
+    expect(message).toMatch(/^[^:]+: (make room|raise the limit|export and drop)/)
+    expect(message.replace(path, '').length).toBeLessThan(360)
+    expect(message).toContain(path)
+    expect(message).not.toMatch(/\d{7}/)
+    expect(messageOf(error as never)).toBe(message)
+  },
+)
 
 it.each(variants)('%s: either it goes on by itself or it is to be started again', (_, error) => {
   const { message } = error as Error
   expect([...message.matchAll(/goes on by itself|start again/g)]).toHaveLength(1)
-  const needsStart = /start/.test(_) || /^raise the limit/.test(message)
+  const needsStart = /start/.test(_) || /: raise the limit/.test(message)
   expect(message).toContain(needsStart ? 'start again' : 'goes on by itself')
+})
+
+it('a full disk is told with what is free and what is wanted, and little else', () => {
+  const ballast = new Ballast(path, 48 * 2 ** 20, () => 44 * 2 ** 20)
+  const db = { pragma: () => 1 } as unknown as Database
+  const space = new Space({ path, ballast, largestFileBytes: Infinity, volumeBytes: () => LARGE, bounds, db })
+  expect(diskFull(path, space.lack).message).toBe(
+    `44 MiB are free, the journal wants 96 MiB: make room, and reading goes on by itself. Delivery goes on. The journal is ${path}`,
+  )
 })
 
 it.each([

@@ -82,6 +82,21 @@ describe('/status', () => {
     })
   })
 
+  it.each([
+    ['failing', 'archive cannot deliver: receiver refused the connection'],
+    ['held', 'archive is held: receiver refused the connection'],
+  ] as const)(
+    'a sink that is %s and behind by less than a second is not told as 0 s behind',
+    (state, told) => {
+      const stand = openBoardStand()
+      settle(stand)
+      stand.owe(12, startAt)
+      stand.clock.pass(200)
+      stand.sink.state(state, refused)
+      expect(stand.board.status().sentence).toBe(told)
+    },
+  )
+
   it('a sink that fails is behind by the age of the oldest entry it owes, with the reason', () => {
     const stand = openBoardStand()
     settle(stand)

@@ -184,11 +184,14 @@ const longPath = `/mnt/archive/${'a-folder-of-the-archive/'.repeat(10)}entries.n
 const failed = (errno: string) => Object.assign(new Error(errno), { code: errno })
 
 test.each([
-  ['ENOSPC', /^make room, and it goes on by itself: /],
-  ['EDQUOT', /^make room or raise the quota, and it goes on by itself: /],
-  ['EFBIG', /^set rotate\.max_bytes below what a file may become here, or raise that limit .* start again: /],
+  ['ENOSPC', /^cannot .*: make room, and it goes on by itself\. /],
+  ['EDQUOT', /^cannot .*: make room or raise the quota, and it goes on by itself\. /],
+  [
+    'EFBIG',
+    /^cannot .*: set rotate\.max_bytes below what a file may become here, or raise that limit .* start again\. /,
+  ],
 ])(
-  'where there is no room (%s) what to do comes first and the path last, as the journal tells it, and nothing is cut',
+  'where there is no room (%s) the fact comes first, then what to do, and the path last, as the journal tells it, and nothing is cut',
   (errno, first) => {
     for (const error of [diskError('write', longPath, failed(errno)), syncError(longPath, failed(errno))]) {
       expect(error.message).toMatch(first)

@@ -26,7 +26,7 @@ test('what does not fit waits and is told with its limit: no line is torn, lost 
   expect(told).toHaveLength(4)
   for (const each of told)
     expect(each).toMatch(
-      /^disk_full: set rotate\.max_bytes .*ulimit -f.*cannot write \(EFBIG\)\. The path is \//,
+      /^disk_full: cannot write \(EFBIG\): set rotate\.max_bytes .*ulimit -f.*\. The path is \//,
     )
   expect(readdirSync(spool)).toEqual([])
 

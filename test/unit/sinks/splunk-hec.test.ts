@@ -80,6 +80,24 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
   expect(pauses).toEqual([1000, 2000, 0])
 })
 
+test('a refused token that comes from a file is told to be read again there by itself, and no other is', async () => {
+  const advice = '; a good one in its file is read again by itself'
+  const unknown = hecReply(403, 4, 'Invalid token')
+  const messageOf = async (opened: Opened) =>
+    deliver(opened).then(String, (error: unknown) => (error as ConnectorError).message)
+  const fromFile = (replies: readonly ScriptedReply[], options = {}) => {
+    const opened = open(replies, options)
+    opened.parsed.token.follow(() => TOKEN)
+    return opened
+  }
+  expect(await messageOf(fromFile([unknown, unknown]))).toBe(
+    `Splunk at splunk:8088 answered 403, code 4 "Invalid token": the token is not known there; check 'token'${advice}`,
+  )
+  expect(await messageOf(fromFile([{ status: 401, body: '' }]))).toContain(`check 'token'${advice}`)
+  expect(await messageOf(open([unknown, unknown]))).toMatch(/check 'token'$/)
+  expect(await messageOf(fromFile([hecReply(503, 9, 'Server is busy')]))).not.toContain(advice)
+})
+
 test.each([5, 6, 12, 13, 15])('code %i with N takes 0..N-1, refuses N, and owes the rest', async (code) => {
   const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
   const outcome = await deliver(open([reply]))

@@ -96,7 +96,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       'there are more than these 1: a larger --limit shows them, dead-letters export writes all of them into a file\n',
     )
     await listLetters(stand.world, options({ sink: 'archive' }))
-    expect(stand.heard().stdout).toBe('no dead letters that these options mean\n')
+    expect(stand.heard().stdout).toBe('no dead letters match these options\n')
   })
 
   test('a list of ids that is cut blames none of those that it did not come to', async () => {

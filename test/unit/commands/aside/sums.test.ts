@@ -186,7 +186,7 @@ test('a letter that the other options do not mean is not told to be gone', async
   expect(stand.heard().stderr).toContain(`no dead letter ${id} that the other options mean too: `)
 })
 
-test('a code that no letter has is told with those that there are, by each command, beside what it says anyway', async () => {
+test('a code that no letter has is told with those that there are and fails each command, beside what it says anyway; with no letter at all it does not', async () => {
   const told = 'auditferry: no dead letter has the code nope; the codes that there are: refused, too_large\n'
   const nope = options({ code: 'nope', json: true, yes: true })
   const commands = [
@@ -196,27 +196,37 @@ test('a code that no letter has is told with those that there are, by each comma
     (world: typeof stand.world) => exportLetters(world, nope, '-'),
   ]
   for (const command of commands) {
-    expect(await command(stand.world, nope)).toBe(0)
+    expect(await command(stand.world, nope)).toBe(1)
     expect(stand.heard().stderr).toContain(told)
   }
   await listLetters(stand.world, options({ code: 'too_large', workspace: 'acme', source: 'audit' }))
   expect(stand.heard().stderr).toBe('')
   await dropLetters(stand.world, options({ yes: true }))
   stand.heard()
-  await listLetters(stand.world, nope)
+  expect(await listLetters(stand.world, nope)).toBe(0)
   expect(stand.heard()).toEqual({ stdout: '', stderr: '' })
 })
 
-test('where options mean nothing, that is not told as there being nothing', async () => {
+test('where nothing matches the options, that is told as there being nothing only where there is nothing', async () => {
   await listLetters(stand.world, options({ code: 'nope' }))
   await retryLetters(stand.world, options({ code: 'nope' }))
   await listQuarantine(stand.world, options({ reason: 'unreadable_page' }))
   expect(stand.heard().stdout.split('\n')).toEqual([
-    'no dead letters that these options mean',
-    'no dead letters that these options mean: nothing is put back',
-    'nothing is quarantined that these options mean',
+    'no dead letters match these options',
+    'no dead letters match these options: nothing is put back',
+    'nothing quarantined matches these options',
     '',
   ])
+  await dropLetters(stand.world, options({ yes: true }))
+  await dropQuarantine(stand.world, options({ yes: true }))
+  stand.heard()
+  expect(await listLetters(stand.world, options({ code: 'nope' }))).toBe(0)
+  expect(await retryLetters(stand.world, options({ code: 'nope' }))).toBe(0)
+  expect(await listQuarantine(stand.world, options({ reason: 'unreadable_page' }))).toBe(0)
+  expect(stand.heard()).toEqual({
+    stdout: 'no dead letters\nno dead letters: nothing is put back\nnothing is quarantined\n',
+    stderr: '',
+  })
 })
 
 test.each([

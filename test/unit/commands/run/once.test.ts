@@ -3,12 +3,14 @@ import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Outside } from '../../../../src/outside.ts'
 import { realOutside } from '../../../../src/commands/shared/real-outside.ts'
-import { deliveredText, runOnce } from '../../../../src/commands/run/once.ts'
+import { deliveredText, howFar, runOnce } from '../../../../src/commands/run/once.ts'
 import { loadConfig } from '../../../../src/config/load.ts'
 import { readTextFile } from '../../../../src/config/files.ts'
 import { ConnectorError } from '../../../../src/model/errors.ts'
+import { MINUTE_MS } from '../../../../src/model/time.ts'
 import { systemClock } from '../../../../src/ops/clock.ts'
 import { logOf, part, spec } from '../../../contract/journal-parts.ts'
+import { LogLines, StepClock } from '../../../fakes/sink-deps.ts'
 import { withSink, withSource } from '../../ops/page/reports.ts'
 import { fill, openStand } from '../stand.ts'
 
@@ -67,6 +69,41 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
   }
   await expect(runOnce(config, outside, stand.world, Infinity)).rejects.toBe(broken)
   expect(sleeping).toBe(0)
+})
+
+test('a long run tells once a minute how far it is', () => {
+  const [clock, log] = [new StepClock(), new LogLines()]
+  const sentence = 'acme audit is 3 days behind and reading on'
+  const tellWhenDue = howFar({ clock, log }, () => ({
+    ...withSource({ new_entries: 120_000 }),
+    ...{ sentence, sinks: withSink({ owed_entries: 512 }).sinks },
+  }))
+  for (let looks = 0; looks < 1500; looks++) {
+    clock.pass(100)
+    tellWhenDue()
+  }
+  const told = JSON.stringify({ stand: sentence, entriesRead: 120_000, entriesOwed: 512 })
+  expect(log.lines).toEqual(Array(2).fill(`The run is not done yet, and goes on ${told}`))
+})
+
+test('a run whose receiver is away for minutes says so while it goes on', async () => {
+  const journal = await stand.openJournal()
+  await fill(journal)
+  await journal.close()
+  const env = { NOT_SET_HERE: 'planted-key' }
+  const loaded = loadConfig(stand.config, { env, readFile: readTextFile })
+  const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
+  const away = new ConnectorError('unreachable', 'the mount is away')
+  const told: string[] = []
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(told),
+    clock: { ...systemClock, elapsed: () => systemClock.elapsed() * 600 },
+    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(away) },
+  }
+  const { line } = await runOnce(config, outside, stand.world, 20 * MINUTE_MS)
+  expect(line).toContain('the timeout came first')
+  expect(told).toContain('The run is not done yet, and goes on')
 })
 
 test('its last line names what was filtered, and by what, where anything was', () => {

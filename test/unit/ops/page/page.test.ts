@@ -83,9 +83,9 @@ describe('the status page', () => {
     expect(unclosed(page)).toEqual([])
   })
 
-  it('shows the last error in its own words, with its code and since when', () => {
+  it('shows the last error in its own words, with its code and when the trouble began, perhaps with another code', () => {
     const text = textOf(renderPage(withSink({ state: 'failing', error: refused })))
-    expect(text).toMatch(/receiver refused the connection \(unreachable, since 10 min ago ?\)/)
+    expect(text).toMatch(/receiver refused the connection \(unreachable, trouble began 10 min ago ?\)/)
   })
 
   it('says why something fails in one place: in its row, or in the sentence where that has it all', () => {
@@ -93,13 +93,15 @@ describe('the status page', () => {
     const sentence = `archive is 14 s behind: ${refused.message}`
     const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
     expect([rows(told), rows({ ...told, sentence })]).toEqual([1, 1])
-    expect(textOf(renderPage({ ...told, sentence }))).toMatch(/as told above \(unreachable, since 10 min ago/)
+    expect(textOf(renderPage({ ...told, sentence }))).toMatch(
+      /as told above \(unreachable, trouble began 10 min ago/,
+    )
   })
 
   it('tells of what fails when it is tried next, where that is known and still to come', () => {
     const shown = (next_try_at: string) =>
       textOf(renderPage(withSink({ state: 'failing', error: { ...refused, next_try_at } })))
-    expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/since 10 min ago ?, next try in 42 s\)/)
+    expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/trouble began 10 min ago ?, next try in 42 s\)/)
     expect(shown('2026-11-21T10:00:00.000Z')).not.toContain('next try')
   })
 
