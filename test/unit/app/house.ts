@@ -17,14 +17,14 @@ import { disk } from '../../../src/ops/disk.ts'
 
 const FASTER = 15
 
-function fastClock(): Clock {
+export function fastClock(faster = FASTER): Clock {
   const startAt = systemClock.now()
   const zero = systemClock.elapsed()
-  const elapsed = () => (systemClock.elapsed() - zero) * FASTER
+  const elapsed = () => (systemClock.elapsed() - zero) * faster
   return {
     elapsed,
     now: () => Math.floor(startAt + elapsed()),
-    sleep: (ms, signal) => systemClock.sleep(ms / FASTER, signal),
+    sleep: (ms, signal) => systemClock.sleep(ms / faster, signal),
   }
 }
 
