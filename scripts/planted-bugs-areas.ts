@@ -80,7 +80,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'the same history id with other content is shipped again, as a new version',
     edits: [
       {
-        file: 'src/journal/keys.ts',
+        file: 'src/journal/content-mark.ts',
         find: 'if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0',
         replace: 'if (before.length > 0 && contentHash.length > 0) return 0',
       },

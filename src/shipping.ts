@@ -17,7 +17,7 @@ import type { Network, Outside } from './outside.ts'
 import type { SharedToShip } from './parts.ts'
 import type { LoopOptions, Stepper } from './ship/stepper.ts'
 import { ObjectShipper } from './ship/objects.ts'
-import { lastEndOf, removedFile } from './removed-file.ts'
+import { fileLoss, lastEndOf } from './file-loss.ts'
 import { openAfterKeys, type Policy } from './ship/policy.ts'
 import { Shipper } from './ship/shipper.ts'
 import { kindOf, sinkKinds } from './sinks/index.ts'
@@ -46,8 +46,8 @@ export function openShipping(shared: SharedToShip, config: SinkConfig, coming: C
   const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
   const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
-  const removed = removedFile(config.name, board, { journal, clock })
-  const cut = removedFile(config.name, board, { journal, clock }, 'file_cut')
+  const removed = fileLoss('file_removed', config.name, board, { journal, clock })
+  const cut = fileLoss('file_cut', config.name, board, { journal, clock })
   void removed.recall()
   void cut.recall()
   const opened = openSink(shared.config, config, outside, log, {

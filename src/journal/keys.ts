@@ -2,17 +2,11 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { type Entries, ID_END, ID_START } from '../model/entries.ts'
 import type { SourceName } from '../model/source.ts'
+import { contentMark, versionAfter } from './content-mark.ts'
 import { digest, KEY_BYTES, writeKey } from './key.ts'
 
 /** Where the same id may come again with other content: each content that differs from the last one is a new version. Elsewhere the first is kept. */
 const changing: ReadonlySet<SourceName> = new Set<SourceName>(['history.usage', 'history.query'])
-
-/**
- * So many versions of one entry are told as they come. From then on only a content that is none of its last so many is a new
- * one: an API that writes the same now so, now so would have it shipped at every look for ever.
- */
-const CHANGES_TOLD = 16
-const MARK_BYTES = KEY_BYTES + 4
 
 export interface Claim {
   /** indices of the entries that are new; undefined: all that are wanted */
@@ -225,28 +219,4 @@ export class Keys {
     const whole = times.map((_, i) => entries.at(wanted?.[i] ?? i))
     return { ids, firstUs: 0, times: JSON.stringify(whole) }
   }
-}
-
-/** 0: no new one. */
-function versionAfter(before: Buffer, contentHash: Buffer): number {
-  if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0
-  const version = before.readUInt32LE(KEY_BYTES) + 1
-  return version > CHANGES_TOLD && wasOneOf(before, contentHash) ? 0 : version
-}
-
-/** What is kept of an entry that may change: its content's hash, its version, and the hashes of contents before, newest first. */
-function contentMark(contentHash: Buffer, version: number, before?: Buffer): Buffer {
-  const mark = Buffer.allocUnsafe(MARK_BYTES)
-  contentHash.copy(mark)
-  mark.writeUInt32LE(version, KEY_BYTES)
-  if (before === undefined) return mark
-  const older = before.subarray(MARK_BYTES, MARK_BYTES + (CHANGES_TOLD - 2) * KEY_BYTES)
-  return Buffer.concat([mark, before.subarray(0, KEY_BYTES), older])
-}
-
-/** Marks of older journals know of no contents before. */
-function wasOneOf(mark: Buffer, contentHash: Buffer): boolean {
-  for (let at = MARK_BYTES; at < mark.length; at += KEY_BYTES)
-    if (mark.subarray(at, at + KEY_BYTES).equals(contentHash)) return true
-  return false
 }

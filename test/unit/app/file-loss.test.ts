@@ -2,7 +2,7 @@
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { removedFile } from '../../../src/removed-file.ts'
+import { fileLoss } from '../../../src/file-loss.ts'
 import { openBoardStand, startAt } from '../ops/board-stand.ts'
 import { openHouse, until } from './house.ts'
 
@@ -18,7 +18,7 @@ function openLives() {
   const live = async (afterMs: number, sink = 'archive') => {
     const { board, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = removedFile(sink, board, { journal, clock })
+    const kept = fileLoss('file_removed', sink, board, { journal, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => board.status().warnings }
   }

@@ -13,11 +13,11 @@ interface Around {
   readonly clock: Pick<Clock, 'now'>
 }
 
-export function removedFile(
+export function fileLoss(
+  code: 'file_removed' | 'file_cut',
   sink: string,
   board: Pick<Board, 'warn'>,
   { journal, clock }: Around,
-  code: 'file_removed' | 'file_cut' = 'file_removed',
 ) {
   const name = `${code}:${sink}`
   const warned = { code, about: sink }
