@@ -4,6 +4,7 @@ import type { Clock } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
 import type { SinkDeps } from './model/sink-kind.ts'
 import { DAY_MS } from './model/time.ts'
+import { jsonOf } from './model/json-of.ts'
 import type { Board } from './ops/board.ts'
 
 const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
@@ -31,7 +32,7 @@ export function fileLoss(
     },
     /** Tells what an earlier process knew. */
     async recall(): Promise<void> {
-      const kept = readNote(await journal.note(name).catch(() => undefined))
+      const kept = jsonOf(noteSchema, (await journal.note(name).catch(() => undefined)) ?? '')
       if (!kept) return
       const now = clock.now()
       // A clock that was set back meanwhile: nobody knows since when, and it must not go untold.
@@ -46,13 +47,4 @@ export function fileLoss(
 export function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
   const name = `file_end:${sink}`
   return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
-}
-
-function readNote(text: string | undefined): z.output<typeof noteSchema> | undefined {
-  if (!text) return undefined
-  try {
-    return noteSchema.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
 }

@@ -1,6 +1,7 @@
 // One prompt and what came of it so far, as it is kept across restarts.
 import { z } from 'zod'
 import { traceSources } from './traces.ts'
+import { jsonOf } from '../model/json-of.ts'
 
 const trace = z.object({
   /** epoch ms at which it was noticed */
@@ -42,10 +43,5 @@ const fresh = (): CanaryMemory => ({ wholeAt: 0 })
 
 /** What a note holds; one that is not ours, or of another version, is as good as none. */
 export function readMemory(note: string | undefined): CanaryMemory {
-  if (note === undefined) return fresh()
-  try {
-    return memory.safeParse(JSON.parse(note)).data ?? fresh()
-  } catch {
-    return fresh()
-  }
+  return (note === undefined ? undefined : jsonOf(memory, note)) ?? fresh()
 }

@@ -1,6 +1,7 @@
 // How an order to read the past again is written into a note of the journal, with how far its reading is, and read out of it.
 import type { ZodType } from 'zod'
 import type { Progress } from './progress.ts'
+import { jsonOf } from '../model/json-of.ts'
 
 interface Noted<Stored> {
   readonly order: Omit<Stored, 'atUs'>
@@ -12,14 +13,10 @@ export function readNote<Stored extends { atUs?: number }>(
   schema: ZodType<Stored>,
   text: string,
 ): Noted<Stored> | undefined {
-  try {
-    const stored = schema.safeParse(JSON.parse(text)).data
-    if (!stored) return undefined
-    const { atUs, ...order } = stored
-    return { order, atUs }
-  } catch {
-    return undefined
-  }
+  const stored = jsonOf(schema, text)
+  if (!stored) return undefined
+  const { atUs, ...order } = stored
+  return { order, atUs }
 }
 
 export const noteText = (order: object, { atUs }: Pick<Progress, 'atUs'>): string =>

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { DiskFile } from '../model/disk.ts'
 import type { SinkDeps } from '../model/sink-kind.ts'
+import { jsonOf } from '../model/json-of.ts'
 import type { FileEnd } from './file-place.ts'
 
 const endSchema = z.object({ identity: z.string(), size: z.int().min(0), leftAt: z.number() })
@@ -59,11 +60,4 @@ export class LastEnd {
   }
 }
 
-function readEnd(text: string | undefined): KnownEnd | undefined {
-  if (!text) return undefined
-  try {
-    return endSchema.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
-}
+const readEnd = (text = '') => jsonOf(endSchema, text)

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { DiskFile } from '../model/disk.ts'
 import { LF } from '../model/ascii.ts'
+import { jsonOf } from '../model/json-of.ts'
 
 const TAIL_BYTES = 256
 const COMPARE_BYTES = 256 * 1024
@@ -21,11 +22,7 @@ export type Place = z.output<typeof placeSchema>
 
 /** Undefined for a text that is not of our making: another version's, or none. */
 export function readPlace(detail: string): Place | undefined {
-  try {
-    return placeSchema.safeParse(JSON.parse(detail)).data
-  } catch {
-    return undefined
-  }
+  return jsonOf(placeSchema, detail)
 }
 
 async function bytesBefore(file: DiskFile, offset: number): Promise<Uint8Array> {

@@ -1,5 +1,6 @@
 // What an acknowledgement needs to be asked for: kept in the batch's intent, so that a restart asks instead of sending again.
 import { z } from 'zod'
+import { jsonOf } from '../../model/json-of.ts'
 
 /** Whoever answers may send any cookie; what is kept of them is bounded. */
 const COOKIES_BYTES = 16 * 1024
@@ -18,11 +19,7 @@ export type Ticket = z.output<typeof ticketSchema>
 
 /** Undefined for a text that is none: an intent from before the answer. */
 export function readTicket(detail: string): Ticket | undefined {
-  try {
-    return ticketSchema.safeParse(JSON.parse(detail)).data
-  } catch {
-    return undefined
-  }
+  return jsonOf(ticketSchema, detail)
 }
 
 /** The cookies to send from now on: those of before and what the answer's `set-cookie` says, of a name the last one. */

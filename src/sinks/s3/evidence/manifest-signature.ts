@@ -2,6 +2,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
 import { z } from 'zod'
 import { readManifest, sha256, type Manifest } from './manifest.ts'
+import { jsonOf } from '../../../model/json-of.ts'
 
 const signatureLine = z.strictObject({
   signature: z.base64().length(88),
@@ -93,10 +94,6 @@ export function openManifest(
 
 /** Only as it was written: nothing may stand in the object that nothing checks. */
 function readSignature(text: string): z.output<typeof signatureLine> | undefined {
-  try {
-    const found = signatureLine.safeParse(JSON.parse(text)).data
-    return found && text === `${JSON.stringify(found)}\n` ? found : undefined
-  } catch {
-    return undefined
-  }
+  const found = jsonOf(signatureLine, text)
+  return found && text === `${JSON.stringify(found)}\n` ? found : undefined
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { isoMicros } from '../../../model/time.ts'
+import { jsonOf } from '../../../model/json-of.ts'
 
 const digest = () => z.string().regex(/^[0-9a-f]{64}$/)
 const instant = () => z.iso.datetime({ precision: 3 })
@@ -77,11 +78,7 @@ export function manifestLine(value: Manifest): string {
 
 /** Undefined for what is no manifest of this version. */
 export function readManifest(line: string): Manifest | undefined {
-  try {
-    return manifest.safeParse(JSON.parse(line)).data
-  } catch {
-    return undefined
-  }
+  return jsonOf(manifest, line)
 }
 
 export function sha256(bytes: Uint8Array | string): string {
