@@ -171,6 +171,19 @@ test.each(['disk_full', 'unreachable'] as const)(
   },
 )
 
+test('a cut that was told is not told again after a kill, however much more it took than was written since', async () => {
+  const { open, cut, content, told } = stand()
+  const first = open()
+  await deliver(first, batchOf(first, 9, 1))
+  await first.close()
+  await cut(content().length - 10)
+  const next = open()
+  await deliver(next, batchOf(next, 1, 10))
+  const afterKill = open()
+  await deliver(afterKill, batchOf(afterKill, 1, 11))
+  expect(told).toHaveLength(1)
+})
+
 test('what is to be sent again ends with the last write before the cut, or before the removal', async () => {
   const { open, disk, cut, clock, told, removed, lines } = stand()
   const sink = open()
