@@ -39,6 +39,24 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'a pause while a day was read puts off that it is read again',
+    law: '8: history has no cursor, the last days are re-read',
+    edits: [
+      {
+        file: 'src/source/history/due.ts',
+        find: 'const { from, to, spentMs = 0 } = walk',
+        replace: 'const { from, to } = walk, spentMs = now - walk.begunAt',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/history/history.test.ts',
+        title: 'a pause while a day was read for the first time does not put off that it is read again',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'rows of version 1 are called by their bytes alone',
     law: '8: v1 rows: hash of the bytes and ordinal among equals',
     edits: [

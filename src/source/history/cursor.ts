@@ -19,6 +19,8 @@ export interface Walk {
   doubts: number
   /** the window that begins here has shown nothing once */
   emptyAt?: number
+  /** what its requests have taken so far, ms: pauses and what else was read meanwhile do not count */
+  spentMs?: number
 }
 
 /** How wide a window may be: halved by failures, grown by answers. */
@@ -68,7 +70,7 @@ export interface HistoryCursor {
   sweep: Walk | null
   /** what is to be read for the first time, oldest first */
   todo: Walk[]
-  /** UTC day (its start, epoch ms, as text) to when it was last read whole and how long that took, ms */
+  /** UTC day (its start, epoch ms, as text) to when it was last read whole and how long its requests took, ms */
   rereads: Record<string, readonly [readAt: number, tookMs: number]>
   troubles: Trouble[]
   /** `backfill`: of all that lies in the past; kept cursors have that name */

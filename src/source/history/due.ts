@@ -167,11 +167,12 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
     watch.caughtUp()
 }
 
-/** Keeps when each day that is to be read again was last read whole. */
+/** Keeps when each day that is to be read again was last read whole, and its share of what that took. */
 function noteRead(options: HistoryOptions, cursor: HistoryCursor, walk: Walk, now: number): void {
-  const { from, to, begunAt } = walk
+  const { from, to, spentMs = 0 } = walk
+  const tookMs = Math.round((spentMs * DAY_MS) / Math.max(DAY_MS, to - from))
   for (let day = dayStart(from); day + DAY_MS <= to; day += DAY_MS)
-    if (day >= from) cursor.rereads[String(day)] = [now, Math.max(0, now - begunAt)]
+    if (day >= from) cursor.rereads[String(day)] = [now, tookMs]
   const oldest = dayStart(now - options.rereadMs)
   const isToReread = (day: number) =>
     day < dayStart(now) && (day >= oldest || isMissed(options, cursor, day, now))

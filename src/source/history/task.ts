@@ -28,9 +28,11 @@ export async function* readTask(step: Step, task: Task): Parts {
     return
   }
   const headUs = headUsOf(kind, cursor)
+  const startedAt = step.options.clock.elapsed()
   let reading: Reading
   try {
     reading = yield* readInUnits(step, window, lane, headUs)
+    walk.spentMs = (walk.spentMs ?? 0) + step.options.clock.elapsed() - startedAt
   } catch (error) {
     if (!isRefused(error)) throw error
     if (isPast) {

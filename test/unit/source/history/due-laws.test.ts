@@ -335,18 +335,21 @@ describe('the end of a walk', () => {
     expect(told('live', { clocksApart: true })).toBe(0)
   })
 
-  test('notes when each whole day of it was read, and how long that took', () => {
-    const read = (from: number, to: number, begunAt = START - MINUTE) => {
+  test('notes when each whole day of it was read, and its share of the time that the requests took', () => {
+    const read = (from: number, to: number, spentMs = 6 * MINUTE) => {
       const { cursor, options } = open({ rereads: {} })
-      endWalk(options, cursor, taskOver(cursor, 'todo', from, to, begunAt))
+      // Begun long ago: pauses do not count.
+      const task = taskOver(cursor, 'todo', from, to, START - 12 * HOUR)
+      task.walk.spentMs = spentMs
+      endWalk(options, cursor, task)
       return cursor.rereads
     }
-    const took = [START, MINUTE]
-    expect(read(TODAY - 2 * DAY, TODAY)).toEqual({ [TODAY - 2 * DAY]: took, [YESTERDAY]: took })
-    expect(read(TODAY - 2 * DAY, TODAY - 1)).toEqual({ [TODAY - 2 * DAY]: took })
-    expect(read(TODAY - 2 * DAY + 1, TODAY)).toEqual({ [YESTERDAY]: took })
-    expect(read(YESTERDAY, TODAY + 5 * DAY)).toEqual({ [YESTERDAY]: took })
-    expect(read(YESTERDAY, TODAY, START + HOUR)).toEqual({ [YESTERDAY]: [START, 0] })
+    const half = [START, 3 * MINUTE]
+    expect(read(TODAY - 2 * DAY, TODAY)).toEqual({ [TODAY - 2 * DAY]: half, [YESTERDAY]: half })
+    expect(read(TODAY - 2 * DAY, TODAY - 1)).toEqual({ [TODAY - 2 * DAY]: half })
+    expect(read(TODAY - 2 * DAY + 1, TODAY)).toEqual({ [YESTERDAY]: half })
+    expect(read(YESTERDAY, TODAY + 5 * DAY)).toEqual({ [YESTERDAY]: [START, MINUTE] })
+    expect(read(YESTERDAY, TODAY)).toEqual({ [YESTERDAY]: [START, 6 * MINUTE] })
   })
 
   test('forgets no day before its span is over, due in it or not: one that is not known is read at once', () => {

@@ -124,6 +124,34 @@ test('the last days are read again, the youngest most often, and what came late 
   expect(desk.watch.sum('late')).toBe(1)
 })
 
+test('a pause while a day was read for the first time does not put off that it is read again', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, rereadMs: DAY } })
+  // Within the trailing span for nine hours more.
+  desk.server.events = [{ ...historyEvent(START - DAY + HOUR), visibleAt: START + 5 * HOUR }]
+  await desk.step()
+  // The journal is full, or the daemon does not run.
+  while (desk.clock.advance(START + 4 * HOUR));
+  await desk.live(START + 2 * DAY)
+  expect(await desk.ids()).toHaveLength(1)
+})
+
+test('what reading a day takes is its share of the time that the answers took, failed ones too', async () => {
+  let failures = 1
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: ({ from }) => (from < TODAY - DAY && failures-- > 0 ? { status: 500 } : undefined),
+  })
+  desk.through(async (request, signal) => {
+    await desk.clock.sleep(20 * SECOND, signal)
+    return desk.server.transport(request, signal)
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 2 * DAY, 58, HOUR)
+  await desk.live(START + HOUR)
+  // One that failed, and each of the two days.
+  const took = Object.values(desk.state().rereads).map(([, tookMs]) => tookMs / SECOND)
+  expect(took).toEqual([30, 30])
+})
+
 test('backfill does not keep the open day waiting', async () => {
   const desk = await openHistoryDesk({
     limit: 4,
