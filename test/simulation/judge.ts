@@ -5,6 +5,7 @@ import { balanceOf } from '../../src/model/balance.ts'
 import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
 import type { HistoryTruth } from './judge-history.ts'
 import { judgePast } from './judge-past.ts'
+import { judgeReports } from './judge-reports.ts'
 import { judgeInventory, judgeRecords } from './judge-vault.ts'
 import type { VaultFacts } from './judge-vault.ts'
 import { lineOf, onOneLine } from './lines.ts'
@@ -264,5 +265,6 @@ export async function judge(world: World, app: App | undefined): Promise<string[
     ...judgeLog(world, truth),
     ...judgeApp(world, app),
     ...(await judgeBalance(app, archive.length)),
+    ...(await judgeReports(world, app)),
   ].slice(0, 12)
 }

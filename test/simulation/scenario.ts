@@ -4,6 +4,8 @@ import { areasOf } from './areas.ts'
 import type { AreaScenario } from './areas.ts'
 import { operatorOf } from './operator.ts'
 import type { OperatorScenario } from './operator.ts'
+import { outagesOf } from './outages.ts'
+import type { OutageScenario } from './outages.ts'
 import { dice } from './random.ts'
 
 export const HOUR_MS = 3_600_000
@@ -50,6 +52,7 @@ export interface Scenario {
   readonly areas: AreaScenario | undefined
   /** undefined: nobody has anything read again */
   readonly operator: OperatorScenario | undefined
+  readonly outages: OutageScenario
 }
 
 /** A batch that waits for its word waits for seconds: of one entry each a backlog would outlast its seed. */
@@ -127,7 +130,8 @@ export function scenarioOf(seed: number): Scenario {
   const audit = { ...auditOf(seed, roll, deaths), ...(operator?.backfills ? withPast(seed) : {}) }
   const areas = areasOf(seed, audit.startAt, audit.entriesPerHour)
   const switches = { ...audit.switches, ...areas?.switches }
-  return { ...audit, switches, faults: { ...audit.faults, ...areas?.faults }, areas, operator }
+  const outages = outagesOf(seed, audit.startAt, audit.troubleMs)
+  return { ...audit, switches, faults: { ...audit.faults, ...areas?.faults }, areas, operator, outages }
 }
 
 /** A backfill proves itself by what lies before the start: live reading never reads that. */
@@ -139,7 +143,7 @@ function auditOf(
   seed: number,
   roll: ReturnType<typeof dice>,
   deaths: number,
-): Omit<Scenario, 'areas' | 'operator'> {
+): Omit<Scenario, 'areas' | 'operator' | 'outages'> {
   return {
     seed,
     // A Tuesday morning, and every hour of the week after it.

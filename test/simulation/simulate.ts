@@ -17,6 +17,7 @@ import { unsafe, upset } from './acks.ts'
 import { judge } from './judge.ts'
 import { Orders } from './operator.ts'
 import type { OperatorScenario } from './operator.ts'
+import { withOutages } from './outages.ts'
 import { startProcess } from './process.ts'
 import type { Process } from './process.ts'
 import { dice } from './random.ts'
@@ -212,6 +213,7 @@ class Run {
   readonly world: World
   readonly #config
   readonly #roll: Dice
+  readonly #api: Transport
   readonly #fatalSteps: number[]
   readonly #fatalChunks: number[]
   readonly #fatalNotes: number[] = []
@@ -225,6 +227,7 @@ class Run {
     const { scenario } = world
     this.#roll = dice(scenario.seed + 2)
     this.#config = configOf(scenario, folder)
+    this.#api = withOutages(world.mock.transport, scenario.outages, world.clock, dice(scenario.seed + 4))
     this.#fatalSteps = [...scenario.fatalSteps]
     this.#fatalChunks = [...(scenario.areas?.fatalChunks ?? [])]
     const until = scenario.startAt + scenario.deadSinkHours * HOUR_MS
@@ -242,11 +245,10 @@ class Run {
 
   async #start(): Promise<void> {
     const { world } = this
-    const { clock, mock, hec, disk, printed, logged, scenario } = world
-    const api = mock.transport
+    const { clock, hec, disk, printed, logged, scenario } = world
     const receiver = hecTransport(hec, clock)
     const transport: Transport = (request, signal) => {
-      if (!request.url.startsWith('https://hec.test')) return api(request, signal)
+      if (!request.url.startsWith('https://hec.test')) return this.#api(request, signal)
       if (clock.now() < this.#dead.splunk) return Promise.reject(new ConnectorError('unreachable', 'refused'))
       return receiver(request, signal)
     }

@@ -1,0 +1,50 @@
+// What the daemon reports of what it could not take: a possible gap only where an entry may be missing, quarantine only of what the API sent malformed.
+import type { App } from '../../src/app.ts'
+import type { QuarantineRecord } from '../../src/model/set-aside.ts'
+import type { World } from './simulate.ts'
+
+/** Whatever the API answered in the place of an entry, by its bytes, one character a byte. */
+function malformed({ mock }: World): ReadonlySet<string> {
+  const text = (raw: Uint8Array) => Buffer.from(raw).toString('latin1')
+  const entries = mock.entries().filter(({ defect }) => defect !== undefined)
+  const events = mock.history().filter(({ defect }) => defect !== undefined)
+  return new Set([
+    ...entries.map(({ raw }) => text(raw)),
+    ...events.flatMap(({ versions }) => versions.flatMap(({ raw, rawV1 }) => [text(raw), text(rawV1)])),
+  ])
+}
+
+async function judgeQuarantine(world: World, { journal }: App): Promise<string[]> {
+  const records: QuarantineRecord[] = []
+  for (;;) {
+    const more = await journal.quarantined({ limit: 500, after: records.at(-1)?.id ?? 0 })
+    if (more.length === 0) break
+    records.push(...more)
+  }
+  if (records.length === 0) return []
+  const known = malformed(world)
+  const strange: string[] = []
+  for (const { id, origin, reason } of records) {
+    const bytes = Buffer.from((await journal.quarantinedRaw(id)) ?? []).toString('latin1')
+    // A whole answer, kept for the one entry in it that nobody can read.
+    const isKnown =
+      reason === 'unreadable_page' ? [...known].some((raw) => bytes.includes(raw)) : known.has(bytes)
+    if (!isKnown) strange.push(`${origin.source} (${reason}): ${bytes.slice(0, 80)}`)
+  }
+  return strange.length === 0
+    ? []
+    : [`quarantine: ${strange.length} of ${records.length} were no entry, such as ${strange[0]}`]
+}
+
+function judgeGaps({ scenario }: World, { journal }: App): string[] {
+  // Behind what cannot be read, what follows is looked for by time: that may pass something.
+  if (scenario.faults.poison !== 0 || (scenario.faults.history_poison ?? 0) !== 0) return []
+  const { gaps } = journal.stats()
+  // A cursor that no server reads any more is left, and what lies right behind it may be missing.
+  const most = scenario.outages.deadCursorAt === undefined ? 0 : 1
+  return gaps <= most ? [] : [`gaps: ${gaps} are reported, at most ${most} may: nothing is missing`]
+}
+
+export async function judgeReports(world: World, app: App | undefined): Promise<string[]> {
+  return app ? [...judgeGaps(world, app), ...(await judgeQuarantine(world, app))] : []
+}
