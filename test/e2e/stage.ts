@@ -38,6 +38,10 @@ export interface StageOptions {
   readonly withoutHec?: boolean
   /** the token that the receiver knows, where it is not ours */
   readonly hecToken?: string
+  /** what stands before API and receiver: its address, by the server's own */
+  readonly front?: (before: 'api' | 'hec', url: string) => Promise<string>
+  /** sinks beside file and receiver */
+  readonly further?: readonly Readonly<Record<string, unknown>>[]
 }
 
 export interface Stage {
@@ -51,8 +55,11 @@ export interface Stage {
   close(): Promise<void>
 }
 
+const direct = (_: string, url: string): Promise<string> => Promise.resolve(url)
+
 export async function openStage(options: StageOptions): Promise<Stage> {
   const { seed = 1, traffic, switches = {}, faults = {}, audit = {}, hecToken = HEC_TOKEN } = options
+  const { front = direct, further = [] } = options
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-e2e-'))
   const mock = openMock({
     clock: systemClock,
@@ -76,7 +83,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const splunk = {
     name: 'splunk',
     type: 'splunk_hec',
-    url: receiver.url,
+    url: await front('hec', receiver.url),
     token: HEC_TOKEN,
     compression: options.compression ?? 'gzip',
     ...options.splunk,
@@ -89,7 +96,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     workspaces: [
       {
         name: 'acme',
-        base_url: api.url,
+        base_url: await front('api', api.url),
         api_key: `\${file:${keyFile}}`,
         audit: { activity: 'high', interval: '1s', ...audit },
         ...options.areas,
@@ -99,6 +106,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     sinks: [
       { name: 'archive', type: 'file', path: file, batch, ...options.archive },
       ...(options.withoutHec === true ? [] : [splunk]),
+      ...further,
     ],
     server: { listen: '127.0.0.1:0' },
   }

@@ -5,7 +5,7 @@ import { ConnectorError } from '../../../src/model/errors.ts'
 import type { NoteChange } from '../../../src/model/note.ts'
 import { Secret, SecretLook } from '../../../src/model/secret.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { openHouse, reply, until } from './house.ts'
+import { fastClock, openHouse, reply, until } from './house.ts'
 
 const limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
 
@@ -425,9 +425,11 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
   try {
     void app.run().catch(() => undefined)
     const startAt = clock.now()
-    await until(() => clock.now() - startAt > 30_000, 'half a minute')
-    expect(mock.requests.length).toBeGreaterThan(5)
-    expect(mock.requests.length).toBeLessThanOrEqual(10)
+    const isLater = () => clock.now() - startAt > 30_000
+    await until(() => isLater() && mock.requests.length > 5, 'half a minute, and more than one could ask')
+    // A busy machine may have let more than a minute pass.
+    const inMinute = mock.requests.filter(({ at }) => at < (mock.requests[0]?.at ?? 0) + 60_000)
+    expect(inMinute.length).toBeLessThanOrEqual(10)
     const [acme, beta] = app.board.status().workspaces.map(({ budget }) => budget?.[0]?.shared_with)
     expect([acme, beta]).toEqual([['beta'], ['acme']])
   } finally {
@@ -436,12 +438,17 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
 })
 
 test('what was asked before a restart or a reload is told from the first look on, and not from the first read', async () => {
-  house = openHouse()
+  const running = fastClock()
+  const stopped: { at?: number } = {}
+  const clock = { ...running, now: () => stopped.at ?? running.now() }
+  house = openHouse({ clock })
   const before = await house.open(false)
   void before.run().catch(() => undefined)
   const { mock } = house
   await until(() => mock.requests.length > 3, 'some requests')
   await before.stop()
+  // What was asked a minute ago counts no more, however long the next start takes here.
+  stopped.at = running.now()
   const after = await house.open(false)
   try {
     const [budget] = after.board.status().workspaces[0]?.budget ?? []
@@ -457,12 +464,13 @@ test('a 429 is told of its budget with the time until which nothing is asked', a
   try {
     void app.run().catch(() => undefined)
     const told = () => app.board.status().workspaces[0]?.budget?.[0]?.limited_until
-    await until(() => told() !== undefined, 'the 429')
+    // The budget knows it before the source does.
+    const sentence = () => app.board.status().sentence
+    await until(() => sentence().includes('the API answered 429, and nothing is asked until'), 'the 429')
     const leftMs = Date.parse(told() ?? '') - house.clock.now()
     expect(leftMs).toBeGreaterThan(500_000)
     expect(leftMs).toBeLessThanOrEqual(600_000)
     expect(app.board.status().workspaces[0]?.budget?.[0]).toMatchObject({ limit: 45, lowered_from: 60 })
-    expect(app.board.status().sentence).toContain('the API answered 429, and nothing is asked until')
   } finally {
     await app.stop()
   }

@@ -2,9 +2,11 @@
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import type { HttpRequest } from '../../../src/model/http.ts'
-import { openHouse, reply, stalledAnswers, until } from './house.ts'
+import { fastClock, openHouse, reply, stalledAnswers, until } from './house.ts'
 
 const DAY = 86_400_000
+/** A stalled answer is given up after a while by this clock: not while a busy machine does the rest. */
+const PATIENT = 2
 const usage = { workspace: 'acme', source: 'history.usage' } as const
 const audit = { workspace: 'acme', source: 'audit' } as const
 
@@ -142,7 +144,7 @@ test.each([
     const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
     const { seen, answer } = stalledAnswers()
     const place = openHouse({
-      others,
+      ...{ others, clock: fastClock(PATIENT) },
       otherWorkspaces: { history: { version: 'v2', usage: true, interval: '1s', start: '1h' } },
       api: async (request, signal) => {
         if (request.headers['authorization'] === 'Bearer acme-key')
@@ -172,7 +174,7 @@ test('histories whose answers go on and on keep no audit log from its room', asy
   const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
   const { seen, answer } = stalledAnswers()
   const place = openHouse({
-    others,
+    ...{ others, clock: fastClock(PATIENT) },
     otherWorkspaces: { history: { version: 'v2', usage: true, interval: '1s', start: '1h' } },
     api: async (request, signal) => {
       if (request.headers['authorization'] === 'Bearer acme-key') return place.mock.transport(request, signal)

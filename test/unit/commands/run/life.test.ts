@@ -55,9 +55,10 @@ async function until(seen: () => boolean | Promise<boolean>, what: string): Prom
 
 async function end(child: ChildProcess, signal: NodeJS.Signals) {
   const from = Date.now()
-  const exited = once(child, 'exit')
+  // Its end alone may come before its last words do.
+  const closed = once(child, 'close')
   child.kill(signal)
-  const [code] = (await exited) as [number | null]
+  const [code] = (await closed) as [number | null]
   return { code, ms: Date.now() - from }
 }
 
@@ -154,10 +155,10 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
   const args = ['demo', '--data', folder, '--listen', '127.0.0.1:0']
   const first = start(args)
   await until(async () => (await delivered()) > 1000, 'entries')
-  expect(first.said.text).toContain('status --config')
+  await until(() => first.said.text.includes('status --config'), 'its welcome')
   expect(statSync(join(folder, 'demo', 'auditferry.yaml')).mode & 0o777).toBe(0o600)
   const refused = start(args)
-  const [code] = (await once(refused.child, 'exit')) as [number]
+  const [code] = (await once(refused.child, 'close')) as [number]
   expect(code).toBe(1)
   expect(refused.said.text).toContain('is running on')
   await end(first.child, 'SIGKILL')

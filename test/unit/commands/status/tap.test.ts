@@ -79,8 +79,8 @@ describe('tap', () => {
     expect(stderr).toBe('auditferry: waiting for what open is sent next; Ctrl-C ends it\n')
     const lines = stdout.split('\n').slice(0, -1)
     expect(lines).toHaveLength(2)
-    const delivered = readFileSync(join(house.folder, 'open.out'), 'latin1')
-    for (const line of lines) expect(delivered).toContain(line)
+    const delivered = () => readFileSync(join(house.folder, 'open.out'), 'latin1')
+    for (const line of lines) await until(() => delivered().includes(line), 'the line in the file')
   })
 
   test.each(['ENOSPC', 'EPIPE'])('says that it cannot write (%s), or ends with its reader', async (code) => {
