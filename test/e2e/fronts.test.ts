@@ -82,6 +82,8 @@ test.each([
   ['hec', 429],
   ['hec', 502],
   ['s3', 503],
+  // A page of its own.
+  ['api', 200],
 ] as const)(
   'before %s, a load balancer with one node that answers %i behind kept connections is left by a new connection',
   async (name, badNode) => {
