@@ -166,7 +166,7 @@ export class VaultSource implements Source {
 
   /**
    * Throws ConnectorError `bad_reply` for elements that are no projects and may be an error in their place, until they are
-   * known to be malformed. Where they have no project beside them, the pages before are read again between.
+   * known to be malformed. Where they have no project beside them the list is read from its other end, where they may have one.
    */
   #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): void {
     const noProjects = malformed.filter(isNoProject).map(({ quarantined }) => quarantined)
@@ -174,9 +174,12 @@ export class VaultSource implements Source {
     const areMalformed = () => noProjects.every((element) => this.#sightings.isMalformed(place, element))
     if (areMalformed()) return
     const areAlone = projects.length === 0 && noProjects.length === malformed.length
-    if (!areAlone || pass.seen > 0) for (const element of noProjects) this.#sightings.note(place, element)
+    if (!areAlone) for (const element of noProjects) this.#sightings.note(place, element)
     if (areMalformed()) return
-    if (areAlone) beginPass(cursor, this.#options.clock.now(), pass.perPage)
+    if (areAlone) {
+      cursor.pass = null
+      beginPass(cursor, this.#options.clock.now(), pass.perPage)
+    }
     throw new ConnectorError(
       'bad_reply',
       areAlone
