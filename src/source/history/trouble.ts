@@ -70,11 +70,10 @@ async function* failedAhead(
   const { pending, error } = reading
   const { walk, width } = task
   const headUs = headUsOf(task.kind, step.cursor)
-  const ms = window.to - window.from
   let next = 'the same window is asked for again'
   if (window.divisible) {
-    if (noteFailure(width, ms, causeOf(reading), reading.seenMs))
-      next = `${spanText(width.ms)} are asked for instead of ${spanText(ms)}`
+    if (noteFailure(width, window, causeOf(reading), reading.seenMs))
+      next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
   } else if (isSurelyNoChance(width, walk.proofs + 1)) {
     yield passed(step, task, window, reading)
     return
@@ -107,9 +106,9 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
 }
 
 /** Of a window that was refused with a 400: narrower ones are asked for from now on. */
-export function isTooLong({ width }: Task, { from, to }: Window): boolean {
-  if (to - from <= DAY_MS) return false
-  noteFailure(width, to - from, 'over_bound', 0)
+export function isTooLong({ width }: Task, window: Window): boolean {
+  if (window.to - window.from <= DAY_MS) return false
+  noteFailure(width, window, 'over_bound', 0)
   return true
 }
 

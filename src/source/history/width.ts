@@ -9,6 +9,8 @@ export interface Width {
   failures: number
   /** windows so wide failed more often than chance explains; null: none, or one was read since */
   failedMs: number | null
+  /** where the last of them ended, epoch ms; what is left of it may fail for the same cause */
+  failedTo: number
   /** how often one of them or a narrower one failed since */
   failed: number
   /** how often so wide a one failed after narrower ones were read */
@@ -23,7 +25,13 @@ export interface Width {
 }
 
 /** How many failures without a cause one counts for: that an answer took too long to come whole says more of its size, and a bound says all. */
-const weights = { unknown: 1, slow: 5, over_bound: 100 } as const
+const weights = { unknown: 1, slow: 6, over_bound: 100 } as const
+
+/** epoch ms */
+interface Span {
+  readonly from: number
+  readonly to: number
+}
 
 export type Cause = keyof typeof weights
 
@@ -36,7 +44,7 @@ const GOOD_ANSWERS = 8
 const NARROWEST_PART = 1 / 16
 /** Of answers and failures so many are looked back at. */
 const LOOKED_BACK_AT = 40
-const UNLIKELY = 0.05
+const UNLIKELY = 0.02
 /** What follows costs more than a request. */
 const VERY_UNLIKELY = 0.001
 
@@ -44,6 +52,7 @@ export const freshWidth = (): Width => ({
   ms: DAY_MS,
   failures: 0,
   failedMs: null,
+  failedTo: 0,
   failed: 0,
   again: 0,
   good: 0,
@@ -53,7 +62,7 @@ export const freshWidth = (): Width => ({
 })
 
 export const isWidth = (value: unknown): boolean =>
-  areNumbers(value, 'ms', 'failures', 'failed', 'again', 'good', 'goodMs', 'came', 'lost') &&
+  areNumbers(value, 'ms', 'failures', 'failedTo', 'failed', 'again', 'good', 'goodMs', 'came', 'lost') &&
   isNullOr(fieldsOf(value)?.['failedMs'], Number.isFinite)
 
 /** How likely so many failures in a row are by chance alone. */
@@ -66,10 +75,11 @@ export const isChance = (width: Width, failures: number): boolean =>
 export const isSurelyNoChance = (width: Width, failures: number): boolean =>
   failures > 2 && chanceOf(width, failures) < VERY_UNLIKELY
 
-/** A window of `ms` could not be read. `seenMs`: the span of what came of its answer; 0: nothing. True where narrower ones are asked for from now on. */
-export function noteFailure(width: Width, ms: number, cause: Cause, seenMs: number): boolean {
-  const { failedMs } = width
-  if (failedMs !== null && ms >= failedMs && width.good > 0) {
+/** A window could not be read. `seenMs`: the span of what came of its answer; 0: nothing. True where narrower ones are asked for from now on. */
+export function noteFailure(width: Width, { from, to }: Span, cause: Cause, seenMs: number): boolean {
+  const ms = to - from
+  const { failedMs, failedTo } = width
+  if (failedMs !== null && (ms >= failedMs || to === failedTo) && width.good > 0) {
     width.again += weights[cause]
     width.failed++
     if (isChance(width, width.again)) return false
@@ -84,13 +94,14 @@ export function noteFailure(width: Width, ms: number, cause: Cause, seenMs: numb
   if (isChance(width, failures)) return false
   width.failed = failures
   narrow(width, ms, seenMs)
+  if (!isInRow) width.failedTo = to
   if (isInRow && cause === 'unknown') width.failedMs = failedMs
   width.again = weights[cause] - 1
   return true
 }
 
 /** Windows of `failedMs` are too wide. */
-export function narrow(width: Width, failedMs: number, seenMs = 0): void {
+function narrow(width: Width, failedMs: number, seenMs: number): void {
   const half = failedMs / 2
   const ms = seenMs > 0 ? Math.min(half, Math.max(seenMs, failedMs * NARROWEST_PART)) : half
   width.ms = Math.max(NARROWEST_MS, Math.floor(ms / 1000) * 1000)

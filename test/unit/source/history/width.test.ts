@@ -13,6 +13,9 @@ import { DAY, HOUR, MINUTE, SECOND } from '../desk.ts'
 /** On a line where all of late came. */
 const onGoodLine = (): Width => ({ ...freshWidth(), came: 30 })
 
+const over = (ms: number, to = 40 * DAY) => ({ from: to - ms, to })
+const fail = (width: Width, to?: number) => noteFailure(width, over(width.ms, to), 'unknown', 0)
+
 const read = (width: Width, ms = width.ms) => {
   widen(width, ms, false)
 }
@@ -20,14 +23,14 @@ const read = (width: Width, ms = width.ms) => {
 /** Fails in this width until a narrower one is asked for; how often. */
 function failUntilNarrower(width: Width): number {
   for (let times = 1; times < 100; times++)
-    if (noteFailure(width, width.ms, 'unknown', 0)) return times
+    if (fail(width)) return times
   throw new Error('never narrower')
 }
 
-test('on a good line a second failure in a row narrows, on one that is not known the fifth, and on a flaky one the eighth', () => {
+test('on a good line a second failure in a row narrows, on one that is not known the sixth, and on a flaky one the tenth', () => {
   expect(failUntilNarrower(onGoodLine())).toBe(2)
-  expect(failUntilNarrower(freshWidth())).toBe(5)
-  expect(failUntilNarrower({ ...freshWidth(), came: 10, lost: 20 })).toBe(8)
+  expect(failUntilNarrower(freshWidth())).toBe(6)
+  expect(failUntilNarrower({ ...freshWidth(), came: 10, lost: 20 })).toBe(10)
 })
 
 test('what failed in a row counts together: behind the first narrower one each failure narrows', () => {
@@ -40,7 +43,7 @@ test('what failed in a row counts together: behind the first narrower one each f
 test('an answer over a bound, or too slow to come whole, narrows at once', () => {
   for (const cause of ['over_bound', 'slow'] as const) {
     const width = freshWidth()
-    expect(noteFailure(width, DAY, cause, 0)).toBe(true)
+    expect(noteFailure(width, over(DAY), cause, 0)).toBe(true)
     expect(width.ms).toBe(DAY / 2)
     read(width)
     expect(width.ms).toBe(DAY / 2)
@@ -61,14 +64,14 @@ test('a width that fails again and again while narrower ones are read is left fo
   const width = onGoodLine()
   failUntilNarrower(width)
   read(width)
-  while (!noteFailure(width, width.ms, 'unknown', 0));
+  while (!fail(width));
   expect(width.ms).toBe(DAY / 2)
   const widths = Array.from({ length: 8 }, () => {
     read(width)
     return width.ms
   })
   expect(widths).toEqual([...Array<number>(7).fill(DAY / 2), DAY])
-  expect(noteFailure(width, width.ms, 'unknown', 0)).toBe(true)
+  expect(fail(width)).toBe(true)
   expect(width.ms).toBe(DAY / 2)
 })
 
@@ -76,7 +79,7 @@ test('a narrow width grows by doubling below one that is known to fail', () => {
   const width = onGoodLine()
   while (width.ms > DAY / 8) failUntilNarrower(width)
   read(width)
-  while (!noteFailure(width, width.ms, 'unknown', 0));
+  while (!fail(width));
   expect(width.ms).toBe(DAY / 8)
   read(width)
   read(width)
@@ -91,7 +94,7 @@ test('an answer that broke off says how much came through: the next window is so
     [0, 12 * HOUR],
   ] as const) {
     const width = freshWidth()
-    while (!noteFailure(width, DAY, 'unknown', seenMs));
+    while (!noteFailure(width, over(DAY), 'unknown', seenMs));
     expect(width.ms).toBe(ms)
   }
 })
@@ -110,7 +113,7 @@ test('the end of a day cuts a window and says nothing about the width', () => {
   // A whole day may be asked for again, and half of one is left.
   read(width, DAY / 2)
   expect([width.ms, width.failedMs]).toEqual([DAY, DAY])
-  while (!noteFailure(width, width.ms, 'unknown', 0));
+  while (!fail(width));
   expect(width.ms).toBe(DAY / 2)
 })
 
