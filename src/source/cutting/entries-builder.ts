@@ -118,8 +118,7 @@ export class EntriesBuilder {
     columns[row + TIME_START] = timeStart - origin
     columns[row + TIME_END] = timeEnd - origin
     if (moment) this.#texts.add(row + TIME_START, moment.text)
-    else if (escapes & TIME_ESCAPED)
-      this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    else if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     columns[row + RAW_START] = start - origin
     columns[row + RAW_END] = end - origin
     this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))

@@ -9,7 +9,14 @@ import { eventsFrom, openHistoryDesk } from './desk.ts'
 const TODAY = Math.floor(START / DAY) * DAY
 const page = '<html><body>Sign in</body></html>'
 const bodies = {
-  v2: ['{"error":"no"}', '[{"error":"no"}]', '{"events":[null]}', '{"events":[{"error":"no"}]}', '[null]', page],
+  v2: [
+    '{"error":"no"}',
+    '[{"error":"no"}]',
+    '{"events":[null]}',
+    '{"events":[{"error":"no"}]}',
+    '[null]',
+    page,
+  ],
   v1: ['{"error":"no"}', '[{"error":"no"}]', '[null]', '["no","no"]', page],
 }
 const cases = (['v2', 'v1'] as const).flatMap((version) =>
@@ -80,7 +87,11 @@ test.each(['null', '{"error":"file not found"}', '7'])(
   async (text) => {
     const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
     desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
-    desk.server.events = [historyEvent(START - HOUR), noEvent(START - HOUR, text), historyEvent(START - MINUTE)]
+    desk.server.events = [
+      historyEvent(START - HOUR),
+      noEvent(START - HOUR, text),
+      historyEvent(START - MINUTE),
+    ]
     expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
     expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
     // What is good of the answer waits for nothing.
@@ -128,7 +139,8 @@ test('a minute that shows an error for good while all else is read is a possible
   let isBroken = true
   const desk = await openHistoryDesk({
     source: { start: { kind: 'span', ms: 5 * DAY } },
-    fault: (request) => (isBroken && holds(request, at) ? { body: '{"events":[{"error":"no"}]}' } : undefined),
+    fault: (request) =>
+      isBroken && holds(request, at) ? { body: '{"events":[{"error":"no"}]}' } : undefined,
   })
   desk.server.events = [historyEvent(at), ...eventsFrom(historyEvent, TODAY - DAY, 24, HOUR)]
   await desk.live(START + HOUR)

@@ -22,8 +22,7 @@ const read = (width: Width, ms = width.ms) => {
 
 /** Fails in this width until a narrower one is asked for; how often. */
 function failUntilNarrower(width: Width): number {
-  for (let times = 1; times < 100; times++)
-    if (fail(width)) return times
+  for (let times = 1; times < 100; times++) if (fail(width)) return times
   throw new Error('never narrower')
 }
 

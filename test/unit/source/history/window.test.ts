@@ -127,7 +127,12 @@ test('a window that can be halved is given up for its size or its time; one that
     const cursor = freshHistoryCursor(START, START, 0)
     const window = windowOver(cursor, TODAY, TODAY + ms)
     const signal = new AbortController().signal
-    await readWindow({ options, cursor, signal, sightings: new Sightings() }, window, 'live', undefined).next()
+    await readWindow(
+      { options, cursor, signal, sightings: new Sightings() },
+      window,
+      'live',
+      undefined,
+    ).next()
     return limits
   }
   const [minute, more] = [await limitsOver(MINUTE), await limitsOver(MINUTE + SECOND)]
