@@ -4,6 +4,11 @@ import type { PlantedBug } from './planted-bugs-list.ts'
 const late = 'the last days are read again, the youngest most often, and what came late is counted as late'
 const version = 'the same id with other content is a new version, and reaches the formats as one'
 
+const onGoodLine =
+  'on a good line a second failure in a row narrows, on one that is not known the sixth, and on a flaky one the tenth'
+const brokenOff =
+  'an answer that breaks off with an error beside its events is asked for again, and what it lacked is read'
+
 export const areaBugs: readonly PlantedBug[] = [
   {
     name: 'a window of the history is marked as read with its first part',
@@ -36,6 +41,50 @@ export const areaBugs: readonly PlantedBug[] = [
       },
     ],
     tests: [{ file: 'test/unit/source/history/history.test.ts', title: late }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'two failures in a row narrow the history, however often answers fail by chance',
+    law: '8: a flaky line costs what its failures explain',
+    edits: [
+      {
+        file: 'src/source/history/width.ts',
+        find: 'if (isChance(width, failures)) return false',
+        replace: 'if (failures < 2) return false',
+      },
+    ],
+    tests: [{ file: 'test/unit/source/history/width.test.ts', title: onGoodLine }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'an error in the place of an event is quarantined at once, and its window passed',
+    law: '8: a window is passed only where the API answers others',
+    edits: [
+      {
+        file: 'src/source/history/window.ts',
+        find: 'if (!isNoEvent(element, cut) || sightings.isMalformed(window, element)) return true',
+        replace: 'if (!isNoEvent(element, cut) || !sightings.isMalformed(window, element)) return true',
+      },
+    ],
+    tests: [{ file: 'test/unit/source/history/error-bodies.test.ts', title: brokenOff }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a single run of the history leaves the re-reads that are due',
+    law: 'run --once: every re-read that is due since the last run',
+    edits: [
+      {
+        file: 'src/source/history/due.ts',
+        find: 'if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now)',
+        replace: 'if (sweep)',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/history/once.test.ts',
+        title: 'an hourly job finds the late and the changed events that the daemon finds',
+      },
+    ],
     says: /AssertionError/,
   },
   {

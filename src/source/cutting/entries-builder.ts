@@ -23,8 +23,8 @@ import { TypeNames } from './type-names.ts'
 export interface Naming {
   /** The id of the entry `bytes[start, end)`, ASCII. `dated`: what `untimed` answered for it, if asked. Throws ConnectorError `too_large` when it can name no more of them. */
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array
-  /** The time of an entry that has none, or an unreadable one; undefined: the entry is left out. */
-  untimed(): Moment | undefined
+  /** The time of the entry `bytes[start, end)`, which has none or an unreadable one; undefined: the entry is left out; 'no_entry': it is malformed. */
+  untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry'
 }
 
 export interface Moment {
@@ -106,18 +106,19 @@ export class EntriesBuilder {
     const timeEnd = marks[TIME + 1] as number
     let at = timeStart === NONE ? NaN : instantOf(bytes, timeStart, timeEnd, escapes)
     let moment: Moment | undefined
+    if (!Number.isSafeInteger(at)) {
+      const untimed = naming.untimed(bytes, start, end)
+      if (untimed === undefined) return undefined
+      if (untimed === 'no_entry') return 'no_id'
+      moment = untimed
+      at = moment.at
+    }
     const columns = this.#columns
     const row = this.#count * COLUMNS
     columns[row + TIME_START] = timeStart - origin
     columns[row + TIME_END] = timeEnd - origin
-    if (Number.isSafeInteger(at)) {
-      if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
-    } else {
-      moment = naming.untimed()
-      if (!moment) return undefined
-      at = moment.at
-      this.#texts.add(row + TIME_START, moment.text)
-    }
+    if (moment) this.#texts.add(row + TIME_START, moment.text)
+    else if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     columns[row + RAW_START] = start - origin
     columns[row + RAW_END] = end - origin
     this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))

@@ -3,6 +3,7 @@ import type { Cursor, SourceName } from '../../model/source.ts'
 import { DAY_MS, dayStart, SECOND_MS, SECOND_US } from '../../model/time.ts'
 import type { Fields } from '../shared/stored-cursor.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from '../shared/stored-cursor.ts'
+import { freshWidth, isWidth, type Width } from './width.ts'
 
 /** A stretch of time that is read window by window. Instants are epoch ms. */
 export interface Walk {
@@ -11,25 +12,16 @@ export interface Walk {
   /** all before is read */
   at: number
   readonly begunAt: number
-  /** how often in a row the window at `at` could not be read, in any width */
+  /** how often the window at `at` failed since another one was last asked for, where no narrower one can be */
   failures: number
-  /** the same in the smallest width that there is */
-  stuck: number
-  /** how often it was asked whether the API can tell anything at all */
-  doubts: number
+  /** how often another one was read right after it had failed */
+  proofs: number
+  /** how often another one was asked for */
+  elsewhere: number
   /** the window that begins here has shown nothing once */
   emptyAt?: number
   /** what its requests have taken so far, ms: pauses and what else was read meanwhile do not count */
   spentMs?: number
-}
-
-/** How wide a window may be: halved by failures, grown by answers. */
-export interface Width {
-  ms: number
-  /** a window so wide failed; null: none, or long ago */
-  failedMs: number | null
-  /** answers since then */
-  good: number
 }
 
 /** Windows that stayed unreadable and were passed: tried again later. */
@@ -86,7 +78,7 @@ export interface HistoryCursor {
 }
 
 export function walkOver(from: number, to: number, now: number): Walk {
-  return { from, to, at: from, begunAt: now, failures: 0, stuck: 0, doubts: 0 }
+  return { from, to, at: from, begunAt: now, failures: 0, proofs: 0, elsewhere: 0 }
 }
 
 /** What was unreadable, once more: a day of it at most, and of one version. */
@@ -98,8 +90,8 @@ export function walkOverTrouble({ from, to }: Trouble, boundaryAt: number, now: 
 export function stepTo(walk: Walk, at: number): void {
   walk.at = at
   walk.failures = 0
-  walk.stuck = 0
-  walk.doubts = 0
+  walk.proofs = 0
+  walk.elsewhere = 0
 }
 
 /** What is read once only is asked for once more before it is believed that there is nothing. */
@@ -108,8 +100,6 @@ export function isToProveEmpty(walk: Walk): boolean {
   walk.emptyAt = walk.at
   return true
 }
-
-const width = (): Width => ({ ms: DAY_MS, failedMs: null, good: 0 })
 
 /** `startMs`: nothing before is wanted. */
 export function freshHistoryCursor(now: number, startMs: number, boundaryAt: number): HistoryCursor {
@@ -134,7 +124,7 @@ export function freshHistoryCursor(now: number, startMs: number, boundaryAt: num
     todo: startAt < today ? [walkOver(startAt, today, now)] : [],
     rereads: {},
     troubles: [],
-    widths: { live: width(), sweep: width(), backfill: width() },
+    widths: { live: freshWidth(), sweep: freshWidth(), backfill: freshWidth() },
     dueAt: now,
     serverBehindMs: 0,
     headUs: 0,
@@ -174,7 +164,7 @@ export function closeHistoryCursor(cursor: HistoryCursor): Cursor {
 }
 
 const isWalk = (value: unknown) =>
-  areNumbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'stuck', 'doubts')
+  areNumbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'proofs', 'elsewhere')
 const isTrouble = (value: unknown) => areNumbers(value, 'from', 'to', 'sinceAt', 'tries', 'dueAt')
 
 function isWhole(fields: Fields): fields is Fields & HistoryCursor {
@@ -192,6 +182,6 @@ function isWhole(fields: Fields): fields is Fields & HistoryCursor {
     isListOf(fields['troubles'], isTrouble) &&
     fieldsOf(fields['rereads']) !== undefined &&
     Object.values(fields['rereads'] as object).every((read) => isListOf(read, Number.isFinite)) &&
-    ['live', 'sweep', 'backfill'].every((name) => areNumbers(widths?.[name], 'ms', 'good'))
+    ['live', 'sweep', 'backfill'].every((name) => isWidth(widths?.[name]))
   )
 }

@@ -42,6 +42,16 @@ export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
   return { dueAt, lane: laneOf[kind], caughtUp: isCaughtUp(cursor) }
 }
 
+/** What a single run still has to read: what was never read, oldest first, then the open day, then what is due again by its schedule. Undefined: nothing. */
+export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind | undefined {
+  const now = options.clock.now()
+  const { live, polledTo, sweep, todo } = cursor
+  if (todo.length > 0) return 'todo'
+  if (live || polledTo === null) return 'live'
+  if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now) return 'sweep'
+  return troubleDueAt(cursor, now) <= now ? 'trouble' : undefined
+}
+
 export const isCaughtUp = (cursor: HistoryCursor): boolean =>
   cursor.polledTo !== null && cursor.live === null && cursor.todo.length === 0
 

@@ -3,9 +3,10 @@ import type { Cursor, Origin, Plan, Source } from '../../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../../model/time.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { freshHistoryCursor, openHistoryCursor, startAnew } from './cursor.ts'
-import { beginLive, isCaughtUp, nextDue, planOf, taskOf, troubleDueAt } from './due.ts'
+import { beginLive, isCaughtUp, nextDue, nextOnce, planOf, taskOf } from './due.ts'
 import type { HistoryOptions, Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
+import { Sightings } from '../answer/sightings.ts'
 import { readTask } from './task.ts'
 import { adoptBoundary, boundaryOf } from './version.ts'
 
@@ -21,6 +22,7 @@ type Run = 'new' | 'under_way' | 'over'
 export class HistorySource implements Source {
   readonly origin: Origin
   readonly #options: HistoryOptions
+  readonly #sightings = new Sightings()
   #run: Run = 'new'
   /** of what the process before this one read too */
   #placeTold = false
@@ -45,14 +47,14 @@ export class HistorySource implements Source {
     const cursor = this.#open(text)
     if (text !== undefined) this.#settleStart(cursor)
     adoptBoundary(cursor, this.#options)
-    const step: Step = { options: this.#options, cursor, signal }
+    const step: Step = { options: this.#options, cursor, signal, sightings: this.#sightings }
     // The start is counted from the first try on, however long that stays in vain.
     if (text === undefined) yield lastPart(step, { underWay: true })
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
     else yield lastPart(step)
     this.#tellPlace(cursor)
-    if (this.#options.once && this.#isOver(cursor)) this.#run = 'over'
+    if (this.#options.once && nextOnce(this.#options, cursor) === undefined) this.#run = 'over'
   }
 
   #open(text: Cursor | undefined): HistoryCursor {
@@ -85,20 +87,16 @@ export class HistorySource implements Source {
     const options = this.#options
     if (!options.once) return taskOf(options, cursor, nextDue(options, cursor)[0])
     if (this.#run === 'new') this.#beginRun(cursor)
-    if (cursor.todo.length > 0) return taskOf(options, cursor, 'todo')
-    return taskOf(options, cursor, cursor.live || cursor.polledTo === null ? 'live' : 'trouble')
+    const kind = nextOnce(options, cursor)
+    return kind && taskOf(options, cursor, kind)
   }
 
-  /** A single run reads what was never read, oldest first, then the open day up to now, then what was unreadable before. */
+  /** Each single run reads the open day up to now, whatever one before it read, and tries once what was unreadable. */
   #beginRun(cursor: HistoryCursor): void {
     const now = this.#options.clock.now()
     this.#run = 'under_way'
     cursor.live = beginLive(cursor, now)
     for (const trouble of cursor.troubles) trouble.dueAt = now
-  }
-
-  #isOver(cursor: HistoryCursor): boolean {
-    return isCaughtUp(cursor) && troubleDueAt(cursor, this.#options.clock.now()) > this.#options.clock.now()
   }
 
   /** How far it has come: to the oldest that is still to be read, else as far as live reading did. */

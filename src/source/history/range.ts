@@ -3,7 +3,7 @@ import { Entries } from '../../model/entries.ts'
 import type { Appended } from '../../model/appended.ts'
 import type { PastSpan, PastUse } from '../../model/past.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../../model/source.ts'
-import { DAY_MS, secondText } from '../../model/time.ts'
+import { secondText } from '../../model/time.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { openHistoryCursor, stepTo } from './cursor.ts'
 import { endWalk } from './due.ts'
@@ -14,10 +14,10 @@ import { checkVersions, openVersions, withRead } from './range-versions.ts'
 import type { HistoryOptions, Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
 import { nextOf, readInDays } from './task.ts'
-import { failed, isInDoubt, prove, refused } from './trouble.ts'
+import { failed, faultOf, isInDoubt, isTooLong, prove, refused } from './trouble.ts'
 import { isRefused, readInUnits } from './unit.ts'
 import { boundaryOf } from './version.ts'
-import { narrow } from './width.ts'
+import { Sightings } from '../answer/sightings.ts'
 import type { Reading, Window } from './window.ts'
 import { windowOf } from './window.ts'
 
@@ -47,6 +47,7 @@ export class HistoryRange implements Source {
   readonly origin: Origin
   readonly #options: HistoryRangeOptions
   readonly #span: PastSpan
+  readonly #sightings = new Sightings()
 
   constructor(options: HistoryRangeOptions) {
     this.#options = options
@@ -80,7 +81,7 @@ export class HistoryRange implements Source {
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
     // Nobody looks again in an hour: as long as the unit is unproven each empty answer is held against the other one.
     place.unitDoubtAt = 0
-    const step: RangeStep = { options, cursor: place, signal }
+    const step: RangeStep = { options, cursor: place, signal, sightings: this.#sightings }
     const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
     try {
       for (let next = await parts.next(); !next.done;) {
@@ -139,7 +140,7 @@ export class HistoryRange implements Source {
       return
     }
     const { pending } = reading
-    if (reading.error) {
+    if (faultOf(reading)) {
       yield* failed(step, task, window, reading)
       return
     }
@@ -192,10 +193,7 @@ function withoutEdges(entries: Entries, { from, to }: Window): Entries {
 function passRefused(step: RangeStep, task: Task, window: Window): Part {
   const { cursor: place, options } = step
   const { from, to } = window
-  if (to - from > DAY_MS) {
-    narrow(task.width, to - from)
-    return lastPart(step)
-  }
+  if (isTooLong(task, window)) return lastPart(step)
   const isNew = noteRefused(place, window)
   stepTo(task.walk, to)
   if (to >= task.walk.to) endWalk(options, place, task)

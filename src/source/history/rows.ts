@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Moment, Naming } from '../cutting/entries-builder.ts'
 import { Ordinals } from '../answer/ordinals.ts'
+import { memberValue } from '../cutting/json-elements.ts'
 
 /** The part of a row's SHA-256 that names it. */
 const HASH_BYTES = 16
@@ -32,7 +33,9 @@ export class RowNaming implements Naming {
     return Buffer.from(`${whole.toString('hex')}-${ordinal}`, 'latin1')
   }
 
-  untimed(): Moment | undefined {
+  /** Where the API fails it may say so in the place of a row (spec §7). */
+  untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry' {
+    if (memberValue(bytes.subarray(start, end), 'error') !== undefined) return 'no_entry'
     if (this.#day === undefined) this.leftOut++
     return this.#day
   }

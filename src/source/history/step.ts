@@ -4,8 +4,10 @@ import type { Lane, Part } from '../../model/source.ts'
 import { partOf } from '../shared/part.ts'
 import type { SourceOptions } from '../shared/source-options.ts'
 import type { Start } from '../shared/start.ts'
-import type { HistoryCursor, Walk, Width } from './cursor.ts'
+import type { HistoryCursor, Walk } from './cursor.ts'
 import { closeHistoryCursor } from './cursor.ts'
+import type { Sightings } from '../answer/sightings.ts'
+import type { Width } from './width.ts'
 
 export type HistoryKind = 'usage' | 'query'
 export type HistoryVersion = 'v1' | 'v2'
@@ -24,11 +26,12 @@ export interface HistoryOptions extends SourceOptions {
   readonly keepKeysMs: number
 }
 
-/** What every step of a reader works with: the options, and a cursor that it may change. */
+/** What every step of a reader works with: the options, a cursor that it may change, and what this process saw that is no event. */
 export interface Step {
   readonly options: HistoryOptions
   readonly cursor: HistoryCursor
   readonly signal: AbortSignal
+  readonly sightings: Sightings
 }
 
 /** One window's worth of one of the things that want to be read. */

@@ -6,7 +6,7 @@ import { isToProveEmpty, stepTo } from './cursor.ts'
 import { endWalk } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
-import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
+import { failed, faultOf, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
 import { isRefused, readInUnits, turnsUnit } from './unit.ts'
 import { widen } from './width.ts'
 import type { Reading, Window } from './window.ts'
@@ -45,7 +45,7 @@ export async function* readTask(step: Step, task: Task): Parts {
     return
   }
   const { pending } = reading
-  if (reading.error) yield* failed(step, task, window, reading)
+  if (faultOf(reading)) yield* failed(step, task, window, reading)
   else if (reading.leftOut > 0) yield readInDays(step, pending)
   else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastPart(step)
   else yield lastPart(step, { ...pending, headUs })
@@ -89,7 +89,7 @@ function isToProve({ cursor, options }: Step, task: Task): boolean {
 function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
   const { walk, width } = task
   stepTo(walk, window.to)
-  widen(width, light)
+  widen(width, window.to - window.from, light)
   if (walk.at >= walk.to) endWalk(options, cursor, task)
 }
 

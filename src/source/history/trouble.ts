@@ -1,5 +1,6 @@
-// What becomes of a window that cannot be read: asked again, asked in halves, at last passed as a possible gap and tried again later. It never stalls the feed in silence.
+// What becomes of a window that cannot be read: asked for again, asked for narrower, at last passed as a possible gap and tried again later. The feed never stalls in silence.
 import type { ConnectorError } from '../../model/errors.ts'
+import type { Part } from '../../model/source.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../model/time.ts'
 import { toldAs } from '../answer/errors.ts'
 import type { HistoryCursor, Trouble, Walk } from './cursor.ts'
@@ -8,58 +9,81 @@ import { endWalk, troubleDelayMs } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
 import { readInUnits } from './unit.ts'
-import { narrow } from './width.ts'
+import { type Cause, forgetFailures, isSurelyNoChance, noteAnswer, noteFailure } from './width.ts'
 import type { Reading, Window } from './window.ts'
 import { headUsOf, windowOver } from './window.ts'
 
-/** What may be chance is asked for once more before the window is halved. */
-const CHANCE_TRIES = 2
-/** The smallest window is asked for so often before it is looked whether the API tells anything at all. */
-const STUCK_TRIES = 3
 /** Troubles that are remembered; of more, neighbours become one. */
 const MOST_TROUBLES = 64
-/** What stays unreadable for so long is left: it was told as a gap, and keys are not kept for ever. */
+/** What stays unreadable for so long is left: it was reported as a gap, and keys are not kept for ever. */
 const GIVEN_UP_MS = 14 * DAY_MS
 
 /*
- * The window at the head of a walk, and what one failure about it does:
+ * The window that comes next in a walk fails. What of that is chance is decided by how many answers came of late (width.ts):
  *
- *   divisible    too large, too slow       → halved at once
- *                else, the first in a row  → the same again: it may be chance
- *                else, the second and on   → halved
- *   indivisible  the first two             → the same again (a minute; of v1 rows without a time a UTC day)
- *                the third                 → in doubt: the next step reads a window elsewhere
- *   in doubt     the other one is read     → passed: a possible gap, told, kept as a trouble; the walk goes on behind it
- *                                           (in silence where it ends before the start: nothing of it is wanted)
- *                it fails too              → in doubt still: the API is at fault, nothing is passed
- *   refused      longer than a day         → halved
- *   (400)        a day or less             → passed: the past may be further back than the API reaches
+ *   may be chance                → the same window again
+ *   more than chance explains    → a narrower one. Where it is read, the width that failed is tried again at once: was it
+ *                                  chance, all is as before, else it is left for eight answers
+ *   nothing narrower there is    → between its tries a window elsewhere is read:
+ *     it fails too                   the API is at fault: nothing is passed, and no width was the cause
+ *     it is read, again and again    the window is at fault: passed, and kept as a trouble; the walk goes on behind it
  *
+ * An answer without an event, such as an error in the place of the list, is a failure like any other. One with events and
+ * with elements that are none is asked for again until they are known to be malformed (no-events.ts).
+ * A possible gap is reported of what is passed, unless all that it ever held is quarantined with its bytes, or it ends before
+ * the start. A 400 of the past narrows what is longer than a day, and passes a day: the API may not reach so far back.
  * What was whole of a failed answer is kept each time. A trouble is read again after 15 minutes, then ever more rarely, up
  * to every 6 hours, for 14 days.
  */
-export function isInDoubt({ stuck }: Walk): boolean {
-  return stuck >= STUCK_TRIES
+export function isInDoubt({ failures, proofs }: Walk): boolean {
+  return failures > (proofs > 0 ? 0 : 1)
 }
 
-/** One failure of `window`; `reading.error` says which. */
+/** Undefined: of this reading all is well. */
+export const faultOf = ({ error, doubt }: Reading): ConnectorError | undefined => error ?? doubt
+
+/** One failure of `window`; `faultOf(reading)` says which. */
 export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Parts {
-  const { pending, error, answered } = reading as Reading & { error: ConnectorError }
+  const { pending, error, doubt, malformed } = reading
   const headUs = headUsOf(task.kind, step.cursor)
-  if (task.kind === 'trouble') {
+  if (!error) {
+    const next = 'it is asked for again, to see whether they come again'
+    yield lastPart(step, { ...pending, headUs, ...(doubt && { fault: toldAs(doubt, next) }) })
+  } else if (task.kind !== 'trouble') {
+    yield* failedAhead(step, task, window, { ...reading, error })
+  } else if (malformed.length > 0) {
+    // Minutes later it holds the same: that is all there is.
+    noteMalformed(step, window, malformed)
+    overcome(step, task, window)
+    yield lastPart(step, { ...pending, quarantined: malformed })
+  } else {
     yield lastPart(step, { ...pending, fault: stillTrouble(step, task, window, error) })
-    return
   }
+}
+
+async function* failedAhead(
+  step: Step,
+  task: Task,
+  window: Window,
+  reading: Reading & { readonly error: ConnectorError },
+): Parts {
+  const { pending, error } = reading
   const { walk, width } = task
-  walk.failures++
-  const tooMuch = error.code === 'too_large' || (error.code === 'timeout' && answered)
+  const headUs = headUsOf(task.kind, step.cursor)
   let next = 'the same window is asked for again'
-  if (!window.divisible) walk.stuck++
-  else if (tooMuch || walk.failures >= CHANCE_TRIES) {
-    narrow(width, window.to - window.from)
-    next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
-  }
+  if (window.divisible) {
+    if (noteFailure(width, window, causeOf(reading), reading.seenMs))
+      next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
+  } else if (isSurelyNoChance(width, walk.proofs + 1)) {
+    yield passed(step, task, window, reading)
+    return
+  } else walk.failures++
   yield lastPart(step, { ...pending, headUs, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
+}
+
+function causeOf({ error, answered }: Reading): Cause {
+  if (error?.code === 'too_large') return 'over_bound'
+  return error?.code === 'timeout' && answered ? 'slow' : 'unknown'
 }
 
 /** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */
@@ -68,8 +92,7 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
     yield lastPart(step, { fault: stillTrouble(step, task, window, error) })
     return
   }
-  if (window.to - window.from > DAY_MS) {
-    narrow(task.width, window.to - window.from)
+  if (isTooLong(task, window)) {
     yield lastPart(step)
     return
   }
@@ -82,34 +105,52 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
   yield lastPart(step, gaps === 0 ? {} : { gaps, fault })
 }
 
+/** Of a window that was refused with a 400: narrower ones are asked for from now on. */
+export function isTooLong({ width }: Task, window: Window): boolean {
+  if (window.to - window.from <= DAY_MS) return false
+  noteFailure(width, window, 'over_bound', 0)
+  return true
+}
+
 /** Reads a window elsewhere, each time further away: what fails everywhere says nothing about one window. */
 export async function* prove(step: Step, task: Task, window: Window): Parts {
-  const { walk } = task
+  const { walk, width } = task
   const { cursor } = step
   const [away, span] = window.isDay ? [DAY_MS, DAY_MS] : [HOUR_MS, MINUTE_MS]
-  const from = Math.max(0, window.from - ++walk.doubts * away)
+  const from = Math.max(0, window.from - ++walk.elsewhere * away)
   const elsewhere = windowOver(cursor, from, from + span)
+  walk.failures = 0
   const { pending, error } = yield* readInUnits(step, elsewhere, task.lane, undefined)
   if (error) {
+    width.lost++
+    forgetFailures(width)
     const next = `and so is ${nameOf(window)}: the API is at fault, nothing is passed`
     yield lastPart(step, { ...pending, fault: toldAs(error, `${nameOf(elsewhere)} is unreadable ${next}`) })
     return
   }
-  if (walk.doubts > 1) {
-    // The API had failed everywhere and is back: the window may be readable now.
-    stepTo(walk, walk.at)
-    yield lastPart(step, pending)
-    return
-  }
-  if (!isBeforeStart(cursor, window)) tellPassed(step, window)
-  yield lastPart(step, { ...pending, gaps: pass(step, task, window) })
+  noteAnswer(width, 0)
+  walk.proofs++
+  yield lastPart(step, pending)
 }
 
-function tellPassed({ options }: Step, window: Window): void {
-  options.log.error(
-    'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
-    { from: secondText(window.from), to: secondText(window.to) },
-  )
+/** The window is at fault, and not the API. */
+function passed(step: Step, task: Task, window: Window, { pending, malformed }: Reading): Part {
+  const { cursor, options } = step
+  const isQuarantined = malformed.length > 0
+  if (!isBeforeStart(cursor, window))
+    options.log.error(
+      isQuarantined
+        ? 'A window of the history holds nothing but malformed elements while others are read: they are quarantined, and it is tried again later'
+        : 'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
+      { from: secondText(window.from), to: secondText(window.to) },
+    )
+  const gaps = pass(step, task, window)
+  const quarantined = [...(pending?.quarantined ?? []), ...malformed]
+  return lastPart(step, { ...pending, quarantined, gaps: isQuarantined ? 0 : gaps })
+}
+
+function noteMalformed({ sightings }: Step, window: Window, malformed: Reading['malformed']): void {
+  for (const element of malformed) sightings.noteMalformed(window, element)
 }
 
 /** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */
@@ -196,7 +237,7 @@ function stillTrouble(
       })
     }
   }
-  return toldAs(error, `${nameOf(window)} stays unreadable: it was told as a possible gap and is tried again`)
+  return toldAs(error, `${nameOf(window)} stays unreadable: it is tried again, ever more rarely, for 14 days`)
 }
 
 function halves(trouble: Trouble, { isDay }: Window, worthIt: boolean, others: number): Trouble[] {

@@ -1,7 +1,8 @@
 // One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
+import { Entries } from '../../model/entries.ts'
 import { ConnectorError } from '../../model/errors.ts'
 import type { ErrorCode } from '../../model/errors.ts'
-import type { Lane } from '../../model/source.ts'
+import type { Lane, Quarantined } from '../../model/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, SECOND_MS, SECOND_US } from '../../model/time.ts'
 import { readWholeElements } from '../answer/groups.ts'
 import type { BodyLimits } from '../client/deadline.ts'
@@ -15,6 +16,7 @@ import { noteClocks, noteServer } from './clock.ts'
 import { isMalformedBefore } from './before-start.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { shippableFromUs, stepTo } from './cursor.ts'
+import { isNoEvent, NoEvents } from './no-events.ts'
 import { RowNaming } from './rows.ts'
 import type { HistoryVersion, Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
@@ -88,15 +90,21 @@ function dayWindow(at: number, openTo: number | undefined): Window {
 export interface Reading {
   /** the last group, not handed out yet; undefined: there was none, or it was too large to wait */
   readonly pending: Group | undefined
-  /** entries and malformed elements */
+  /** events, malformed ones too */
   readonly elements: number
   /** v1 rows without a readable time that were not shipped, since the window is no day */
   readonly leftOut: number
   readonly light: boolean
   /** the answer had begun when it failed */
   readonly answered: boolean
+  /** from the first to the last time among what came, ms */
+  readonly seenMs: number
   /** the window could not be read to its end; what is not about the window is thrown instead */
   readonly error: ConnectorError | undefined
+  /** it was, but for elements that are no events and may be an error in their place */
+  readonly doubt: ConnectorError | undefined
+  /** all that came was malformed, and nothing of it says that the API failed */
+  readonly malformed: readonly Quarantined[]
 }
 
 /** About the window: another one may be read. What else goes wrong says nothing about this one. */
@@ -119,16 +127,18 @@ export async function* readWindow(
   const { cursor, options } = step
   const startedAt = options.clock.elapsed()
   const naming = window.version === 'v1' ? new RowNaming(window.isDay ? window.from : undefined) : undefined
-  const seen = { elements: 0, bytes: 0, answered: false, untold: false }
+  const seen = { elements: 0, bytes: 0, answered: false, untold: false, first: Infinity, last: -Infinity }
   const behind = new OneBehind()
+  const noEvents = new NoEvents()
   let error: ConnectorError | undefined
   try {
     const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
     for await (const whole of groups) {
-      const group = shippable(step, window, whole)
-      seen.elements += whole.entries.count + whole.quarantined.length
+      const events = withoutNoEvents(step, window, whole, noEvents)
+      const group = shippable(step, window, events)
+      seen.elements += events.entries.count + events.quarantined.length
       seen.bytes += whole.entries.bytes.length
-      noteHead(step, group)
+      noteTimes(step, group, seen)
       if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
       for (const ready of behind.next(group)) {
         // Says before anything is kept of this window as which version it was read.
@@ -141,16 +151,66 @@ export async function* readWindow(
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
     error = caught
   }
-  const light = seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS
+  const leftOut = naming?.leftOut ?? 0
+  const sighted = error ? nothingSighted : sightingOf(step, window, noEvents, seen.elements + leftOut > 0)
   return {
-    pending: behind.last,
+    pending: sighted.quarantined.length > 0 ? withQuarantined(behind.last, sighted.quarantined) : behind.last,
     elements: seen.elements,
-    leftOut: naming?.leftOut ?? 0,
-    light,
+    leftOut,
+    light: seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS,
     answered: seen.answered,
-    error,
+    seenMs: Math.max(0, (seen.last - seen.first) / 1000),
+    error: error ?? sighted.error,
+    doubt: sighted.doubt,
+    malformed: sighted.error && !noEvents.hasError ? noEvents.all : [],
   }
 }
+
+/** What is no event is quarantined where it is known to be malformed. What else there is of it is kept back in `noEvents`. */
+function withoutNoEvents(
+  { options, sightings }: Step,
+  window: Window,
+  group: Group,
+  noEvents: NoEvents,
+): Group {
+  if (group.quarantined.length === 0) return group
+  const cut = eventOptions(window.version, options, undefined)
+  const quarantined = group.quarantined.filter((element) => {
+    if (!isNoEvent(element, cut) || sightings.isMalformed(window, element)) return true
+    noEvents.add(element)
+    return false
+  })
+  return { ...group, quarantined }
+}
+
+interface Sighted {
+  readonly error?: ConnectorError
+  readonly doubt?: ConnectorError
+  readonly quarantined: readonly Quarantined[]
+}
+
+const nothingSighted: Sighted = { quarantined: [] }
+
+/** What the elements of a whole answer say that are no events. Only beside events they are malformed, and only when they come again and again. */
+function sightingOf({ sightings }: Step, window: Window, { all }: NoEvents, besideEvents: boolean): Sighted {
+  if (all.length === 0) return nothingSighted
+  const error = new ConnectorError(
+    'bad_reply',
+    besideEvents
+      ? 'the reply holds elements that are no events: the API may have failed in their place'
+      : 'the reply holds elements, and none of them is an event: the API may have failed',
+  )
+  if (!besideEvents) return { error, quarantined: [] }
+  for (const element of all) sightings.note(window, element)
+  return all.every((element) => sightings.isMalformed(window, element))
+    ? { quarantined: all }
+    : { doubt: error, quarantined: [] }
+}
+
+const withQuarantined = (group: Group | undefined, more: readonly Quarantined[]): Group => ({
+  entries: group?.entries ?? Entries.none,
+  quarantined: [...(group?.quarantined ?? []), ...more],
+})
 
 /** Asks for a window in `unit` and gives its groups. Spec §4.2 and §9: paths and shapes of both versions. */
 export function ask(
@@ -214,11 +274,17 @@ function shippable({ cursor, options }: Step, window: Window, group: Group): Gro
   return { entries, quarantined: group.quarantined.filter((element) => !isBefore(element)) }
 }
 
-function noteHead({ cursor, options }: Step, { entries }: Group): void {
+function noteTimes(
+  { cursor, options }: Step,
+  { entries }: Group,
+  seen: { first: number; last: number },
+): void {
   const horizonUs = mayLeadUs(options.clock.now())
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
     if (at > cursor.headUs && at <= horizonUs) cursor.headUs = at
+    if (at < seen.first) seen.first = at
+    if (at > seen.last) seen.last = at
   }
 }
 

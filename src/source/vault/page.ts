@@ -30,6 +30,10 @@ export interface VaultPage {
   readonly totalPages: number | undefined
 }
 
+/** Nothing says which project it is, or that it is one. */
+export const isNoProject = ({ id, quarantined: { reason } }: Malformed): boolean =>
+  id === undefined && (reason === 'not_an_object' || reason === 'no_id')
+
 /** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape, `misconfigured` where it lists more than may be held. */
 export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   checkJson(body, limits)

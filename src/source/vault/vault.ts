@@ -1,11 +1,13 @@
 // The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in pass.ts.
 import { believed } from '../../model/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../../model/source.ts'
 import { turns } from '../../model/turns.ts'
 import { BodySample } from '../answer/body-sample.ts'
 import type { Answer } from '../client/client.ts'
 import { hold } from '../answer/hold.ts'
+import { Sightings } from '../answer/sightings.ts'
 import { partOf } from '../shared/part.ts'
 import type { SourceOptions } from '../shared/source-options.ts'
 import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './ask.ts'
@@ -13,7 +15,7 @@ import { checkWeight } from './bounds.ts'
 import { Comparison, noteUnreadable } from './compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './cursor.ts'
 import type { Pass, Planned, VaultCursor } from './cursor.ts'
-import { cutPage, oversized, type VaultPage } from './page.ts'
+import { cutPage, isNoProject, oversized, type VaultPage } from './page.ts'
 import {
   beginPass,
   endPass,
@@ -61,9 +63,12 @@ export class VaultSource implements Source {
   /** of `once`: passes that this process brought to their end, and whether it is done */
   #passes = 0
   #done = false
+  /** number of the first pass that this process can begin */
+  #firstPass: number | undefined
   /** a page could not be taken: those before it are kept one by one, so that only it is asked for again */
   #isStuck = false
   readonly #size = new PageSize()
+  readonly #sightings = new Sightings()
   /** of a cursor that was opened for a plan alone: it may have megabytes, and is not opened anew for each look at the time */
   #planned: ({ readonly text: Cursor | undefined } & Planned) | undefined
 
@@ -90,7 +95,7 @@ export class VaultSource implements Source {
     const { client, clock } = this.#options
     const work = this.#open(text)
     const { cursor } = work
-    const pass = this.#size.underWay(passUnderWay(cursor, clock.now())) ?? beginPass(cursor, clock.now())
+    const pass = this.#size.underWay(this.#passUnderWay(cursor)) ?? beginPass(cursor, clock.now())
     const exchange = { answered: false }
     try {
       const ask = { method: 'GET', path: pathOf(pass) } as const
@@ -113,6 +118,14 @@ export class VaultSource implements Source {
     if (cursor.pass) return
     this.#isStuck = false
     this.#planned = { text: work.text, ...plannedOf(cursor) }
+  }
+
+  /** What another process read of a pass says nothing of what was there when a single run began. */
+  #passUnderWay(cursor: VaultCursor): Pass | undefined {
+    const { clock, once } = this.#options
+    this.#firstPass ??= cursor.passes + 1
+    const pass = passUnderWay(cursor, clock.now())
+    return once && pass && pass.n < this.#firstPass ? undefined : pass
   }
 
   /** `work` is taken out: it comes back only when all of this read went well. */
@@ -139,6 +152,7 @@ export class VaultSource implements Source {
     const page: VaultPage = body
       ? cutPage(body, this.#options)
       : { projects: [], malformed: [oversized(sample)], total: undefined, totalPages: undefined }
+    this.#checkElements(work, pass, page)
     exchange.answered = true
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
@@ -148,6 +162,30 @@ export class VaultSource implements Source {
     if (isOver) yield* this.#finish(work, pass, sighting, quarantined)
     else if (this.#isDue(work, quarantined)) yield landed(work, quarantined)
     else work.pagesAhead++
+  }
+
+  /**
+   * Throws ConnectorError `bad_reply` for elements that are no projects and may be an error in their place, until they are
+   * known to be malformed. Where they have no project beside them the list is read from its other end, where they may have one.
+   */
+  #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): void {
+    const noProjects = malformed.filter(isNoProject).map(({ quarantined }) => quarantined)
+    const place = { from: pass.page, to: pass.page + 1 }
+    const areMalformed = () => noProjects.every((element) => this.#sightings.isMalformed(place, element))
+    if (areMalformed()) return
+    const areAlone = projects.length === 0 && noProjects.length === malformed.length
+    if (!areAlone) for (const element of noProjects) this.#sightings.note(place, element)
+    if (areMalformed()) return
+    if (areAlone) {
+      cursor.pass = null
+      beginPass(cursor, this.#options.clock.now(), pass.perPage)
+    }
+    throw new ConnectorError(
+      'bad_reply',
+      areAlone
+        ? 'the project listing holds elements, and none of them is a project: the API may have failed'
+        : 'the project listing holds elements that are no projects: the API may have failed in their place; it is asked for again, to see whether they come again',
+    )
   }
 
   /** Tells what is new of each project. Returns how many this pass had not seen. */

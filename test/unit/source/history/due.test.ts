@@ -5,7 +5,6 @@ import type { HistoryCursor } from '../../../../src/source/history/cursor.ts'
 import { beginLive, endWalk, nextDue, taskOf, troubleDueAt } from '../../../../src/source/history/due.ts'
 import type { HistoryOptions, Task } from '../../../../src/source/history/step.ts'
 import { adoptBoundary } from '../../../../src/source/history/version.ts'
-import { narrow, widen } from '../../../../src/source/history/width.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
 import { DAY, HOUR, MINUTE, START } from '../desk.ts'
 import { openHistoryDesk } from './desk.ts'
@@ -98,21 +97,9 @@ test('another version begins its re-reads anew', () => {
 })
 
 test('a step forward forgets what went wrong at the window before', () => {
-  const walk = { ...walkOver(TODAY, START, START), failures: 2, stuck: 3, doubts: 4 }
+  const walk = { ...walkOver(TODAY, START, START), failures: 2, proofs: 3, elsewhere: 4 }
   stepTo(walk, TODAY + HOUR)
-  expect(walk).toMatchObject({ at: TODAY + HOUR, failures: 0, stuck: 0, doubts: 0 })
-})
-
-test('a width that failed is tried again after eight good answers, not before', () => {
-  const width = { ms: DAY, failedMs: null, good: 5 }
-  narrow(width, DAY)
-  expect(width).toEqual({ ms: DAY / 2, failedMs: DAY, good: 0 })
-  const widths = Array.from({ length: 8 }, () => {
-    widen(width, true)
-    return width.ms
-  })
-  expect(widths).toEqual([...Array<number>(7).fill(DAY / 2), DAY])
-  expect(width.failedMs).toBeNull()
+  expect(walk).toMatchObject({ at: TODAY + HOUR, failures: 0, proofs: 0, elsewhere: 0 })
 })
 
 test('a server’s clock more than 30 days behind is not believed, one a day behind is', async () => {

@@ -13,9 +13,9 @@ const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
 const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at <= to
 
 test.each<[string, HistoryFault, number]>([
-  ['a server that fails', { status: 500 }, 1],
-  ['an answer that is cut', { cutBytes: 60 }, 1],
-  ['an answer that ends too early', { shortBytes: 60 }, 1],
+  ['a server that fails', { status: 500 }, 5],
+  ['an answer that is cut', { cutBytes: 60 }, 5],
+  ['an answer that ends too early', { shortBytes: 60 }, 5],
   ['an answer that stops coming', { cutBytes: 60, cutError: 'timeout' }, 0],
   ['an answer over the cap', { cutBytes: 60, cutError: 'too_large' }, 0],
 ])('a window is halved for %s, and grows again', async (_, fault, chances) => {

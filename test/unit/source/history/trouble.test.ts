@@ -5,7 +5,9 @@ import type { Appended } from '../../../../src/model/appended.ts'
 import type { HistoryCursor, Walk } from '../../../../src/source/history/cursor.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
 import type { HistoryOptions, Step, Parts, Task } from '../../../../src/source/history/step.ts'
+import { Sightings } from '../../../../src/source/answer/sightings.ts'
 import { failed, overcome, refused } from '../../../../src/source/history/trouble.ts'
+import { freshWidth } from '../../../../src/source/history/width.ts'
 import type { Window } from '../../../../src/source/history/window.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
@@ -24,16 +26,22 @@ function openStep(troubles: HistoryCursor['troubles']) {
     options: options as unknown as HistoryOptions,
     cursor,
     signal: AbortSignal.timeout(1000),
+    sightings: new Sightings(),
   }
   return { step, cursor, log }
 }
 
 const taskOn = (kind: Task['kind'], walk: Walk): Task => ({
   ...{ kind, walk, lane: 'past' },
-  width: { ms: MINUTE, failedMs: null, good: 0 },
+  width: { ...freshWidth(), ms: MINUTE },
 })
 const windowOn = ({ from, to }: Walk): Window => ({ from, to, version: 'v2', isDay: false, divisible: false })
 const trouble = (from: number, to: number, sinceAt = START) => ({ from, to, sinceAt, tries: 0, dueAt: START })
+
+const unread = {
+  ...{ pending: undefined, elements: 0, leftOut: 0, light: false, answered: true },
+  ...{ seenMs: 0, doubt: undefined, malformed: [] },
+}
 
 const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
@@ -73,7 +81,7 @@ test.each([
 ])('a trouble of %i ms is tried on for 14 days, then given up and told', async (ageMs, left, told) => {
   const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
   const walk = walkOver(TODAY, TODAY + MINUTE, START)
-  const reading = { pending: undefined, elements: 0, leftOut: 0, light: false, answered: true, error }
+  const reading = { ...unread, error }
   await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
   expect(cursor.troubles).toHaveLength(left)
   expect(log.lines.some((line) => line.includes('is given up'))).toBe(told)
@@ -117,7 +125,7 @@ test('an API that failed everywhere and is back is no proof against the window t
   desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
   await desk.live(START + HOUR)
   broken = true
-  for (let tries = 0; (desk.state().live?.doubts ?? 0) < 3; tries++) {
+  for (let tries = 0; (desk.state().live?.elsewhere ?? 0) < 3; tries++) {
     if (tries > 200) expect.fail('never in doubt')
     desk.clock.advance(desk.clock.now() + 15 * MINUTE)
     await desk.try()
@@ -165,14 +173,7 @@ test.each([
     const walk = walkOver(TODAY, TODAY + 4 * MINUTE, START)
     const { step, cursor } = openStep([...rest, trouble(walk.from, walk.to)])
     const failure = new ConnectorError(code, 'no')
-    const reading = {
-      pending: undefined,
-      elements: 0,
-      leftOut: 0,
-      light: false,
-      answered: true,
-      error: failure,
-    }
+    const reading = { ...unread, error: failure }
     await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
     const left = cursor.troubles.filter((one) => one.from >= TODAY)
     expect(left.map(({ to, tries }) => [to - TODAY, tries])).toEqual(

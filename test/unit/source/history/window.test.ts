@@ -6,7 +6,9 @@ import type { Part } from '../../../../src/model/source.ts'
 import type { BodyLimits } from '../../../../src/source/client/deadline.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/source/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/source/history/cursor.ts'
+import { Sightings } from '../../../../src/source/answer/sightings.ts'
 import type { HistoryOptions, Task } from '../../../../src/source/history/step.ts'
+import { freshWidth } from '../../../../src/source/history/width.ts'
 import {
   headUsOf,
   isAboutWindow,
@@ -30,7 +32,7 @@ function windowAt(
   kind: Task['kind'] = 'live',
 ) {
   const walk = { ...walkOver(TODAY - 9 * DAY, to, START), at }
-  const task: Task = { kind, lane: 'live', walk, width: { ms, failedMs: null, good: 0 } }
+  const task: Task = { kind, lane: 'live', walk, width: { ...freshWidth(), ms } }
   return nextWindow({ ...freshHistoryCursor(START, START - 10 * DAY, 0), ...cursor }, task)
 }
 
@@ -92,16 +94,16 @@ test('what is malformed alone binds no day to the version that it was read as', 
   const start = { kind: 'latest' } as const
   const desk = await openHistoryDesk({ source: { version: 'v1', start } })
   desk.server.events = [{ ...historyEvent(START), v1: '[1]' }]
-  await desk.step()
+  await desk.live(START + HOUR)
   expect(desk.watch.sum('quarantined')).toBe(1)
   desk.open({ version: 'v2', start })
-  await desk.live(START + HOUR)
+  await desk.live(START + 2 * HOUR)
   expect(await desk.raws()).toEqual(desk.server.events.map(({ v2 }) => v2))
 })
 
 test('what is malformed alone is an answer that showed something: it is not asked for once more', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
-  desk.server.events = [{ ...historyEvent(START), v2: '[1]' }]
+  desk.server.events = [{ ...historyEvent(START), v2: '{"utc_time":"2026-11-17 10:00:00"}' }]
   await desk.step()
   expect(desk.asked()).toHaveLength(1)
   expect(desk.state().unitSure).toBe(true)
@@ -125,7 +127,12 @@ test('a window that can be halved is given up for its size or its time; one that
     const cursor = freshHistoryCursor(START, START, 0)
     const window = windowOver(cursor, TODAY, TODAY + ms)
     const signal = new AbortController().signal
-    await readWindow({ options, cursor, signal }, window, 'live', undefined).next()
+    await readWindow(
+      { options, cursor, signal, sightings: new Sightings() },
+      window,
+      'live',
+      undefined,
+    ).next()
     return limits
   }
   const [minute, more] = [await limitsOver(MINUTE), await limitsOver(MINUTE + SECOND)]
@@ -220,7 +227,7 @@ test.each(['v1', 'v2'] as const)('the limits of an entry hold for the history to
 test('what is malformed is kept beside events of before the start, which are not', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
   desk.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
-  await desk.step()
+  await desk.live(START + MINUTE)
   expect([(await desk.ids()).length, desk.watch.sum('quarantined')]).toEqual([0, 1])
 })
 

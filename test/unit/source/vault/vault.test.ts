@@ -383,7 +383,7 @@ it.each([
 it('an element without an id is quarantined with its bytes, and as long as there is one nothing is told as deleted', async () => {
   const desk = await withProjects(3)
   desk.vault.strays = ['{"name":"nobody"}']
-  await desk.pass()
+  await desk.pass('forgiven')
   const [kept] = await desk.journal.quarantined({})
   expect(kept?.reason).toBe('no_id')
   expect(Buffer.from((await desk.journal.quarantinedRaw(kept?.id ?? 0)) ?? []).toString()).toBe(
