@@ -106,7 +106,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     const ids = desk.add(20, START - SECOND)
     is.out = true
     const errors: (Error | undefined)[] = []
-    for (let i = 0; i < 120; i++) errors.push(await desk.try())
+    for (let i = 0; i < 40; i++) errors.push(await desk.try())
     expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
     expect(errors.at(-1)?.message).toContain('GET /api/v1/logs/audit')
     is.out = false
