@@ -316,13 +316,50 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'a page is left although all pages fail',
+    law: '6: only good pages elsewhere prove that a place fails',
+    edits: [
+      {
+        file: 'src/source/audit/walk.ts',
+        find: '    if (!(await isReadElsewhere(step, request, left ? 1 : take))) {\n',
+        replace:
+          '    if (!(await isReadElsewhere(step, request, left ? 1 : take)) && left === undefined) {\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/audit/outage.test.ts',
+        title: '`run --once` is not done while pages answer "[null]", and says why',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: '`run --once` makes no sweep',
+    law: '6: a job each hour finds what the daemon finds',
+    edits: [
+      {
+        file: 'src/source/audit/audit.ts',
+        find: "    return { dueAt, lane: 'sweep', caughtUp: dueAt === Infinity }\n",
+        replace: "    return { dueAt, lane: 'sweep', caughtUp: dueAt >= 0 }\n",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/audit/once.test.ts',
+        title: 'an entry that becomes visible 18000000 ms late is found by a job each hour, as by the daemon',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'each poll begins at the head, without an overlap',
     law: '6: a short overlap at every poll',
     edits: [
       {
         file: 'src/source/audit/cursor.ts',
-        find: '  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs(cursor)) ?? head\n',
-        replace: '  return overlapUs(cursor) < 0 ? (cursor.trail[0] ?? head) : head\n',
+        find: '  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head\n',
+        replace: '  return overlapUs + headUs < 0 ? (trail[0] ?? head) : head\n',
       },
     ],
     tests: [

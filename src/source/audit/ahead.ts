@@ -4,7 +4,7 @@ import type { Part } from '../../model/source.ts'
 import { brokenEntry, search } from './by-time.ts'
 import type { Found } from './by-time.ts'
 import { horizonUs, isFuture, MOST_FUTURE } from './clock.ts'
-import { walkFrom } from './cursor.ts'
+import { goOn, walkFrom } from './cursor.ts'
 import type { Position } from './cursor.ts'
 import type { PageView } from './page.ts'
 import { probeAfter, readableAt, unreadableAt } from './probe.ts'
@@ -67,7 +67,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part,
         walk.entries += walk.narrowTake !== null && read > 1 ? read - 1 : read
         return {}
       },
-      bad: () => {
+      leave: () => {
         seen.isUnreadableAlone = true
         return {}
       },
@@ -78,7 +78,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part,
     const next = view ? view.lastOfAll : await readableBehind(step, walk.from)
     if (!next || next.id === walk.from.id) return 'future'
     if (!view) walk.entries++
-    walk.from = next
+    goOn(walk, next)
   }
 }
 

@@ -2,10 +2,10 @@
 import { ConnectorError } from '../../model/errors.ts'
 import type { Part } from '../../model/source.ts'
 import { SECOND_US } from '../../model/time.ts'
-import { anchorAt, brokenEntry, earliest, isBroken, reachUs, REACH_MARGIN_US, search } from './by-time.ts'
+import { anchorAt, brokenEntry, earliest, reachUs, REACH_MARGIN_US, search } from './by-time.ts'
 import type { Found } from './by-time.ts'
 import type { Position } from './cursor.ts'
-import { askLatestAlone, readLatest, tellFailing } from './latest.ts'
+import { askLatestAlone, isReadByTime, readLatest, tellFailing } from './latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import { settleStart, triedSinceUs } from './start.ts'
 import { datedOf } from './ahead.ts'
@@ -23,6 +23,9 @@ type Since = (serverAt: number | undefined) => number
 /** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
 export async function* anchor(step: Step): Parts {
   const { cursor, options } = step
+  const wasEmpty = cursor.caughtUp
+  // Said again only where nothing is found now: with an entry there is something to read.
+  cursor.caughtUp = false
   const isFirstTry = settleStart(step)
   if (isFirstTry) yield lastPart(step, { underWay: true })
   const fromNow = options.start.kind === 'latest' && cursor.startUs === null
@@ -42,7 +45,7 @@ export async function* anchor(step: Step): Parts {
     yield await passUnreadable(step, found)
   } else if (!found.position) {
     if (found.missing) await assertThere(step)
-    yield fromNow ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found)
+    yield fromNow ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found, wasEmpty)
   } else if (back) {
     // Readable, but perhaps not the first that is.
     cursor.probe = back
@@ -72,12 +75,13 @@ function beginAt(step: Step, position: Position, { group, serverAt }: Found): Pa
   // Before it is the head: a first one dated far in the future is no proof of a slow clock.
   cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
   cursor.head = position
+  cursor.trail = [position]
   cursor.probe = null
   return lastPart(step, group && fromStart(step, group))
 }
 
 /** Nothing is found to begin at: an empty log, or answers that contradict each other. */
-async function beginNowhere(step: Step, found: Found): Promise<Part> {
+async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promise<Part> {
   const { cursor } = step
   const newest = await readLatest(step)
   const { probe } = cursor
@@ -87,7 +91,7 @@ async function beginNowhere(step: Step, found: Found): Promise<Part> {
     cursor.probe = readableAt(probe) ?? null
     return cursor.probe ? lastPart(step) : beginAt(step, position, newest)
   }
-  if (!(await isContradicted(step, newest))) return awaitFirst(step, undefined, found)
+  if (!(await isContradicted(step, newest, wasEmpty))) return awaitFirst(step, undefined, found)
   const message = 'The API shows no entry to begin at, and then tells of one all the same'
   return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
@@ -116,11 +120,11 @@ function awaitFirst(
 }
 
 /** True where none was found and there is one all the same: `newest` shows it, or, before the whole log counts as empty, a second look does. */
-async function isContradicted(step: Step, { position, failure }: Found): Promise<boolean> {
-  const { startUs, probe, caughtUp } = step.cursor
+async function isContradicted(step: Step, { position, failure }: Found, wasEmpty: boolean): Promise<boolean> {
+  const { startUs, probe } = step.cursor
   const fromUs = probe?.atUs ?? startUs ?? 0
   if (position && position.at >= fromUs) return true
-  if (caughtUp && !step.options.once) return false
+  if (wasEmpty && !step.options.once) return false
   const again = await firstEntry(step, false)
   if (again.position || again.unreadable || !failure) return again.position !== undefined || again.unreadable
   const byTime = await search(step, Math.max(fromUs, reachUs(step) + REACH_MARGIN_US), 'live')
@@ -135,22 +139,18 @@ function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
   return anchorAt(step, startUs, 'live')
 }
 
-/** Past a first entry that cannot be read: at once where it is plainly malformed, after some tries where it may be an outage. */
+/** Past a first entry that stays unreadable while others are read by time. */
 async function passUnreadable(step: Step, found: Found): Promise<Part> {
   const { cursor, options } = step
   const { probe, startUs } = cursor
-  if (isBroken(found)) {
-    const fault = brokenEntry()
-    const again = probe ? askedAgain(probe) : undefined
-    if (again) cursor.probe = again
-    else if (!probe) cursor.anchorTries++
-    if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })
-    // A server that cannot tell any entry is out of order: nothing is passed on its word.
-    const witness = await askLatestAlone(step, 'live')
-    if (!witness.position) {
-      cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
-      return lastPart(step, { fault })
-    }
+  const fault = brokenEntry()
+  const again = probe ? askedAgain(probe) : undefined
+  if (again) cursor.probe = again
+  else if (!probe) cursor.anchorTries++
+  if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })
+  if (!(await isReadByTime(step, undefined, 'live'))) {
+    cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
+    return lastPart(step, { fault })
   }
   const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs(step)))
   cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from

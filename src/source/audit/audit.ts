@@ -6,7 +6,7 @@ import { noteLateness, openAuditCursor } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
 import { drainStep } from './head.ts'
 import type { AuditOptions, OptionsAndCursor, Step, Parts } from './step.ts'
-import { currentPace } from './step.ts'
+import { currentPace, lastPart } from './step.ts'
 import { sweepDueAt, sweepStep } from './sweep.ts'
 
 export class AuditSource implements Source {
@@ -14,6 +14,8 @@ export class AuditSource implements Source {
   readonly #options: AuditOptions
   /** of `once`: a drain of this process came to its end */
   #drained = false
+  /** of `once`: what is due by then is part of the run, epoch ms */
+  #beganAt: number | undefined
   /** A read of this process has landed. */
   #landed = false
   /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
@@ -31,14 +33,22 @@ export class AuditSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
     const now = clock.now()
-    if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
     const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
       .cursor
+    if (once) return this.#planOnce(cursor, now)
     const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
     const sweep = sweepDueAt(this.#options, cursor)
     if (!this.#placeTold) this.#tellPlace(cursor)
     if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
     return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
+  }
+
+  /** Drains the head, then makes each sweep that was due when the run began. */
+  #planOnce(cursor: AuditCursor, now: number): Plan {
+    this.#beganAt ??= now
+    if (!this.#drained) return { dueAt: now, lane: 'live', caughtUp: false }
+    const dueAt = sweepDueAt(this.#options, cursor, this.#beganAt)
+    return { dueAt, lane: 'sweep', caughtUp: dueAt === Infinity }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
@@ -63,6 +73,12 @@ export class AuditSource implements Source {
       await parts.return(undefined)
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
+    if (once && this.#behindUs > 0) {
+      // There may be no next page in this process.
+      noteLateness(cursor, this.#behindUs, now)
+      this.#behindUs = 0
+      yield lastPart(step)
+    }
     this.#tellPlace(cursor)
   }
 
@@ -85,8 +101,8 @@ export class AuditSource implements Source {
   #choose(step: Step, now: number): Parts {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
-    if (cursor.drain !== null || this.#options.once || pollDueAt(step, now) <= now) return drainStep(step)
-    return sweepStep(step)
+    const isLive = this.#options.once ? !this.#drained : pollDueAt(step, now) <= now
+    return cursor.drain !== null || isLive ? drainStep(step) : sweepStep(step)
   }
 }
 

@@ -18,10 +18,6 @@ export interface Found extends FoundEntry {
   readonly failure?: ConnectorError
 }
 
-/** It cannot be read and tells nothing at all: its answer may just have broken off. */
-export const isBroken = ({ unreadable, unreadableUs }: Found): boolean =>
-  unreadable && unreadableUs === undefined
-
 /** The fault of a part that asks for it once more. */
 export const brokenEntry = () =>
   new ConnectorError(

@@ -17,10 +17,16 @@ export interface Position {
 /** Paging forward from an entry: a drain of the head, or a sweep. */
 export interface Walk {
   from: Position
+  /** the position whose page led to `from`; absent: none did */
+  before?: Position
   /** `take` after narrowing around a bad page; null: the usual */
   narrowTake: number | null
-  /** how often the page at `from` was bad in a row, or what is found by time in its place */
+  /** how often the page at `from` failed in a row, or what is found by time in its place */
   badTries: number
+  /** when the first of these failures was, epoch ms; absent: there was none */
+  failingSince?: number
+  /** hashes of malformed elements that the last page showed beside entries; absent: none */
+  malformed?: string[]
   /** good pages since the last narrowing */
   goodPages: number
   /** the page at `from` stays unreadable even alone: the way on by `search` */
@@ -41,11 +47,13 @@ export interface Drain extends Walk {
   /** pages were full: take all that one page can give */
   backlog: boolean
   /** the empty head is being held against `latest` */
-  doubt: 'none' | 'ask_latest' | 'unproven' | 'read_again' | 'cursor_gone'
+  doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
   /** answers in a row that showed nothing at all, no malformed element either, and that nothing confirmed; absent: none */
   emptyAnswers?: number
   /** re-anchored once in this drain already */
   reanchored: boolean
+  /** how often the head was asked again, since it is found by time though no page begins at it; absent: not yet */
+  askedAgain?: number
   entries: number
   pages: number
 }
@@ -78,8 +86,6 @@ export interface AuditCursor {
   drain: Drain | null
   /** recent entries to begin a poll from, oldest first, so that its first page overlaps what is known */
   trail: Position[]
-  /** entries read behind the head since the trail's last place; absent: none */
-  unmarked?: number
   /** epoch ms of the next poll */
   dueAt: number
   caughtUp: boolean
@@ -179,46 +185,51 @@ export function walkFrom(from: Position): Walk {
   return { from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
 }
 
-/** About this much of what is known is read again at every poll, or as much of it as the trail reaches. */
+/** A good page at `walk.from` ended at `to`. */
+export function goOn(walk: Walk, to: Position): void {
+  if (to.id !== walk.from.id) walk.before = walk.from
+  walk.from = to
+}
+
+/** Goes on from a position that no page of this walk led to. */
+export function jumpTo(walk: Walk, to: Position): void {
+  forgetFailures(walk)
+  delete walk.before
+  delete walk.malformed
+  walk.from = to
+}
+
+/** Of `walk.from`: a page was good, the walk leaves it, or the trouble is not of this place. */
+export function forgetFailures(walk: Walk): void {
+  walk.badTries = 0
+  delete walk.failingSince
+}
+
+/** At least this much of what is known is read again at every poll. */
 const OVERLAP_MIN_US = 120_000_000
 const OVERLAP_MAX_US = 900_000_000
 const TRAIL_LENGTH = 24
-/** Places of the trail are so many entries apart at the most, so that what is read again stays within some 3,000. */
-const MARK_ENTRIES = 125
-
-const overlapUs = ({ lateUs }: AuditCursor): number =>
-  Math.min(Math.max(OVERLAP_MIN_US, 2 * lateUs), OVERLAP_MAX_US)
+/** Positions of the trail are so far apart that a full one covers the longest overlap. */
+const APART_US = OVERLAP_MAX_US / (TRAIL_LENGTH - 2)
 
 /**
- * Where a poll begins: the oldest of the trail within the overlap, so that an entry that became visible a little late is
- * found without a request of its own. The head itself where there is no trail.
+ * Where a poll begins: the newest position of the trail that is no younger than the overlap, so that an entry that became
+ * visible a little late is found without a request of its own. The oldest where none is that old.
  */
-export function overlapStart(cursor: AuditCursor, head: Position): Position {
-  return cursor.trail.find((position) => position.at >= cursor.headUs - overlapUs(cursor)) ?? head
+export function overlapStart({ trail, headUs, lateUs }: AuditCursor, head: Position): Position {
+  const overlapUs = Math.min(Math.max(OVERLAP_MIN_US, 2 * lateUs), OVERLAP_MAX_US)
+  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head
 }
 
-/** A place for the trail. */
-export interface Mark extends Position {
-  /** it is the nth entry of its page behind the head */
-  readonly nth: number
-}
-
-/**
- * Keeps a bounded number of places, of a page with `beyond` entries behind the head: so far apart in time that they reach
- * over the overlap however short the pages are, or a number of entries.
- */
-export function leaveTrail(cursor: AuditCursor, marks: readonly Mark[], beyond: number): void {
-  const apartUs = overlapUs(cursor) / (TRAIL_LENGTH - 2)
-  const trail = cursor.trail.filter(({ at }) => at >= cursor.headUs - OVERLAP_MAX_US)
-  let markedNth = -(cursor.unmarked ?? 0)
-  for (const { id, at, nth } of marks) {
+/** Keeps a bounded number of positions, `marks` among them: the newest that is older than the longest overlap, and those after it. */
+export function leaveTrail(cursor: AuditCursor, marks: readonly Position[]): void {
+  const trail = [...cursor.trail]
+  for (const { id, at } of marks) {
     const last = trail.at(-1)
-    if (last && at < last.at + apartUs && nth - markedNth < MARK_ENTRIES) continue
-    trail.push({ id, at })
-    markedNth = nth
+    if (!last || at >= last.at + APART_US) trail.push({ id, at })
   }
-  cursor.unmarked = beyond - markedNth
-  cursor.trail = trail.slice(-TRAIL_LENGTH)
+  const covering = trail.findLastIndex(({ at }) => at <= cursor.headUs - OVERLAP_MAX_US)
+  cursor.trail = trail.slice(Math.max(0, covering)).slice(-TRAIL_LENGTH)
 }
 
 /** An entry was found this far behind the head. */

@@ -31,7 +31,7 @@ export async function* askLatest(step: Step, drain: Drain): Parts {
     yield* askSearch(step, drain)
     return
   } else {
-    drain.doubt = 'unproven'
+    drain.doubt = 'none'
     if (found.unreadable) fault = unreadable()
   }
   yield lastPart(step, { fault })

@@ -4,7 +4,7 @@ import type { Part } from '../../model/source.ts'
 import { SECOND_US } from '../../model/time.ts'
 import { isGone } from '../answer/errors.ts'
 import type { AuditCursor, Drain, Position } from './cursor.ts'
-import { leaveTrail, overlapStart, walkFrom } from './cursor.ts'
+import { forgetFailures, goOn, jumpTo, leaveTrail, overlapStart, walkFrom } from './cursor.ts'
 import type { PageView } from './page.ts'
 import { askLatest, leaveEmptyPage } from './end.ts'
 import { askHead, followProbe, passByTime, reanchor, settleLost } from './recover.ts'
@@ -12,7 +12,8 @@ import { endDrain, giveUpDrain } from './drain-end.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { currentPace, lastPart } from './step.ts'
-import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { NoAnswer, noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { BAD_TRIES } from './probe.ts'
 import { MAX_TAKE } from './tiers.ts'
 
 /** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
@@ -23,16 +24,16 @@ const ASK_HEAD_PAGES = 3
 /*
  * A drain's states (`doubt`), and what one step does in each:
  *
- *   none         reads a page           → none (more may come), ended (a stop rule), ask_latest (an empty page, or one of
- *                                         malformed elements alone); cursor_gone when the API does not know the head
- *   ask_latest   asks `latest`          → ended (nothing newer), read_again (there is), unproven (of an empty page, where
- *                                         `latest` is no witness), at last ended or cursor_gone by `search`
- *   unproven     reads the page again   → as none
+ *   none         reads a page           → none (more may come, or it failed), ended (a stop rule), ask_latest (an empty page, or
+ *                                         one of malformed elements alone); cursor_gone when the API does not know the head
+ *   ask_latest   asks `latest`          → ended (nothing newer), read_again (there is), none (of an empty page, where `latest`
+ *                                         is no witness), at last ended or cursor_gone by `search`
  *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more), or passed by time
  *                                         (still nothing but malformed elements)
  *   cursor_gone  finds a place by time  → none, ended (nothing there)
  *
- * `probe` goes before all: an unreadable entry is passed by time. A place of the trail that is gone or shows nothing
+ * `probe` goes before all: an unreadable entry is passed by time. A page that fails changes no state: `walk.ts` says when it
+ * is left. A place of the trail that is gone or shows nothing
  * falls back to the head first. In a long drain one step asks where the head is.
  */
 export function drainStep(step: Step): Parts {
@@ -75,9 +76,9 @@ async function* drainPage(step: Step, drain: Drain): Parts {
       passedHead: drain.passedHead,
       answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
       whole: (view) => afterPage(step, drain, view, take),
-      bad: (sample) => {
-        passByTime(step, drain)
-        return { quarantined: [sample.quarantined('unreadable_page')] }
+      leave: ({ take: kept }) => {
+        passByTime(step, drain, kept)
+        return {}
       },
     })
   } catch (error) {
@@ -103,12 +104,14 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Par
   const { cursor, options } = step
   const head = cursor.head as Position
   // Those of this place: the next one has its own.
-  drain.badTries = 0
+  forgetFailures(drain)
   if (drain.from.id !== head.id) backToHead(cursor, drain, head)
   else {
-    options.log.warn('The entry that the cursor names is gone, finding the place by time', {
+    options.log.warn('The page behind the cursor cannot be had, finding the place by time', {
       code: error.code,
+      error: error.message,
     })
+    if (error instanceof NoAnswer) drain.askedAgain = BAD_TRIES
     drain.doubt = 'cursor_gone'
   }
   yield lastPart(step)
@@ -117,7 +120,9 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Par
 /** An older place of the trail leads nowhere, now and at the next polls. */
 function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
   cursor.trail = []
-  drain.from = head
+  drain.ends = []
+  drain.stuckPages = 0
+  jumpTo(drain, head)
   drain.passedHead = true
 }
 
@@ -128,7 +133,7 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
   if (!empty || view.malformed > 0) drain.emptyAnswers = 0
   if (empty) {
     // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
-    if (view.malformed > 0) passMalformed(step, drain, view.count >= take)
+    if (view.malformed > 0) passMalformed(step, drain, view, take)
     else emptyPage(step, drain)
     return { gaps }
   }
@@ -142,7 +147,7 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
     view.last = view.lastOfAll
   }
   if (!view.last) {
-    passMalformed(step, drain, view.count >= take)
+    passMalformed(step, drain, view, take)
     return { gaps }
   }
   const inCircles = noteEnd(drain, view)
@@ -158,12 +163,12 @@ function advance(cursor: AuditCursor, drain: Drain, view: PageView, last: Positi
   drain.doubt = 'none'
   drain.pages++
   drain.passedHead ||= view.passedHead
-  drain.from = last
+  goOn(drain, last)
   if (drain.passedHead) {
     cursor.head = last
     cursor.headUs = Math.max(cursor.headUs, view.newestUs)
     drain.entries += view.beyond - view.own
-    leaveTrail(cursor, view.marks, view.beyond)
+    leaveTrail(cursor, view.marks)
   }
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
 }
@@ -172,8 +177,8 @@ function advance(cursor: AuditCursor, drain: Drain, view: PageView, last: Positi
  * Malformed elements alone name no place to go on from. Is there more behind them, they are passed by time; a page that is
  * not full proves nothing, so it is held against `latest` first, as an empty one.
  */
-function passMalformed(step: Step, drain: Drain, full: boolean): void {
-  if (full || drain.doubt === 'read_again') passByTime(step, drain)
+function passMalformed(step: Step, drain: Drain, { count }: PageView, take: number): void {
+  if (count >= take || drain.doubt === 'read_again') passByTime(step, drain, count)
   else drain.doubt = 'ask_latest'
 }
 
@@ -220,7 +225,9 @@ function emptyPage(step: Step, drain: Drain): void {
 
 function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
   const fault = stuckPage()
-  if (drain.stuckPages >= STUCK_PAGES) {
+  if (drain.stuckPages < STUCK_PAGES) return { fault }
+  if (!drain.passedHead) backToHead(step.cursor, drain, step.cursor.head as Position)
+  else {
     step.options.log.error(`${fault.message}; trying again at the next poll`)
     giveUpDrain(step, drain)
   }

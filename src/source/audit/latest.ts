@@ -2,7 +2,8 @@
 import { ConnectorError } from '../../model/errors.ts'
 import type { ErrorCode } from '../../model/errors.ts'
 import type { Lane } from '../../model/source.ts'
-import { readEntry } from './by-time.ts'
+import { SECOND_US } from '../../model/time.ts'
+import { anchorAt, readEntry } from './by-time.ts'
 import type { Found } from './by-time.ts'
 import { isFuture } from './clock.ts'
 import type { PagingStep, Step } from './step.ts'
@@ -24,7 +25,7 @@ export async function askLatestAlone(step: PagingStep, lane: Lane): Promise<Foun
   try {
     return await readEntry(step, LATEST, lane)
   } catch (error) {
-    if (!(error instanceof ConnectorError) || ofAll.has(error.code)) throw error
+    if (!(error instanceof ConnectorError) || isOfAll(error)) throw error
     return { position: undefined, group: undefined, serverAt: undefined, unreadable: false, failure: error }
   }
 }
@@ -37,6 +38,25 @@ const ofAll: ReadonlySet<ErrorCode> = new Set([
   'unreachable',
   'tls_invalid',
 ])
+
+/**
+ * Whether the log is read by time elsewhere: at `knownUs`, at its newest entry, or behind that. If not, what cannot be read by
+ * time is an outage, and nothing is passed. `latest` proves nothing: it only says where to look.
+ */
+export async function isReadByTime(
+  step: PagingStep,
+  knownUs: number | undefined,
+  lane: Lane,
+): Promise<boolean> {
+  if (knownUs !== undefined && (await anchorAt(step, knownUs, lane)).position) return true
+  const { position, unreadableUs } = await askLatestAlone(step, lane)
+  const newestUs = position?.at ?? unreadableUs ?? step.options.clock.now() * 1000
+  if ((await anchorAt(step, newestUs, lane)).position) return true
+  return !(await anchorAt(step, newestUs + SECOND_US, lane)).unreadable
+}
+
+/** It would have met any other request too. */
+export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
 
 /** Told once, and once more when it answers again: pages may lead to the end without it for ever. */
 export function tellFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {

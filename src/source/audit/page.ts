@@ -2,7 +2,7 @@
 import type { Entries } from '../../model/entries.ts'
 import type { Finding } from '../../model/source.ts'
 import type { Group } from '../cutting/group.ts'
-import type { AuditCursor, Mark, Position } from './cursor.ts'
+import type { AuditCursor, Position } from './cursor.ts'
 import type { Kind } from './own-fetches.ts'
 
 export interface PageView {
@@ -27,7 +27,7 @@ export interface PageView {
   metLost: boolean
   pastLost: boolean
   /** places for the trail, oldest first */
-  marks: Mark[]
+  marks: Position[]
 }
 
 export function freshView(passedHead: boolean): PageView {
@@ -65,7 +65,6 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
   const { horizonUs } = by
   view.count += entries.count + quarantined.length
   view.malformed += quarantined.length
-  const stride = Math.max(1, Math.floor(entries.count / 8))
   let lastIndex = -1
   for (let i = 0; i < entries.count; i++) {
     const at = entries.times[i] as number
@@ -92,7 +91,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
       view.own++
       if (view.passedHead) by.ownFetch(at)
     }
-    if ((entries.count - 1 - i) % stride === 0) view.marks.push({ id: entries.id(i), at, nth: view.beyond })
+    if (isMark(entries.count - 1 - i)) view.marks.push({ id: entries.id(i), at })
   }
   if (entries.count > 0) view.lastOfAll = positionAt(entries, entries.count - 1)
   if (lastIndex >= 0) {
@@ -102,6 +101,9 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
   }
   return findings
 }
+
+/** The last entry, and those that are 1, 2, 4, … before it: the nearer to the end, the closer together. */
+const isMark = (fromEnd: number): boolean => (fromEnd & (fromEnd - 1)) === 0
 
 function positionAt(entries: Entries, index: number): Position {
   return { id: entries.id(index), at: entries.at(index) }

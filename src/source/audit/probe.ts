@@ -15,16 +15,26 @@ export interface Probe {
   steps: number
   /** how often in a row what stands at `atUs` could not be read; absent: not yet */
   tries?: number
+  /** the page that is kept as bytes: behind which entry, and how many elements; absent: none is */
+  kept?: Kept
 }
+
+export interface Kept {
+  readonly from: string
+  readonly take: number
+}
+
+export const keptOf = ({ from }: { from: { id: string } }, take: number | undefined): Kept | undefined =>
+  take === undefined ? undefined : { from: from.id, take }
 
 function wholeSecond(us: number): number {
   return Math.floor(us / SECOND_US) * SECOND_US
 }
 
 /** Begins behind an instant: the next second is as near as `search` can be told to go. */
-export function probeAfter(us: number): Probe {
+export function probeAfter(us: number, kept?: Kept): Probe {
   const lowUs = wholeSecond(us)
-  return { atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
+  return { ...(kept && { kept }), atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
 }
 
 /** Asks at the same place once more, since the answer may just have broken off; undefined: that was tried often enough. */
@@ -40,14 +50,17 @@ export function unreadableAt(probe: Probe, ownUs: number | undefined): Probe {
   // What became visible there late may be unreadable too.
   const highUs = probe.highUs !== null && probe.highUs > lowUs ? probe.highUs : null
   const atUs = highUs === null ? lowUs + SECOND_US * 2 ** Math.min(steps, 24) : between(lowUs, highUs)
-  return { atUs, lowUs, highUs, steps }
+  return { ...stillKept(probe), atUs, lowUs, highUs, steps }
 }
 
 /** What was met at `probe.atUs` can be read, or there was nothing: undefined when nothing can stand before it but the unreadable's own second. */
 export function readableAt(probe: Probe): Probe | undefined {
   const { atUs, lowUs, steps } = probe
-  return atUs - lowUs <= SECOND_US ? undefined : { atUs: between(lowUs, atUs), lowUs, highUs: atUs, steps }
+  if (atUs - lowUs <= SECOND_US) return undefined
+  return { ...stillKept(probe), atUs: between(lowUs, atUs), lowUs, highUs: atUs, steps }
 }
+
+const stillKept = ({ kept }: Probe): Pick<Probe, 'kept'> => (kept ? { kept } : {})
 
 function between(lowUs: number, highUs: number): number {
   return Math.max(wholeSecond((lowUs + highUs) / 2), lowUs + SECOND_US)

@@ -1,16 +1,17 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../../model/errors.ts'
 import type { Part } from '../../model/source.ts'
-import { anchorAt, brokenEntry, isBroken, reachUs, REACH_MARGIN_US } from './by-time.ts'
+import { anchorAt, brokenEntry, reachUs, REACH_MARGIN_US } from './by-time.ts'
 import type { Found } from './by-time.ts'
 import { walkFrom } from './cursor.ts'
-import { askLatestAlone } from './latest.ts'
+import { askLatestAlone, isReadByTime } from './latest.ts'
 import type { Position, Walk } from './cursor.ts'
-import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import { askedAgain, keptOf, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { RangePlace } from './range-place.ts'
 import { CLOCKS_APART_MS, nextSecondUs } from './clock.ts'
 import type { PagingStep, Parts } from './step.ts'
 import { lastPart } from './step.ts'
+import { isRightBehind } from './walk.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
 const TRIES = 10
@@ -41,7 +42,7 @@ export async function* findPlace(step: RangeStep): Parts {
   noteClock(step, found.serverAt)
   const { position } = found
   if (found.unreadable) {
-    yield passUnreadable(step, found, atUs)
+    yield await passUnreadable(step, found, atUs)
     return
   }
   if (!position) {
@@ -49,15 +50,27 @@ export async function* findPlace(step: RangeStep): Parts {
     return
   }
   place.tries = 0
-  if (position.at >= place.untilUs) place.done = true
-  else if (position.id === place.dead) meetDead(step, position)
+  if (position.at >= place.untilUs) {
+    await settleKept(step, position)
+    place.done = true
+  } else if (position.id === place.dead) meetDead(step, position)
   else if (position.at < place.newestUs) rewind(step, position)
   else {
     // Readable, but perhaps not the first that is.
-    place.probe = (place.probe && readableAt(place.probe)) ?? null
-    if (!place.probe) place.walk = walkFrom(position)
+    const back = (place.probe && readableAt(place.probe)) ?? null
+    if (!back) {
+      await settleKept(step, position)
+      place.walk = walkFrom(position)
+    }
+    place.probe = back
   }
   yield lastPart(step, place.walk ? found.group : undefined)
+}
+
+/** What was quarantined is passed: a gap, unless nothing else can stand before `to`. */
+async function settleKept(step: RangeStep, to: Position | undefined): Promise<void> {
+  const { kept } = step.place.probe ?? {}
+  if (kept && !(to && (await isRightBehind(step, to, kept, 'past')))) step.place.gaps++
 }
 
 /** There is nothing at this time or later, unless `latest` speaks against it: then it is asked for again, and at last told as a gap. */
@@ -71,23 +84,28 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
     return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
   }
   if (isContradicted) place.gaps++
+  // In the very second of what is quarantined `search` finds no other.
+  else if (position && position.id !== place.probe?.kept?.from) await settleKept(step, undefined)
   place.done = true
   return lastPart(step)
 }
 
-function passUnreadable(step: RangeStep, found: Found, atUs: number): Part {
+async function passUnreadable(step: RangeStep, found: Found, atUs: number): Promise<Part> {
   const { place } = step
   const { probe } = place
-  if (isBroken(found)) {
-    const again = probe ? askedAgain(probe) : undefined
-    if (again) place.probe = again
-    else if (!probe) place.tries++
-    if (again || (!probe && place.tries < TRIES)) return lastPart(step, { fault: brokenEntry() })
-  }
+  const again = probe ? askedAgain(probe) : undefined
+  if (again) place.probe = again
+  else if (!probe) place.tries++
+  const isTriedAgain = again !== undefined || (!probe && place.tries < TRIES)
+  if (isTriedAgain || !(await isReadByTime(step, place.newestUs || undefined, 'past')))
+    return lastPart(step, { fault: brokenEntry() })
   place.tries = 0
   if (!probe) place.gaps++
   place.probe = probe ? unreadableAt(probe, found.unreadableUs) : probeAfter(found.unreadableUs ?? atUs)
-  if (place.probe.atUs >= place.untilUs) place.done = true
+  if (place.probe.atUs >= place.untilUs) {
+    await settleKept(step, undefined)
+    place.done = true
+  }
   return lastPart(step, found.group)
 }
 
@@ -174,7 +192,9 @@ async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { is
     // The span's end is proven, if not the log's. What `search` left out of the last entry's own second it cannot prove.
     if (atUs !== undefined && atUs >= place.untilUs && nextSecondUs(afterUs) < place.untilUs)
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
-    if (found.position || found.unreadable) return found
+    if (found.position) return found
+    const newest = await askLatestAlone(step, 'past')
+    return found.unreadable && !newest.position ? found : newest
   }
   return askLatestAlone(step, 'past')
 }
@@ -189,9 +209,9 @@ export function lose(place: RangePlace, walk: Walk): void {
   place.walk = null
 }
 
-/** Past what stays unreadable right behind the walk's entry. */
-export function passFrom(place: RangePlace, walk: Walk): void {
-  place.gaps++
-  place.probe = probeAfter(Math.max(walk.from.at, place.newestUs))
+/** Past what stays unreadable right behind the walk's entry, of which so many elements are quarantined. */
+export function passFrom(place: RangePlace, walk: Walk, keptTake?: number): void {
+  if (keptTake === undefined) place.gaps++
+  place.probe = probeAfter(Math.max(walk.from.at, place.newestUs), keptOf(walk, keptTake))
   place.walk = null
 }

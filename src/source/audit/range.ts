@@ -3,7 +3,7 @@ import type { Appended } from '../../model/appended.ts'
 import type { Cursor, Origin, Part, Plan, Source } from '../../model/source.ts'
 import { SECOND_US } from '../../model/time.ts'
 import { isGone } from '../answer/errors.ts'
-import { freshAuditCursor } from './cursor.ts'
+import { freshAuditCursor, goOn } from './cursor.ts'
 import type { Walk } from './cursor.ts'
 import type { PageView } from './page.ts'
 import type { RangePlace } from './range-place.ts'
@@ -100,9 +100,9 @@ async function* turnPage(step: RangeStep, walk: Walk): Parts {
     passedHead: false,
     answered: (serverAt) => noteClock(step, serverAt),
     whole: (view) => afterPage(place, walk, view, take),
-    bad: (sample) => {
-      passFrom(place, walk)
-      return { quarantined: [sample.quarantined('unreadable_page')] }
+    leave: ({ take: kept }) => {
+      passFrom(place, walk, kept)
+      return {}
     },
   })
   try {
@@ -117,7 +117,9 @@ async function* turnPage(step: RangeStep, walk: Walk): Parts {
 /** A whole page: decides where the walk goes on, and whether this was all. */
 function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number): Partial<Part> {
   const { last, lastOfAll } = view
-  if (view.count === 0 || (view.count === 1 && last?.id === walk.from.id)) {
+  const isFull = view.count >= take
+  const isKnown = last === null && lastOfAll === null && !isFull
+  if (view.count === 0 || isKnown || (view.count === 1 && last?.id === walk.from.id)) {
     endOrDoubt(place, walk)
     return {}
   }
@@ -139,10 +141,10 @@ function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number):
     const oursFrom = place.untilTold ? place.untilUs - SECOND_US : place.begunAtUs - CLOCKS_APART_MS * 1000
     const mayBeOurs = last.at >= oursFrom
     // A page that was narrowed and is full may have others' entries behind it.
-    const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE && view.count < take
+    const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE && !isFull
     if (last.at >= place.untilUs || ownAlone) place.done = true
-    walk.from = last
-  } else if (lastOfAll) walk.from = lastOfAll
-  else passFrom(place, walk)
+    goOn(walk, last)
+  } else if (lastOfAll) goOn(walk, lastOfAll)
+  else passFrom(place, walk, view.count)
   return {}
 }

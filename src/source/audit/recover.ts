@@ -3,18 +3,20 @@ import { ConnectorError } from '../../model/errors.ts'
 import type { Part } from '../../model/source.ts'
 import { SECOND_US } from '../../model/time.ts'
 import type { Group } from '../cutting/group.ts'
-import { anchorAt, brokenEntry, isBroken, reachUs } from './by-time.ts'
+import { anchorAt, brokenEntry, reachUs } from './by-time.ts'
 import type { Found } from './by-time.ts'
+import { forgetFailures, jumpTo } from './cursor.ts'
 import type { Drain, Position } from './cursor.ts'
 import type { PageView } from './page.ts'
-import { BAD_TRIES, askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import { BAD_TRIES, askedAgain, keptOf, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { Probe } from './probe.ts'
 import { endByTime, newGap } from './end.ts'
-import { askLatestAlone, readLatest } from './latest.ts'
+import { isReadByTime, readLatest } from './latest.ts'
 import { endDrain, giveUpDrain } from './drain-end.ts'
 import { horizonUs, isFuture } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { lastPart } from './step.ts'
+import { isRightBehind } from './walk.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* askHead(step: Step, drain: Drain): Parts {
@@ -36,14 +38,20 @@ export async function* reanchor(step: Step, drain: Drain): Parts {
   }
   const atUs = Math.min(head.at, cursor.headUs)
   let found = await anchorAt(step, atUs, 'live')
+  const isThere = found.position?.id === head.id
   // The same dead entry again leads nowhere: on to the next second.
-  if (found.position?.id === head.id) found = await anchorAt(step, atUs + SECOND_US, 'live')
-  cursor.lost ??= head
-  if (!isBroken(found)) drain.badTries = 0
+  if (isThere) found = await anchorAt(step, atUs + SECOND_US, 'live')
+  if (!found.unreadable) drain.badTries = 0
   else if (++drain.badTries < BAD_TRIES) {
     yield lastPart(step, { fault: brokenEntry() })
     return
   }
+  if (isThere && found.position && askHeadAgain(drain)) {
+    const message = 'The API answered that the last entry is gone, and shows it; its page is asked for again'
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  cursor.lost ??= head
   if (!found.position && !found.unreadable) {
     yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
     return
@@ -58,6 +66,14 @@ export async function* reanchor(step: Step, drain: Drain): Parts {
   yield lastPart(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
 }
 
+/** The error may pass: only then is something missing. */
+function askHeadAgain(drain: Drain): boolean {
+  drain.askedAgain = (drain.askedAgain ?? 0) + 1
+  if (drain.askedAgain >= BAD_TRIES) return false
+  drain.doubt = 'none'
+  return true
+}
+
 /** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
 function endBeforeFuture(step: Step, drain: Drain, { group }: Found): Part {
   endDrain(step, drain)
@@ -70,7 +86,7 @@ function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
   drain.probe = null
   // It may be an earlier one of the same second: what follows it is met again.
   drain.ends = []
-  drain.from = position
+  jumpTo(drain, position)
   drain.passedHead = true
   cursor.head = position
   cursor.headUs = Math.max(cursor.headUs, position.at)
@@ -120,16 +136,28 @@ export async function* followProbe(step: Step, drain: Drain, probe: Probe): Part
     yield lastPart(step)
   } else {
     drain.probe = readableAt(probe) ?? null
-    yield drain.probe ? lastPart(step, found.group) : passed(step, drain, found.position, found.group)
+    yield drain.probe
+      ? lastPart(step, found.group)
+      : await passed(step, drain, probe, found.position, found.group)
   }
 }
 
-function passed(step: Step, drain: Drain, to: Position, group: Group | undefined): Part {
+async function passed(
+  step: Step,
+  drain: Drain,
+  { kept }: Probe,
+  to: Position,
+  group: Group | undefined,
+): Promise<Part> {
+  const isNext = await isRightBehind(step, to, kept, 'live')
   stepOver(step, drain, to)
-  step.options.log.error(
-    'An entry stays unreadable and was passed: its bytes are quarantined, counted as a gap',
-  )
-  return lastPart(step, { ...group, gaps: 1 })
+  const { log } = step.options
+  if (isNext) log.warn('An entry stays unreadable and was passed: its bytes are quarantined')
+  else
+    log.error(
+      'Possible gap: an entry stays unreadable and was passed by time; its bytes are quarantined, and others beside it may be missing',
+    )
+  return lastPart(step, { ...group, gaps: isNext ? 0 : 1 })
 }
 
 /** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
@@ -137,42 +165,33 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
   const newest = await readLatest(step)
   const { position, group } = newest
   if (position && position.at > step.cursor.headUs && position.at < probe.atUs)
-    yield passed(step, drain, position, group)
+    yield await passed(step, drain, probe, position, group)
   else yield* endByTime(step, drain, probe.atUs, newest)
 }
 
 async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
-  const again = isBroken(found) ? askedAgain(probe) : undefined
+  const again = askedAgain(probe)
   if (again) {
     drain.probe = again
     yield lastPart(step, { fault: brokenEntry() })
     return
   }
-  if (!isBroken(found) || (await canTell(step, drain))) {
+  if (await isReadByTime(step, Math.min(drain.from.at, step.cursor.headUs), 'live')) {
     drain.probe = unreadableAt(probe, found.unreadableUs)
     yield lastPart(step, found.group)
     return
   }
-  drain.probe = null
   giveUpDrain(step, drain)
   const message =
-    'The API answers with what cannot be read, wherever it is asked; trying again at the next poll'
+    'The API answers with what cannot be read, wherever it is asked by time; trying again at the next poll'
   yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
-/** Whether the server can tell any entry at all: the one read last, or the newest. */
-async function canTell(step: Step, drain: Drain): Promise<boolean> {
-  const known = await anchorAt(step, Math.min(drain.from.at, step.cursor.headUs), 'live')
-  if (known.position) return true
-  const latest = await askLatestAlone(step, 'live')
-  return latest.position !== undefined
-}
-
-/** A gap may follow. */
-export function passByTime(step: Step, drain: Drain): void {
+/** `keptTake`: so many elements of the page at `drain.from` are quarantined. */
+export function passByTime(step: Step, drain: Drain, keptTake?: number): void {
   const { cursor } = step
   // The first of all may tell no time: then from where `search` reaches.
-  drain.probe = probeAfter(drain.from.at || reachUs(step))
-  drain.badTries = 0
+  drain.probe = probeAfter(drain.from.at || reachUs(step), keptOf(drain, keptTake))
+  forgetFailures(drain)
   cursor.trail = []
 }

@@ -1,12 +1,14 @@
 // The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../../model/clock.ts'
+import { ConnectorError } from '../../model/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../model/time.ts'
 import { isGone, isUnreadable } from '../answer/errors.ts'
-import { anchorAt, isBroken } from './by-time.ts'
+import { anchorAt, brokenEntry } from './by-time.ts'
 import { SET_BACK_MS } from './clock.ts'
 import type { Found } from './by-time.ts'
 import type { AuditCursor, Sweep, Walk } from './cursor.ts'
-import { walkFrom } from './cursor.ts'
+import { goOn, walkFrom } from './cursor.ts'
+import { isReadByTime } from './latest.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
 import { lastPart } from './step.ts'
@@ -20,14 +22,17 @@ const FULL_MAX_MS = 6 * 60 * MINUTE_MS
 const FULL_MIN_MS = MINUTE_MS
 const QUICK_MIN_MS = 5 * MINUTE_MS
 
-/** When the sweep would read next, epoch ms; never, when it is off or the head has not begun. */
-export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
+/**
+ * When the sweep would read next, epoch ms; never, when it is off, the head has not begun, or none is under way or due until
+ * `lastDueAt`.
+ */
+export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt = Infinity): number {
   if (options.sweepMs === 0 || cursor.head === null) return Infinity
   const { walk, fullDueAt, quickDueAt } = cursor.sweep
   const now = options.clock.now()
   const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
   const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
-  return Math.max(dueAt, options.client.freeAt('sweep'))
+  return !walk && dueAt > lastDueAt ? Infinity : Math.max(dueAt, options.client.freeAt('sweep'))
 }
 
 /** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */
@@ -92,13 +97,27 @@ function endSweep(sweep: Sweep, isWhole: boolean): void {
   sweep.walk = null
 }
 
+/** Live reading waits for no sweep, and the next one comes in its time. `run --once` is not done without it: it is due still. */
+function giveUp({ options, cursor: { sweep } }: Step, error: ConnectorError): ConnectorError | undefined {
+  const isFull = sweep.fullBeganAt !== undefined
+  endSweep(sweep, false)
+  if (!options.once) return undefined
+  sweep[isFull ? 'fullDueAt' : 'quickDueAt'] = options.clock.now()
+  return error
+}
+
+const nothingFound = () =>
+  new ConnectorError(
+    'bad_reply',
+    'The API no longer shows the entries of the trailing span from where they are read again',
+  )
+
 async function* beginSweep(step: Step, fromUs: number): Parts {
   const { sweep } = step.cursor
   try {
     const found = await anchorAt(step, fromUs, 'sweep')
     if (found.unreadable) {
-      passFurther(sweep, fromUs, found)
-      yield lastPart(step)
+      yield lastPart(step, { fault: await passFurther(step, fromUs, found) })
       return
     }
     const { walk } = sweep
@@ -109,27 +128,30 @@ async function* beginSweep(step: Step, fromUs: number): Parts {
       yield lastPart(step, found.group)
       return
     }
+    let fault: ConnectorError | undefined
     if (found.position && found.position.at < sweep.untilUs) sweep.walk = walkFrom(found.position)
+    else if (found.position || fromUs > sweep.untilUs) endSweep(sweep, true)
     // Nothing where there must be something is no answer to go by.
-    else endSweep(sweep, found.position !== undefined || fromUs > sweep.untilUs)
-    yield lastPart(step, found.group)
+    else fault = giveUp(step, nothingFound())
+    yield lastPart(step, { ...found.group, fault })
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    // Live reading does not wait for this one.
-    endSweep(sweep, false)
-    yield lastPart(step)
+    yield lastPart(step, { fault: giveUp(step, error) })
   }
 }
 
 /** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes; the next one tries again. */
-function passFurther(sweep: Sweep, fromUs: number, found: Found): void {
+async function passFurther(step: Step, fromUs: number, found: Found): Promise<ConnectorError | undefined> {
+  const { sweep, head } = step.cursor
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
   // What was asked for first is the second that `fromUs` stands in.
   const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
-  const again = isBroken(found) ? askedAgain(tried) : undefined
+  const again = askedAgain(tried)
+  if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
   const probe = again ?? unreadableAt(tried, found.unreadableUs)
   if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
   else endSweep(sweep, true)
+  return undefined
 }
 
 async function* sweepPage(step: Step, walk: Walk): Parts {
@@ -144,15 +166,15 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
       whole: (view) => {
         const { last } = view
         const isAtEnd = last === null || view.newestUs >= sweep.untilUs
-        if (isAtEnd) endSweep(sweep, view.count > 0)
+        if (isAtEnd && view.count === 0) return { fault: giveUp(step, nothingFound()) }
+        if (isAtEnd) endSweep(sweep, true)
         else if (noteEnd(walk, view)) {
-          if (walk.stuckPages >= STUCK_PAGES) endSweep(sweep, false)
+          if (walk.stuckPages >= STUCK_PAGES) giveUp(step, stuckPage())
           return { fault: stuckPage() }
-        } else walk.from = last
+        } else goOn(walk, last)
         return {}
       },
-      // The head has quarantined it, or will: here it is only passed.
-      bad: () => {
+      leave: () => {
         walk.probe = probeAfter(walk.from.at)
         return {}
       },
@@ -160,7 +182,6 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
   } catch (error) {
     if (!isGone(error)) throw error
     // Purged under our feet: the next sweep finds its own place.
-    endSweep(sweep, false)
-    yield lastPart(step)
+    yield lastPart(step, { fault: giveUp(step, nothingFound()) })
   }
 }

@@ -194,7 +194,7 @@ test.each(['exclusive', 'inclusive'] as const)(
     for (let poll = 1; poll <= 12; poll++) {
       await wait(desk, HOUR)
       await desk.drain(40)
-      expect(desk.asked().length, `poll ${poll}`).toBeLessThan(10)
+      expect(desk.asked().length, `poll ${poll}`).toBeLessThan(16)
     }
   },
 )

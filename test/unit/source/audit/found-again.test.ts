@@ -38,9 +38,10 @@ test('a server that knows no entry as `from` does not eat the budget: its place 
   })
   desk.add(100, START - SECOND)
   await desk.live(START + MINUTE)
-  expect(desk.asked().length).toBeLessThan(10)
+  expect(desk.asked().length).toBeLessThan(15)
   await desk.live(START + 61 * MINUTE)
-  expect(desk.asked().length).toBeLessThan(12 * 6)
+  // Three tries a poll: the page, and its place by time.
+  expect(desk.asked().length).toBeLessThanOrEqual(12 * 11)
   expect(desk.state().caughtUp).toBe(false)
 })
 
@@ -74,7 +75,7 @@ test('behind an entry that was passed the usual pages are asked for at once', as
   desk.add(30, START - SECOND)
   await desk.drain()
   const asked = endpoints(desk.asked())
-  expect(asked.slice(asked.lastIndexOf('search') + 1).length).toBeLessThanOrEqual(3)
+  expect(asked.slice(asked.lastIndexOf('search') + 1).length).toBeLessThanOrEqual(4)
 })
 
 test('an earlier entry of the head’s second, found by time, takes nothing back of what is told to be read', async () => {
@@ -83,7 +84,7 @@ test('an earlier entry of the head’s second, found by time, takes nothing back
   const second = (START - MINUTE) * 1000
   const known = [1_000, 2_000].map((us) => desk.mock.add({ atUs: second + us, visibleAt: 0 }).id)
   await desk.drain()
-  forgotten.add(known[1] ?? '')
+  for (const id of known) forgotten.add(id)
   while (desk.clock.advance(START + 5 * MINUTE));
   desk.add(1)
   for (let step = 0; step < 5 && desk.state().head?.id !== known[0]; step++) await desk.try()
@@ -117,11 +118,12 @@ test('a head that is unknown in passing, found again at an earlier entry of its 
 
 test('each purge that takes the head is a gap of its own', async () => {
   const desk = await openDesk()
+  const known: string[] = []
   for (let purge = 1; purge <= 3; purge++) {
-    const known = desk.add(5)
+    known.push(...desk.add(5))
     await desk.live(desk.clock.now() + 6 * MINUTE)
     desk.mock.purge(known)
-    desk.add(2)
+    known.push(...desk.add(2))
     await desk.live(desk.clock.now() + 6 * MINUTE)
     expect(desk.watch.gaps).toBe(purge)
   }
@@ -143,7 +145,7 @@ test('a server that cannot tell any entry is out of order: nothing is passed on 
   const ids = desk.add(5, START - MINUTE)
   await desk.drain()
   state.isOut = true
-  await desk.live(START + 2 * HOUR)
+  await desk.live(START + 20 * MINUTE)
   // Later than what came at once: a step past it would leave that out.
   ids.push(...desk.add(5, START + MINUTE), ...desk.add(5))
   state.isOut = false
@@ -171,7 +173,7 @@ test('a `latest` that lags moves no head back where the log ends with what canno
   ids.push(...desk.add(3))
   await desk.live(START + HOUR)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.watch.gaps).toBe(0)
 })
 
 test('a head that is gone while older places of the trail are still there is passed from them: no search, no gap', async () => {

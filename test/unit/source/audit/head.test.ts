@@ -63,7 +63,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     desk.add(100, START - 10 * MINUTE)
     await desk.live(START + 5 * MINUTE)
     // From now on a page holds no more than a few of the fetches that the overlap begins with.
-    desk.mock.setSwitches({ page_cap: 3 })
+    desk.mock.setSwitches({ page_cap: 5 })
     await wait(desk, 20 * SECOND)
     const news = desk.add(3)
     await desk.drain(20)
@@ -209,16 +209,28 @@ it('an empty page in passing is no dead cursor: the second look finds the rest, 
 it('a lost entry that is met again before anything newer is no gap', async () => {
   // The server does not know the head's id, but by time it finds an entry of the same second, and from there the head.
   let forgotten = 'nobody'
+  let trail = 'nobody'
   const desk = await openDesk({
     wrap: (transport) => (request, signal) =>
-      transport({ ...request, url: request.url.replace(`from=${forgotten}`, `from=${UNKNOWN}`) }, signal),
+      transport(
+        {
+          ...request,
+          url: request.url
+            .replace(`from=${forgotten}`, `from=${UNKNOWN}`)
+            .replace(`from=${trail}`, `from=${UNKNOWN}`),
+        },
+        signal,
+      ),
   })
   const second = (START - 10 * MINUTE) * 1000
   const known = [1_000, 2_000].map((us) => desk.mock.add({ atUs: second + us, visibleAt: 0 }).id)
   await desk.drain()
   forgotten = known[1] ?? ''
+  trail = known[0] ?? ''
   await wait(desk, 5 * MINUTE)
   const fresh = desk.add(5)
+  await desk.step()
+  trail = 'nobody'
   await desk.drain()
   await wait(desk, 5 * MINUTE)
   await desk.drain()
