@@ -34,11 +34,17 @@ export class AuditSource implements Source {
     if (once) return { dueAt: now, lane: 'live', caughtUp: this.#drained }
     const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
       .cursor
-    const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
-    const sweep = sweepDueAt(this.#options, cursor)
     if (!this.#placeTold) this.#tellPlace(cursor)
-    if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
-    return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
+    return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
+  }
+
+  /** Live reading, where it is due; but lookback where it is due as well, and has its permit earlier: of all that are used, some are kept for it. */
+  #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'lane'> {
+    const options = this.#options
+    const live = cursor.drain ? now : pollDueAt({ options, cursor }, now)
+    const sweep = sweepDueAt(options, cursor)
+    const liveAt = live > now ? live : options.client.freeAt('live')
+    return sweep < liveAt ? { dueAt: sweep, lane: 'sweep' } : { dueAt: live, lane: 'live' }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
@@ -85,7 +91,7 @@ export class AuditSource implements Source {
   #choose(step: Step, now: number): Parts {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
-    if (cursor.drain !== null || this.#options.once || pollDueAt(step, now) <= now) return drainStep(step)
+    if (this.#options.once || this.#next(cursor, now).lane === 'live') return drainStep(step)
     return sweepStep(step)
   }
 }

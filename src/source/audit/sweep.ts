@@ -27,7 +27,7 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor): number {
   const now = options.clock.now()
   const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
   const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
-  return Math.max(dueAt, options.client.freeAt('sweep'))
+  return dueAt > now ? dueAt : options.client.announce('sweep')
 }
 
 /** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */

@@ -55,7 +55,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
       return source
     },
     startUs: () => undefined,
-    isLimited: () => false,
+    rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
     unread: () => undefined,
   }
   const surveys = new ApiSurveys({
