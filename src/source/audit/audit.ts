@@ -91,8 +91,9 @@ export class AuditSource implements Source {
   #choose(step: Step, now: number): Parts {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
-    if (this.#options.once || this.#next(cursor, now).lane === 'live') return drainStep(step)
-    return sweepStep(step)
+    if (this.#options.once) return drainStep(step)
+    const isDue = cursor.drain !== null || pollDueAt(step, now) <= now
+    return isDue && this.#next(cursor, now).lane === 'live' ? drainStep(step) : sweepStep(step)
   }
 }
 
