@@ -22,7 +22,7 @@ export const notBegun: Progress = {
   atUs: undefined,
 }
 
-/** Of a job in this state. */
+/** Of a job in this state. @internal for tests */
 export function waitOf(
   state: SourceState,
   { rateWait }: Pick<RangeReader, 'rateWait'>,
