@@ -298,6 +298,24 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'live reading takes what is guaranteed to jobs and lookback',
+    law: '5: never more than the limit in any rolling minute as the server counts it',
+    edits: [
+      {
+        file: 'src/source/budget/budget.ts',
+        find: 'const used = this.#used + this.#keptFrom(lane)',
+        replace: "const used = this.#used + (lane === 'live' ? 0 : this.#keptFrom(lane))",
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/budget/guaranteed.test.ts',
+        title: 'where fewer are left than three times two, live reading, lookback and jobs have turns',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'the sweep never runs',
     law: '6: entries that become visible behind the cursor are found',
     edits: [

@@ -3,9 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { format, resolveConfig } from 'prettier'
 import wabt from 'wabt'
-import { layout as deflateLayout } from '../src/gzip/layout.ts'
-import * as ascii from '../src/model/ascii.ts'
-import { layout as fastPathLayout } from '../src/source/cutting/fast-path/layout.ts'
+import { layout } from '../src/gzip/layout.ts'
 
 interface Loops {
   /** without its ending, which is .wat; beside it stands what is made */
@@ -14,39 +12,14 @@ interface Loops {
   readonly numbers: Readonly<Record<string, number>>
 }
 
-/** Four letters as they stand in memory. */
-const word = (text: string) => Buffer.from(text).readUInt32LE()
-
-const letters = {
-  ...ascii,
-  PLUS: 43,
-  SLASH: 47,
-  SMALL_A: 97,
-  SMALL_B: 98,
-  SMALL_E: 101,
-  SMALL_F: 102,
-  SMALL_N: 110,
-  SMALL_R: 114,
-  SMALL_T: 116,
-  /** what a small letter is more than its capital */
-  SMALL: 32,
-  TRUE: word('true'),
-  NULL: word('null'),
-  ALSE: word('alse'),
-}
-
-const all: readonly Loops[] = [
-  { path: 'src/gzip/deflate', numbers: deflateLayout },
-  { path: 'src/source/cutting/fast-path/recognise', numbers: { ...fastPathLayout, ...letters } },
-]
+const all: readonly Loops[] = [{ path: 'src/gzip/deflate', numbers: layout }]
 
 /** Throws for a name that stands for nothing. */
 function withNumbers(text: string, { path, numbers }: Loops): string {
   return text.replace(/^(?!\s*;;).*$/gm, (line) =>
     line.replace(/\b[A-Z]{2,}(?:_[A-Z]+)*\b/g, (name) => {
       const number = numbers[name]
-      if (number === undefined)
-        throw new Error(`${path}.wat names ${name}, which is neither in its layout nor a letter`)
+      if (number === undefined) throw new Error(`${path}.wat names ${name}, which is not in its layout`)
       return String(number)
     }),
   )

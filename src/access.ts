@@ -2,6 +2,7 @@
 import type { Area } from './budgets.ts'
 import type { CollectOptions } from './collect/loop.ts'
 import type { WorkspaceConfig } from './config/schema.ts'
+import { slowText } from './config/spare.ts'
 import { keptReads } from './collect/kept-reads.ts'
 import type { Transport } from './model/http.ts'
 import type { Room } from './model/room.ts'
@@ -9,7 +10,7 @@ import type { Source, SourceName } from './model/source.ts'
 import { SECOND_MS } from './model/time.ts'
 import type { SourceWatch } from './model/watch.ts'
 import type { BudgetStatus } from './ops/status.ts'
-import { spanText } from './ops/words.ts'
+import { spanText, utcText } from './ops/words.ts'
 import type { Network } from './outside.ts'
 import type { SharedToRead } from './parts.ts'
 import { Client } from './source/client/client.ts'
@@ -75,9 +76,16 @@ export class Access {
     return areaOf[source] === 'history' ? this.shared.longRoom : this.shared.room
   }
 
-  /** The API answered 429 to somebody who reads in the same area, and that is waited out. */
-  isLimited(source: SourceName): boolean {
-    return this.#budget(areaOf[source]).limitedUntil !== undefined
+  /** What a job of this source waits for when the rate limiter has no permit: the end of a 429, or its share; and why, in words. */
+  rateWait(source: SourceName): { readonly isLimited: boolean; readonly reason: string } {
+    const area = areaOf[source]
+    const { used, limitedUntil } = this.#budget(area)
+    if (limitedUntil === undefined) {
+      const { workspaces } = this.shared.config
+      return { isLimited: false, reason: slowText(area, this.workspace, workspaces, used) }
+    }
+    const until = utcText(new Date(limitedUntil).toISOString())
+    return { isLimited: true, reason: `the API answered 429. No request is sent until ${until}` }
   }
 
   #sending(source: SourceName): Transport {

@@ -91,7 +91,7 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
       const client = access.client('audit', watch, access.shared.pastRoom)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
     },
-    isLimited: () => access.isLimited('audit'),
+    rateWait: () => access.rateWait('audit'),
     startUs: (live) => openAuditCursor(live, 0, common.origin.workspace).startUs ?? undefined,
     unread: () => undefined,
   }
@@ -150,7 +150,7 @@ function historyRange(
       const live = () => journal.cursor(origin)
       return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })
     },
-    isLimited: () => access.isLimited(origin.source),
+    rateWait: () => access.rateWait(origin.source),
     startUs: (live) =>
       live === undefined
         ? undefined

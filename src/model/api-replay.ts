@@ -40,6 +40,8 @@ export interface ApiReplay extends ReplayOrder {
   /** why it does not come on just now; it is tried again */
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
   readonly waitsFor: WaitsFor | undefined
+  /** in words, where more is known of it */
+  readonly waitReason?: string | undefined
 }
 
 export interface BegunReplay extends ApiReplay {

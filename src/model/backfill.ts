@@ -34,6 +34,8 @@ export interface Backfill extends PastSpan {
   /** why it does not come on just now; it is tried again */
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
   readonly waitsFor: WaitsFor | undefined
+  /** in words, where more is known of it */
+  readonly waitReason?: string | undefined
 }
 
 export interface Backfills {

@@ -64,6 +64,8 @@ export interface Surveyed {
   readonly waitMs: number
   /** what the next step waits for, where nothing was read */
   readonly waitsFor: WaitsFor | undefined
+  /** in words, where more is known of it */
+  readonly waitReason?: string | undefined
   /** the own time of what this step read last, µs; undefined: it read nothing that tells one */
   readonly atUs: number | undefined
   /** the page could not be read, and is tried again with the next step */

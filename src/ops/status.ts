@@ -147,6 +147,8 @@ export interface BackfillStatus {
   readonly progress: number | null
   /** beside an error: what the next try waits for */
   readonly waits_for: WaitsFor | null
+  /** in words, where more is known of it */
+  readonly wait_reason: string | null
   /** why it does not come on just now; it is tried again */
   readonly error: Omit<FaultStatus, 'since' | 'next_try_at'> | null
   readonly read_entries: number
@@ -208,16 +210,19 @@ export interface StatusReport {
   readonly history: LastHourStatus
 }
 
-type PastState = Pick<BackfillStatus, 'state' | 'waits_for' | 'error' | 'progress'>
+type PastState = Pick<BackfillStatus, 'state' | 'waits_for' | 'wait_reason' | 'error' | 'progress'>
 
-type PastRead = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor'>
+type PastRead = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor' | 'waitReason'>
 
 /** How it is with a span that is read again. A trouble that passes is told while it lasts. */
-export function pastState({ endedAt, error, waitsFor, atUs, fromUs, toUs }: PastRead): PastState {
-  if (endedAt !== undefined) return { state: 'done', waits_for: null, error: null, progress: 1 }
+export function pastState(read: PastRead): PastState {
+  const { endedAt, error, waitsFor, waitReason = null, atUs, fromUs, toUs } = read
+  if (endedAt !== undefined)
+    return { state: 'done', waits_for: null, wait_reason: null, error: null, progress: 1 }
   const going = waitsFor ? 'waiting' : 'running'
   const progress = atUs === undefined ? null : Math.min(1, Math.max(0, (atUs - fromUs) / (toUs - fromUs)))
-  return { state: error ? 'failed' : going, waits_for: waitsFor ?? null, error: error ?? null, progress }
+  const state = error ? 'failed' : going
+  return { state, waits_for: waitsFor ?? null, wait_reason: waitReason, error: error ?? null, progress }
 }
 
 /** `history.usage` spends from the area `history`. */

@@ -11,17 +11,22 @@ export function spanText(seconds: number): string {
   return `${Math.round(seconds / 86_400)} days`
 }
 
-export const waitsForText: Readonly<Record<WaitsFor, string>> = {
+const waitsForText: Readonly<Record<WaitsFor, string>> = {
   turn: 'its turn: another one that reads the same source comes first',
-  budget:
-    "a place in the request budget: the 60 % of it that the past may use are used (a longer audit.interval leaves more of them), the rest is live reading's",
-  limit: 'the end of a rate limit: the API answered 429, and nothing is asked for a while',
+  budget: 'its share of the rate limit',
+  limit: 'the end of a rate limit: the API answered 429',
   source:
     'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sources: "its source to stand among the sink's `sources` again",
   memory: 'memory for an answer: others that are being read hold what there is for them',
   room: `room in the journal: ${PAST_SHARE_IN_USE}`,
+}
+
+/** Of a job; nothing where it does not wait, or for something that only a newer daemon knows. */
+export function waitText(waitsFor: WaitsFor | null | undefined, reason: string | null | undefined): string {
+  const what = waitsFor ? (waitsForText[waitsFor] as string | undefined) : undefined
+  return reason ? `Waiting: ${reason}.` : what === undefined ? '' : `Waiting for ${what}.`
 }
 
 /** `2026-11-25 18:12:50`, of an ISO instant in UTC. */

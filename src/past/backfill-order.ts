@@ -78,10 +78,10 @@ export function otherSpan({
 
 export function reportOf(
   { origin, fromUs, toUs, begunAt, endedAt, counts, unread = [] }: StoredBackfill,
-  { atUs, error, waitsFor }: Progress,
+  { atUs, error, waitsFor, waitReason }: Progress,
 ): Backfill {
   const why = error && { code: error.code, message: error.message }
-  return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waitsFor }
+  return { origin, fromUs, toUs, begunAt, endedAt, atUs, counts, unread, error: why, waitsFor, waitReason }
 }
 
 /** As the status page has it. */

@@ -29,6 +29,7 @@ export const jobOf = <Order>(order: Order, atUs?: number): Job<Order> => ({
   cancelled: new AbortController(),
   error: undefined,
   waitsFor: 'turn',
+  waitReason: undefined,
   atUs,
 })
 

@@ -9,25 +9,33 @@ export interface Progress {
   /** why it does not come on just now; it is tried again */
   error: ConnectorError | undefined
   waitsFor: WaitsFor | undefined
+  /** in words, where more is known of it */
+  waitReason: string | undefined
   /** the own time of what was read last, µs; undefined: nothing yet */
   atUs: number | undefined
 }
 
-export const notBegun: Progress = { error: undefined, waitsFor: undefined, atUs: undefined }
+export const notBegun: Progress = {
+  error: undefined,
+  waitsFor: undefined,
+  waitReason: undefined,
+  atUs: undefined,
+}
 
-/** What reads the past is idle only until the budget has a place for it. */
-export function holdUpOf(
+/** Of a job in this state. @internal for tests */
+export function waitOf(
   state: SourceState,
-  { isLimited }: Pick<RangeReader, 'isLimited'>,
-): WaitsFor | undefined {
-  if (state === 'paused') return 'room'
-  if (state !== 'waiting' && state !== 'idle') return undefined
-  return isLimited() ? 'limit' : 'budget'
+  { rateWait }: Pick<RangeReader, 'rateWait'>,
+): Pick<Progress, 'waitsFor' | 'waitReason'> {
+  if (state === 'paused') return { waitsFor: 'room', waitReason: undefined }
+  if (state !== 'waiting') return { waitsFor: undefined, waitReason: undefined }
+  const { isLimited, reason } = rateWait()
+  return { waitsFor: isLimited ? 'limit' : 'budget', waitReason: reason }
 }
 
 /** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. To wait for room is no failure. */
 export function watching(
-  { watch, isLimited }: Pick<RangeReader, 'watch' | 'isLimited'>,
+  { watch, rateWait }: Pick<RangeReader, 'watch' | 'rateWait'>,
   progress: Progress,
   more: Partial<SourceWatch> = {},
 ): SourceWatch {
@@ -43,7 +51,7 @@ export function watching(
     appended: (appended) => aside.appended(appended),
     gap: (count) => aside.gap(count),
     state(state, error) {
-      progress.waitsFor = holdUpOf(state, { isLimited })
+      Object.assign(progress, waitOf(state, { rateWait }))
       if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
     success: () => (progress.error = undefined),

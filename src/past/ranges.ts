@@ -17,8 +17,8 @@ export interface RangeReader {
   readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
   /** Reads the span once; the cursor of its parts is a place in that span. */
   open(span: PastSpan, watch: SourceWatch, use: PastUse): Source
-  /** A 429 is waited out, whoever it was answered to. */
-  readonly isLimited: () => boolean
+  /** What a job waits for when the rate limiter has no permit for it, and why, in words. `isLimited`: the end of a 429. */
+  readonly rateWait: () => { readonly isLimited: boolean; readonly reason: string }
   /** By the cursor of live reading: nothing before it is wanted, µs; undefined: all is. */
   readonly startUs: (live: Cursor | undefined) => number | undefined
   /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */

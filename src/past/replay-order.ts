@@ -65,10 +65,10 @@ export function added(counts: ReplayCounts, more: ReplayCounts): ReplayCounts {
 
 export function reportOf(
   { sink, origin, asked, spans, runAt, endedAt, counts }: StoredReplay,
-  { atUs, error, waitsFor }: Progress,
+  { atUs, error, waitsFor, waitReason }: Progress,
 ): ApiReplay {
   const why = error && { code: error.code, message: error.message }
-  return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waitsFor }
+  return { sink, origin, asked, spans, runAt, endedAt, atUs, counts, error: why, waitsFor, waitReason }
 }
 
 /** As the status page has it, its spans as one. */

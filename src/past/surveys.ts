@@ -10,7 +10,7 @@ import type { Part, Source } from '../model/source.ts'
 import { epochDay } from '../model/time.ts'
 import { EntriesOnce } from '../source/answer/entries-once.ts'
 import { userOf } from '../source/audit/range-place.ts'
-import { holdUpOf, notBegun, watching } from './progress.ts'
+import { notBegun, watching } from './progress.ts'
 import type { Progress } from './progress.ts'
 import { rangeOf } from './ranges.ts'
 import type { RangeReader } from './ranges.ts'
@@ -75,24 +75,18 @@ export class ApiSurveys implements Surveys {
     const progress: Progress = { ...notBegun }
     const watch = watching(range, progress)
     const source = range.open(query, watch, 'tell')
-    const { caughtUp, dueAt } = source.plan(query.place)
-    if (caughtUp) return { ...untouched(range, query), done: true }
+    if (source.plan(query.place).caughtUp) return { ...untouched(range, query), done: true }
     const asked = JSON.stringify(query)
     const known = this.#steps.get(range)
-    const waitMs = dueAt - clock.now()
-    if (known?.asked !== asked && waitMs > 0)
-      return {
-        ...untouched(range, query),
-        waitMs: Math.min(waitMs, WAIT_MS),
-        waitsFor: holdUpOf('idle', range),
-      }
     const step = known?.asked === asked ? known : this.#begin(range, source, query, progress)
     const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
       this.#drop(range, step)
       throw error
     })
-    if (surveyed === undefined)
-      return { ...untouched(range, query), waitMs: 1, waitsFor: step.progress.waitsFor }
+    if (surveyed === undefined) {
+      const { waitsFor, waitReason } = step.progress
+      return { ...untouched(range, query), waitMs: 1, waitsFor, waitReason }
+    }
     this.#drop(range, step)
     return { ...surveyed, atUs: step.progress.atUs }
   }

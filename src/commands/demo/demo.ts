@@ -119,7 +119,7 @@ function program(): string {
   return existsSync(node) && existsSync(main) ? `${node} ${main}` : 'auditferry'
 }
 
-const TWENTY = 'Twenty minutes of entries are there already, more follow every few seconds.'
+const TWENTY = 'Twenty minutes of entries are there already, more follow every ten seconds.'
 const first: Readonly<Record<DemoHome['before'], string>> = {
   nothing: TWENTY,
   resumed:

@@ -152,7 +152,7 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
 
 interface WalkingAll {
   readonly world: World
-  readonly opened: Pick<Opened, 'surveys' | 'running'>
+  readonly opened: Pick<Opened, 'surveys'>
   readonly origins: readonly Origin[]
   readonly days: DayRange
   readonly clock: Clock
@@ -168,7 +168,7 @@ function tellPartial({ stdout }: World, { json }: ReconcileOptions, walked: read
 /** One after the other: they share the budget anyway. Undefined, and said, where one could not be walked to its end. */
 async function walkAll({
   world,
-  opened: { surveys, running },
+  opened: { surveys },
   origins,
   days: { fromDay, toDay },
   clock,
@@ -179,7 +179,7 @@ async function walkAll({
   const walk = randomUUID()
   const surveyed = async (origin: Origin) =>
     surveyAll({
-      ...{ surveys, origin, span, walk, clock, world, pastAlone: !running },
+      ...{ surveys, origin, span, walk, clock, world },
       cutOff: (part) => cutOff([...all, part]),
     })
   try {

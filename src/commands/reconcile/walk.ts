@@ -34,8 +34,6 @@ interface Walking {
   readonly walk: string
   readonly clock: Clock
   readonly world: Pick<World, 'stderr' | 'signal'>
-  /** no daemon runs: all of the request budget is this walk's */
-  readonly pastAlone?: boolean
   /** is told what was walked where it does not come to the end */
   readonly cutOff?: (walked: Walked) => void
 }
@@ -84,18 +82,12 @@ async function walk(walking: Walking, sum: Sum): Promise<boolean> {
     if (clock.elapsed() - toldAt >= LINE_MS) {
       toldAt = clock.elapsed()
       const how = step instanceof ConnectorError ? { error: step } : { ...step, error: fault }
-      world.stderr(`${lineText(walking, atUs, sum.fetched)}${whyText(walking, how)}\n`)
+      world.stderr(`${lineText(walking, atUs, sum.fetched)}${troubleText(how)}\n`)
     }
     const waitMs = fault ? backoffMs(failures, RETRY[kind], () => 0.5) : (step as Surveyed).waitMs
     if (waitMs > 0) await clock.sleep(waitMs, world.signal)
   }
   return false
-}
-
-function whyText({ pastAlone = false }: Walking, how: Parameters<typeof troubleText>[0]): string {
-  if (pastAlone && !how.error && how.waitsFor === 'budget')
-    return '; waiting for a place in the request budget: all of it is used'
-  return troubleText(how)
 }
 
 /** Days that are still to come are not walked. */

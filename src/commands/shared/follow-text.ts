@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../model/errors.ts'
 import type { WaitsFor } from '../../model/past.ts'
 import type { Origin } from '../../model/source.ts'
 import type { ControlClient } from '../../ops/control-client.ts'
-import { countText, waitsForText } from '../../ops/words.ts'
+import { countText, waitText } from '../../ops/words.ts'
 import { plain } from './plain.ts'
 
 /** A part of the past that is read again. */
@@ -14,6 +14,7 @@ export interface Followed {
   readonly endedAt: number | undefined
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
   readonly waitsFor: WaitsFor | undefined
+  readonly waitReason?: string | undefined
 }
 
 /** In what those of one command differ from those of the other. */
@@ -57,17 +58,16 @@ export function lineText<One extends Followed>(following: Following<One>, one: O
 }
 
 /** What holds it up, if anything does. */
-export function troubleText({
-  error,
-  waitsFor,
-}: {
+export function troubleText({ error, waitsFor, waitReason }: Trouble): string {
+  if (error) return `; trying again: ${plain(error.message)}`
+  const text = waitText(waitsFor, waitReason)
+  return text === '' ? '' : `. ${plain(text)}`
+}
+
+export interface Trouble {
   readonly error?: { readonly message: string } | null | undefined
   readonly waitsFor?: WaitsFor | null | undefined
-}): string {
-  if (error) return `; trying again: ${plain(error.message)}`
-  // A daemon of a newer version may wait for more.
-  const what = waitsFor && (waitsForText[waitsFor] as string | undefined)
-  return what ? `; waiting for ${what}` : ''
+  readonly waitReason?: string | null | undefined
 }
 
 /** Of those under way: what holds one up is told once on a screen, above the bar. */
@@ -79,7 +79,8 @@ export function newTroubles<One extends Followed>(
 ): string {
   if (silence !== '') return ''
   const news = open.filter((one) => {
-    const trouble = troubleText(one)
+    // The figures of a wait change all the time.
+    const trouble = one.error ? troubleText(one) : (one.waitsFor ?? '')
     return trouble !== '' && told.size < told.add(`${following.nameText(one)}${trouble}`).size
   })
   return news.map((one) => `${AGAIN}${lineText(following, one)}`).join('')

@@ -13,7 +13,7 @@ function lineText(one: PastStatus, to: string, came: string): string {
   const { workspace, source, from, to: until, progress, read_entries, gaps } = one
   const span = `${stampText(from)} to ${stampText(until)} UTC`
   const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
-  const trouble = troubleText({ error: one.error, waitsFor: one.waits_for })
+  const trouble = troubleText({ error: one.error, waitsFor: one.waits_for, waitReason: one.wait_reason })
   return `  ${plain(`${workspace} ${source}${to}`)}, ${plain(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
 }
 

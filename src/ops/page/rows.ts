@@ -19,7 +19,7 @@ import {
   nextTryText,
   numberText,
   usedText,
-  waitsForText,
+  waitText,
 } from '../words.ts'
 import { tableHtml } from './table.ts'
 import type { Row } from './table.ts'
@@ -186,14 +186,14 @@ const replayColumns = [
 type PastStatus = Omit<BackfillStatus, 'new_entries'>
 
 /** What holds it up just now. */
-function pastNote({ waits_for, error }: PastStatus) {
+function pastNote({ waits_for, wait_reason, error }: PastStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
     return { kind: 'fault', html } as const
   }
   return waits_for === null
     ? undefined
-    : ({ kind: 'progress', html: `waits for ${escapeHtml(waitsForText[waits_for])}` } as const)
+    : ({ kind: 'progress', html: escapeHtml(waitText(waits_for, wait_reason)) } as const)
 }
 
 /** State, span and progress of what is read again. */

@@ -36,11 +36,17 @@ export class AuditSource implements Source {
     const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
       .cursor
     if (once) return this.#planOnce(cursor, now)
-    const live = cursor.drain ? now : pollDueAt({ options: this.#options, cursor }, now)
-    const sweep = sweepDueAt(this.#options, cursor)
     if (!this.#placeTold) this.#tellPlace(cursor)
-    if (sweep < live) return { dueAt: sweep, lane: 'sweep', caughtUp: cursor.caughtUp }
-    return { dueAt: live, lane: 'live', caughtUp: cursor.caughtUp }
+    return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
+  }
+
+  /** Live reading, where it is due; but lookback where it is due as well, and has its permit earlier: of all that are used, some are kept for it. */
+  #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'lane'> {
+    const options = this.#options
+    const live = cursor.drain ? now : pollDueAt({ options, cursor }, now)
+    const sweep = sweepDueAt(options, cursor)
+    const liveAt = live > now ? live : options.client.freeAt('live')
+    return sweep < liveAt ? { dueAt: sweep, lane: 'sweep' } : { dueAt: live, lane: 'live' }
   }
 
   /** Drains the head, then makes each sweep that was due when the run began. */
@@ -101,8 +107,10 @@ export class AuditSource implements Source {
   #choose(step: Step, now: number): Parts {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
-    const isLive = this.#options.once ? !this.#drained : pollDueAt(step, now) <= now
-    return cursor.drain !== null || isLive ? drainStep(step) : sweepStep(step)
+    const isUnderWay = cursor.drain !== null
+    if (this.#options.once) return isUnderWay || !this.#drained ? drainStep(step) : sweepStep(step)
+    const isDue = isUnderWay || pollDueAt(step, now) <= now
+    return isDue && this.#next(cursor, now).lane === 'live' ? drainStep(step) : sweepStep(step)
   }
 }
 

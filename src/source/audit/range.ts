@@ -39,9 +39,9 @@ export class AuditRange implements Source {
   }
 
   plan(text: Cursor | undefined): Plan {
-    const { clock, client } = this.#options
+    const { clock } = this.#options
     const caughtUp = openPlace(text)?.done === true
-    return { dueAt: Math.max(clock.now(), client.freeAt('past')), lane: 'past', caughtUp }
+    return { dueAt: clock.now(), lane: 'past', caughtUp }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {

@@ -32,7 +32,8 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt
   const now = options.clock.now()
   const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
   const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
-  return !walk && dueAt > lastDueAt ? Infinity : Math.max(dueAt, options.client.freeAt('sweep'))
+  if (!walk && dueAt > lastDueAt) return Infinity
+  return dueAt > now ? dueAt : options.client.announce('sweep')
 }
 
 /** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */

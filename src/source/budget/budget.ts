@@ -1,6 +1,7 @@
-// The budgeter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
+// The rate limiter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
 import type { Clock, Random } from '../../model/clock.ts'
 import type { Lane } from '../../model/source.ts'
+import { SECOND_MS } from '../../model/time.ts'
 import { Allowance } from './allowance.ts'
 import type { StoredBudget } from './stored.ts'
 import { RecentAnswers } from './recent-answers.ts'
@@ -10,10 +11,16 @@ const BLIND_WAIT_MS = 61_000
 const BLIND_SPREAD_MS = 4_000
 /** What a dead process had sent may still be on its way to the server when the next one starts. */
 const IN_TRANSIT_MS = 5_000
+/** For how long the next permit is kept for a lane: from when an announced request could have it, or behind the answer to its last one. */
+const KEPT_MS = 5 * SECOND_MS
 
-/** What share of the limit a lane leaves untouched for those before it. */
-export const untouchedShare: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
-const order: Readonly<Record<Lane, number>> = { live: 0, sweep: 1, past: 2 }
+/** By priority. */
+const lanes: readonly Lane[] = ['live', 'sweep', 'past']
+/** What share of the limit a lane leaves to those before it, beyond its guaranteed minimum. */
+const leftShare: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
+
+/** The requests of a rolling minute that each lane gets whatever the others ask for. */
+export const guaranteedOf = (allowed: number): number => Math.max(2, Math.ceil(allowed / 10))
 
 /** Where the window survives a restart: two small facts in the journal. @internal for tests */
 export interface BudgetStore {
@@ -33,10 +40,16 @@ interface BudgetOptions {
 
 interface Waiter {
   readonly lane: Lane
+  readonly since: number
   admit(): void
 }
 
 /**
+ * Three rules say who gets the next permit:
+ * 1. A lane that wants one and has had less than its guaranteed minimum in this minute comes first; of several, the one that asked first.
+ * 2. Else live reading comes before lookback, and lookback before jobs.
+ * 3. Beyond its minimum a lane leaves a share of the limit to those before it, so that a poll finds permits at once.
+ *
  * A place is taken before a request is sent and given back 60 s after its answer came: whenever between the two the
  * server counted it, it still counts here. Places are written to the store in blocks before they are used, so that a
  * crash forgets none; a restart counts a whole block as used. All times in here are monotonic.
@@ -45,7 +58,9 @@ export class Budget {
   readonly #options: BudgetOptions
   readonly #recent = new RecentAnswers()
   readonly #waiting: Waiter[] = []
-  #inFlight = 0
+  /** by lane, the next request: since when it is expected, and until when a permit is kept for it */
+  readonly #announced = new Map<Lane, { readonly since: number; readonly until: number }>()
+  readonly #inFlightOf: Record<Lane, number> = { live: 0, sweep: 0, past: 0 }
   /** of these, not sent yet: their place is being written down */
   #unsent = 0
   /** places that the store already counts as used */
@@ -67,11 +82,11 @@ export class Budget {
     return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }
 
-  /** Places used in the current minute, what we allow ourselves now, and the limit: less is allowed since a 429. */
-  get used(): { places: number; allowed: number; limit: number } {
+  /** Permits used in the current minute, by live reading among them; what we allow ourselves now, and the limit: less is allowed since a 429. */
+  get used(): { places: number; live: number; allowed: number; limit: number } {
     this.#expire()
     const limit = this.#options.limit()
-    return { places: this.#inFlight + this.#recent.count, allowed: this.#allowed, limit }
+    return { places: this.#used, live: this.#usedBy('live'), allowed: this.#allowed, limit }
   }
 
   /** A 429 is waited out until then, epoch ms: nobody has a place, whatever is free. Undefined: none is. */
@@ -85,13 +100,26 @@ export class Budget {
     return Math.ceil(this.#options.clock.now() + this.waitMs(lane))
   }
 
+  /** As `freeAt`, for a request that is due and that the caller sends at that time: the next permit is kept for it. */
+  announce(lane: Lane): number {
+    const now = this.#options.clock.elapsed()
+    const waitMs = this.waitMs(lane)
+    const since = this.#announcedSince(lane) ?? now
+    this.#announced.set(lane, { since, until: now + Math.max(0, waitMs) + KEPT_MS })
+    return Math.ceil(this.#options.clock.now() + waitMs)
+  }
+
   /** For how long this lane has no place if nobody else asks; 0 or less: there is one. */
   waitMs(lane: Lane): number {
     this.#expire()
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
-    const excess = this.#inFlight + this.#recent.count - this.#placesFor(lane) + 1
-    return excess <= 0 ? 0 : this.#recent.backInMs(excess, now)
+    const allowed = this.#allowed
+    const used = this.#used + this.#keptFrom(lane)
+    const own = this.#usedBy(lane)
+    const isFree = (back: number, ownBack: number) =>
+      used - back < (own - ownBack < guaranteedOf(allowed) ? allowed : this.#mostFor(lane))
+    return isFree(0, 0) ? 0 : this.#recent.backInMs(lane, now, isFree)
   }
 
   /**
@@ -101,22 +129,22 @@ export class Budget {
   async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
     if (!this.#isLoaded) await this.load()
     signal.throwIfAborted()
-    if (this.#waiting.length > 0 || this.waitMs(lane) > 0) {
+    if (this.#waiting.some((other) => other.lane === lane) || this.waitMs(lane) > 0) {
       waiting?.()
       await this.#turn(lane, signal)
-    } else this.#inFlight++
+    } else this.#take(lane)
     try {
       await this.#record()
       signal.throwIfAborted()
     } catch (error) {
-      this.#answer()
+      this.#answer(lane)
       throw error
     }
     let open = true
     return () => {
       if (!open) return
       open = false
-      this.#answer()
+      this.#answer(lane)
     }
   }
 
@@ -148,19 +176,74 @@ export class Budget {
     return this.#allowance.at(this.#options.clock.elapsed())
   }
 
-  #placesFor(lane: Lane): number {
+  get #used(): number {
+    return this.#inFlight + this.#recent.count
+  }
+
+  get #inFlight(): number {
+    return lanes.reduce((sum, lane) => sum + this.#inFlightOf[lane], 0)
+  }
+
+  #usedBy(lane: Lane): number {
+    return this.#inFlightOf[lane] + this.#recent.countOf(lane)
+  }
+
+  /** Of what is allowed, what this lane may use beyond its minimum. */
+  #mostFor(lane: Lane): number {
     const allowed = this.#allowed
-    const share = this.#options.pastAlone ? 0 : untouchedShare[lane]
-    return allowed - Math.floor(allowed * share)
+    return allowed - Math.floor(allowed * (this.#options.pastAlone ? 0 : leftShare[lane]))
+  }
+
+  /** Permits that are kept for other lanes, which come before this one: what their minimum lacks, else one for each. */
+  #keptFrom(lane: Lane): number {
+    const least = guaranteedOf(this.#allowed)
+    return lanes
+      .filter((other) => other !== lane && this.#precedes(other, lane))
+      .reduce((sum, other) => sum + Math.max(1, least - this.#usedBy(other)), 0)
+  }
+
+  /** `other` wants a permit, and it comes before one that `lane` wants. */
+  #precedes(other: Lane, lane: Lane): boolean {
+    const since = this.#wantsSince(other)
+    if (since === undefined) return false
+    const least = guaranteedOf(this.#allowed)
+    const [isOtherShort, isShort] = [this.#usedBy(other) < least, this.#usedBy(lane) < least]
+    if (isOtherShort !== isShort) return isOtherShort
+    const isBefore = lanes.indexOf(other) < lanes.indexOf(lane)
+    if (!isShort) return isBefore
+    const ownSince = this.#wantsSince(lane) ?? this.#options.clock.elapsed()
+    return since === ownSince ? isBefore : since < ownSince
+  }
+
+  /** Since when a request of this lane waits, or is due; undefined: none is. */
+  #wantsSince(lane: Lane): number | undefined {
+    const first = this.#waiting.find((waiter) => waiter.lane === lane)?.since
+    const announced = this.#announcedSince(lane)
+    return first === undefined || (announced !== undefined && announced < first) ? announced : first
+  }
+
+  #announcedSince(lane: Lane): number | undefined {
+    const announced = this.#announced.get(lane)
+    return announced && announced.until > this.#options.clock.elapsed() ? announced.since : undefined
   }
 
   #expire(): void {
     this.#recent.expire(this.#options.clock.elapsed())
   }
 
-  #answer(): void {
-    this.#recent.add(this.#options.clock.elapsed())
-    this.#inFlight--
+  #take(lane: Lane): void {
+    this.#inFlightOf[lane]++
+    // What reads page by page asks again behind the answer. Others that wait in numbers would else take all permits that come back at once.
+    this.#announced.set(lane, { since: this.#options.clock.elapsed(), until: Infinity })
+  }
+
+  #answer(lane: Lane): void {
+    const now = this.#options.clock.elapsed()
+    this.#recent.add(now, lane)
+    this.#inFlightOf[lane]--
+    const since = this.#announcedSince(lane)
+    if (since !== undefined && this.#inFlightOf[lane] === 0)
+      this.#announced.set(lane, { since, until: now + KEPT_MS })
   }
 
   #turn(lane: Lane, signal: AbortSignal): Promise<void> {
@@ -172,34 +255,43 @@ export class Budget {
       }
       const waiter: Waiter = {
         lane,
+        since: this.#options.clock.elapsed(),
         admit: () => {
           signal.removeEventListener('abort', leave)
           resolve()
         },
       }
       signal.addEventListener('abort', leave, { once: true })
-      const before = this.#waiting.findIndex((other) => order[other.lane] > order[lane])
-      this.#waiting.splice(before < 0 ? this.#waiting.length : before, 0, waiter)
+      this.#waiting.push(waiter)
       if (this.#wake) this.#wake.abort()
       else void this.#admitInTurn()
     })
   }
 
-  /** Runs while anybody waits; each newcomer wakes it, since it may come before the others. */
+  /** Runs while any request waits; each new one wakes it, since it may come before the others. */
   async #admitInTurn(): Promise<void> {
     const { clock } = this.#options
-    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
-      const waitMs = this.waitMs(first.lane)
-      if (waitMs <= 0) {
-        this.#inFlight++
-        this.#waiting.shift()
+    while (this.#waiting.length > 0) {
+      const firsts = lanes.flatMap((lane) => this.#waiting.find((waiter) => waiter.lane === lane) ?? [])
+      const waits = firsts.map(({ lane }) => this.waitMs(lane))
+      const waitMs = Math.min(...waits)
+      const first = firsts[waits.indexOf(waitMs)]
+      if (first && waitMs <= 0) {
+        this.#take(first.lane)
+        this.#waiting.splice(this.#waiting.indexOf(first), 1)
         first.admit()
         continue
       }
       this.#wake = new AbortController()
-      await clock.sleep(waitMs, this.#wake.signal)
+      await clock.sleep(Math.min(waitMs, ...this.#keptMs()), this.#wake.signal)
     }
     this.#wake = undefined
+  }
+
+  /** For how long permits are kept for what was announced: behind that they are for those who wait. */
+  #keptMs(): readonly number[] {
+    const now = this.#options.clock.elapsed()
+    return [...this.#announced.values()].map(({ until }) => until - now).filter((leftMs) => leftMs > 0)
   }
 
   /** Takes one of the places that the store already counts, or writes the next block first. */

@@ -8,7 +8,10 @@ import type { Budget } from './budget.ts'
 const LOOK_AGAIN_MS = SECOND_MS
 
 /** What is asked of a budget by those who send requests under it, and by those who tell of it. */
-export type Budgeting = Pick<Budget, 'freeAt' | 'enter' | 'limited' | 'limitedUntil' | 'used' | 'close'>
+export type Budgeting = Pick<
+  Budget,
+  'freeAt' | 'announce' | 'enter' | 'limited' | 'limitedUntil' | 'used' | 'close'
+>
 
 export class JointBudget implements Budgeting {
   readonly #counting: () => readonly Budget[]
@@ -24,6 +27,10 @@ export class JointBudget implements Budgeting {
     return Math.max(...this.#counting().map((budget) => budget.freeAt(lane)))
   }
 
+  announce(lane: Lane): number {
+    return Math.max(...this.#counting().map((budget) => budget.announce(lane)))
+  }
+
   /** Of the one that waits longest. */
   get limitedUntil(): number | undefined {
     const until = this.#counting().flatMap((budget) => budget.limitedUntil ?? [])
@@ -36,7 +43,7 @@ export class JointBudget implements Budgeting {
     const [least] = this.#counting()
       .map(({ used }) => used)
       .toSorted((a, b) => free(a) - free(b))
-    return least ?? { places: 0, allowed: 0, limit: 0 }
+    return least ?? { places: 0, live: 0, allowed: 0, limit: 0 }
   }
 
   /** As to `Budget.enter`. While one of several has no place none of another is held: it may be somebody else's too. */
@@ -49,6 +56,8 @@ export class JointBudget implements Budgeting {
       const waitMs = Math.max(...counting.map((budget) => budget.waitMs(lane)))
       if (waitMs <= 0) return enterAll(counting, lane, signal)
       tell?.()
+      // Those who wait in one of them alone would else take each permit before all have one.
+      for (const budget of counting) budget.announce(lane)
       await this.#clock.sleep(Math.min(waitMs, LOOK_AGAIN_MS), signal)
       signal.throwIfAborted()
     }

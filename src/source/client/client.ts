@@ -30,7 +30,7 @@ interface ClientOptions {
   readonly apiKey: Secret
   readonly transport: Transport
   readonly clock: Clock
-  readonly budget: Pick<Budgeting, 'freeAt' | 'enter' | 'limited'>
+  readonly budget: Pick<Budgeting, 'freeAt' | 'announce' | 'enter' | 'limited'>
   readonly room: Room
   readonly watch: SourceWatch
   /** Carries the instance's id, by which own fetches are found again (law 7). */
@@ -78,6 +78,11 @@ export class Client {
   /** When a request of this lane could leave, epoch ms. */
   freeAt(lane: Lane): number {
     return this.#options.budget.freeAt(lane)
+  }
+
+  /** As `freeAt`, for a request that is due: the rate limiter keeps the next permit of its lane for it. */
+  announce(lane: Lane): number {
+    return this.#options.budget.announce(lane)
   }
 
   /** GETs `path`, where there may be nothing: `send` without anything to send. */

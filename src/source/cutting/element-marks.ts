@@ -17,7 +17,7 @@ export const STRING_START = 1
 export const ID = 2
 export const TIME = 4
 export const TYPE = 6
-export const MARKS = 8
+const MARKS = 8
 
 /** Of `escapes`: the text holds an escape. */
 export const ID_ESCAPED = 1

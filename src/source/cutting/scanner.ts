@@ -16,7 +16,6 @@ import {
 import { ConnectorError } from '../../model/errors.ts'
 import { ELEMENT, NONE, STRING_START } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
-import type { FastPath } from './fast-path/fast-path.ts'
 import { Levels, MAX_LEVELS } from './levels.ts'
 import { afterEscape, ESCAPE, plainEnd } from './json-string.ts'
 import { JsonScalar } from './json-scalar.ts'
@@ -51,7 +50,6 @@ export class Scanner {
   /** bytes of the body before the slab: for messages */
   bodyOffset = 0
   readonly #elements: ElementMarks
-  readonly #fastPath: FastPath
   readonly #onElement: (end: number) => void
   readonly #levels = new Levels()
   #state = VALUE
@@ -62,15 +60,14 @@ export class Scanner {
   readonly #scalar = new JsonScalar()
 
   /** `onElement` is called with an element's end (exclusive), while its marks still stand. */
-  constructor(elements: ElementMarks, fastPath: FastPath, onElement: (end: number) => void) {
+  constructor(elements: ElementMarks, onElement: (end: number) => void) {
     this.#elements = elements
-    this.#fastPath = fastPath
     this.#onElement = onElement
   }
 
   /**
    * Reads `bytes[at, to)`, which follow what was read before; `words` looks at the same memory. Throws where the body stops
-   * being JSON of the wanted shape. All objects that the fast path takes in a row cost this loop one token.
+   * being JSON of the wanted shape.
    */
   scan(bytes: Uint8Array, words: DataView, at: number, to: number): void {
     if (this.#state === STRING) at = this.#string(bytes, words, at, to)
@@ -127,11 +124,7 @@ export class Scanner {
 
   #value(byte: number, bytes: Uint8Array, words: DataView, at: number, to: number): number {
     const elements = this.#elements
-    if (this.#levels.depth <= elements.edge) {
-      elements.enter(byte, this.#levels.depth, at)
-      const end = byte === OPEN_OBJECT && elements.isOpen ? this.#wholeObjects(at) : NONE
-      if (end !== NONE) return end
-    }
+    if (this.#levels.depth <= elements.edge) elements.enter(byte, this.#levels.depth, at)
     if (byte === QUOTE) return this.#beginString(bytes, words, at + 1, to, false)
     if (elements.wanted !== 0) elements.record(NONE, NONE, false)
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
@@ -141,21 +134,6 @@ export class Scanner {
     if (!this.#scalar.begin(byte)) this.#fail(at)
     this.#state = this.#scalar.isNumber ? NUMBER : LITERAL
     return this.#restOfScalar(bytes, at + 1, to)
-  }
-
-  /**
-   * Elements one behind the other that the fast path takes: where the last one ends; NONE where it takes not even that at `at`.
-   * What `enter` noted of the first holds for those behind it: none has a line break, too many levels, or an escape in a wanted text.
-   */
-  #wholeObjects(at: number): number {
-    const { marks } = this.#elements
-    const count = this.#fastPath.recognise(at)
-    let end = NONE
-    for (let i = 0; i < count; i++) {
-      end = this.#fastPath.setMarks(i, marks)
-      this.#valueEnd(end)
-    }
-    return end
   }
 
   #open(isObject: boolean): void {

@@ -9,7 +9,6 @@ import { LargeElement, type Reason } from './malformed.ts'
 import { stripLineBreaks } from './line-breaks.ts'
 import { ELEMENT, ElementMarks, NONE, STRING_START } from './element-marks.ts'
 import type { Target } from './element-marks.ts'
-import { FastPath } from './fast-path/fast-path.ts'
 import { Scanner } from './scanner.ts'
 import { Slab } from './slab.ts'
 
@@ -54,7 +53,6 @@ export function openSplitter(options: SplitterOptions): Splitter {
  */
 export class Splitter {
   readonly #elements: ElementMarks
-  readonly #fastPath: FastPath
   readonly #scanner: Scanner
   readonly #slab = new Slab()
   readonly #builder: EntriesBuilder
@@ -76,8 +74,7 @@ export class Splitter {
     const { idKey, timeKey, typeKey, maxDepth } = options
     const keys = [idKey, timeKey, typeKey] as const
     this.#elements = new ElementMarks({ target, keys, maxDepth })
-    this.#fastPath = new FastPath({ keys, maxDepth, many: target.kind === 'array' })
-    this.#scanner = new Scanner(this.#elements, this.#fastPath, (end) => this.#elementEnded(end))
+    this.#scanner = new Scanner(this.#elements, (end) => this.#elementEnded(end))
   }
 
   /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
@@ -98,7 +95,6 @@ export class Splitter {
       this.#groupEnd -= movedBytes
     }
     const from = slab.length - piece.length
-    this.#fastPath.nextPiece(piece, from)
     this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, from, slab.length))
     this.#letGo()
   }

@@ -22,19 +22,25 @@ const laneOf: Readonly<Record<Kind, Lane>> = {
   trouble: 'past',
 }
 
-/** What comes next and when, epoch ms. Of what is due, live reading comes first and the past last (law 5). */
+/** What comes next and when, epoch ms. Of what is due and has a permit, live reading comes first and the past last (law 5). */
 export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const { client, clock } = options
   const now = clock.now()
-  const when = (kind: Kind, dueAt: number): Due => [kind, Math.max(dueAt, client.freeAt(laneOf[kind]))]
+  const when = (kind: Kind, dueAt: number): Due => [
+    kind,
+    dueAt > now ? dueAt : Math.max(dueAt, client.announce(laneOf[kind])),
+  ]
   const { live, sweep, todo } = cursor
-  const dues: readonly Due[] = [
-    ['live', live ? now : pollDueAt(options, cursor, now)],
+  const others: readonly Due[] = [
     when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
     when('todo', todo.length > 0 ? now : Infinity),
     when('trouble', troubleDueAt(cursor, now)),
   ]
-  return dues.find(([, dueAt]) => dueAt <= now) ?? dues.reduce((a, b) => (b[1] < a[1] ? b : a))
+  const poll: Due = ['live', live ? now : pollDueAt(options, cursor, now)]
+  const other = others.find(([, dueAt]) => dueAt <= now) ?? others.reduce((a, b) => (b[1] < a[1] ? b : a))
+  // What has its permit earlier goes first: of all that are used, some are kept for what is no live reading.
+  const liveAt = poll[1] > now ? poll[1] : Math.max(now, client.freeAt('live'))
+  return Math.max(now, other[1]) < liveAt ? other : poll
 }
 
 export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {

@@ -56,10 +56,9 @@ export class HistoryRange implements Source {
   }
 
   plan(text: Cursor | undefined): Plan {
-    const { clock, client, origin } = this.#options
+    const { clock, origin } = this.#options
     const place = openPlace(text, origin)
-    const dueAt = Math.max(clock.now(), client.freeAt('past'))
-    return { dueAt, lane: 'past', caughtUp: place !== undefined && isDone(place) }
+    return { dueAt: clock.now(), lane: 'past', caughtUp: place !== undefined && isDone(place) }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {

@@ -819,7 +819,7 @@ it('what holds a backfill up is told without a secret of the configuration', () 
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   const backfill: BackfillStatus = {
     ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },
-    ...{ waits_for: 'budget', progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
+    ...{ waits_for: 'budget', wait_reason: null, progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
     error: { code: 'unreachable', message: 'proxy refused planted-secret' },
   }
   const board = openBoard({

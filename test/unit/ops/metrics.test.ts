@@ -147,7 +147,7 @@ describe('the metrics', () => {
   it('what is read again is told by source, replays of several sinks together', async () => {
     const one: Omit<BackfillStatus, 'new_entries'> = {
       ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'running' },
-      ...{ progress: 0, waits_for: null, error: null, read_entries: 70, gaps: 1 },
+      ...{ progress: 0, waits_for: null, wait_reason: null, error: null, read_entries: 70, gaps: 1 },
     }
     const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
     const board = openBoard({

@@ -41,7 +41,7 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
       return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
     },
     startUs: () => undefined,
-    isLimited: () => budget.limitedUntil !== undefined,
+    rateWait: () => ({ isLimited: budget.limitedUntil !== undefined, reason: 'the limiter says so' }),
     unread: () => undefined,
   }
 }

@@ -4,10 +4,12 @@ import { keptReads } from '../../../src/collect/kept-reads.ts'
 import { ConnectorError } from '../../../src/model/errors.ts'
 import { nothingAppended } from '../../../src/model/appended.ts'
 import { silentWatch } from '../../../src/model/watch.ts'
-import { holdUpOf, notBegun, watching } from '../../../src/past/progress.ts'
+import { notBegun, waitOf, watching } from '../../../src/past/progress.ts'
 import { openBoardStand, settle } from '../ops/board-stand.ts'
 
 const HOUR = 3_600_000
+
+const rateWait = () => ({ isLimited: false, reason: 'other requests' })
 
 test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
   const stand = openBoardStand()
@@ -17,7 +19,7 @@ test('live reading that has silently died is told as failing while a backfill of
     clock: stand.clock,
   })
   const progress = { ...notBegun }
-  const range = { watch: kept.watch, isLimited: () => false }
+  const range = { watch: kept.watch, rateWait }
   const watch = watching(range, progress)
   const sourceOf = () => stand.board.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
@@ -40,7 +42,7 @@ test('live reading that has silently died is told as failing while a backfill of
 
 test('an answer that waits for memory says what the walk waits for, until it has it', () => {
   const progress = { ...notBegun }
-  const over = watching({ watch: silentWatch, isLimited: () => false }, progress).waitsForMemory()
+  const over = watching({ watch: silentWatch, rateWait }, progress).waitsForMemory()
   expect(progress.waitsFor).toBe('memory')
   over()
   expect(progress).toEqual(notBegun)
@@ -48,7 +50,7 @@ test('an answer that waits for memory says what the walk waits for, until it has
 
 test('to wait for room is no failure, and takes away none that was told', () => {
   const progress = { ...notBegun }
-  const watch = watching({ watch: silentWatch, isLimited: () => false }, progress, {
+  const watch = watching({ watch: silentWatch, rateWait }, progress, {
     cursor: () => undefined,
   })
   const full = new ConnectorError('journal_full', 'half of it is in use')
@@ -65,20 +67,19 @@ test('to wait for room is no failure, and takes away none that was told', () => 
 test.each([
   ['paused', 'room', 'room'],
   ['waiting', 'limit', 'budget'],
-  ['idle', 'limit', 'budget'],
+  ['idle', undefined, undefined],
   ['reading', undefined, undefined],
   ['failing', undefined, undefined],
-] as const)(
-  'what is %s waits for the %s where a 429 holds its budget, else for the %s',
-  (state, held, free) => {
-    expect(holdUpOf(state, { isLimited: () => true })).toBe(held)
-    expect(holdUpOf(state, { isLimited: () => false })).toBe(free)
-  },
-)
+] as const)('a job that is %s waits for: %s behind a 429, else: %s', (state, limited, free) => {
+  const reason = state === 'waiting' ? 'other requests' : undefined
+  const blocked = () => ({ ...rateWait(), isLimited: true })
+  expect(waitOf(state, { rateWait: blocked })).toEqual({ waitsFor: limited, waitReason: reason })
+  expect(waitOf(state, { rateWait })).toEqual({ waitsFor: free, waitReason: reason })
+})
 
 test('what went wrong is told until it has gone well, over each wait for the next try', () => {
   const progress = { ...notBegun }
-  const watch = watching({ watch: silentWatch, isLimited: () => false }, progress)
+  const watch = watching({ watch: silentWatch, rateWait }, progress)
   const refused = new ConnectorError('unauthorized', 'refused')
   watch.state('held', refused)
   watch.state('idle')

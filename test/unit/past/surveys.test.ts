@@ -24,7 +24,7 @@ const other: SurveyQuery = { ...today, fromUs: DAY * 1000 }
 function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array()) {
   const clock = new VirtualClock(START)
   const answers: (() => void)[] = []
-  const stand = { requests: 0, held: 0, dueInMs: 0, page }
+  const stand = { requests: 0, held: 0, page }
   const answered = (signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
       answers.push(resolve)
@@ -34,7 +34,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
   const source: Source = {
     origin,
     plan: (cursor) => ({
-      ...{ dueAt: clock.now() + stand.dueInMs, lane: 'past', caughtUp: cursor === 'read' },
+      ...{ dueAt: clock.now(), lane: 'past', caughtUp: cursor === 'read' },
     }),
     async *read(_cursor, signal) {
       stand.requests++
@@ -55,7 +55,7 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
       return source
     },
     startUs: () => undefined,
-    isLimited: () => false,
+    rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
     unread: () => undefined,
   }
   const surveys = new ApiSurveys({
@@ -72,7 +72,9 @@ test('a step that another question of its walk ended leaves that one’s step al
   const second = surveys.survey(other)
   await first
   clock.advance(START + MINUTE)
-  expect(await second).toMatchObject({ done: false, waitMs: 1, waitsFor: 'budget' })
+  expect(await second).toMatchObject({
+    ...{ done: false, waitMs: 1, waitsFor: 'budget', waitReason: 'the limiter says so' },
+  })
   answer()
   answer()
   expect(await surveys.survey(other)).toMatchObject({ done: true, place: 'read' })
@@ -121,26 +123,12 @@ test('closed, it gives up the step that is under way', async () => {
   expect(stand.held).toBe(0)
 })
 
-test('who would have to wait for the budget is told so at once, and to ask again within five seconds', async () => {
-  const { surveys, stand } = openStand()
-  for (const [dueInMs, waitMs] of [
-    [1, 1],
-    [5_000, 5_000],
-    [MINUTE, 5_000],
-  ] as const) {
-    stand.dueInMs = dueInMs
-    expect(await surveys.survey(today)).toMatchObject({ done: false, waitMs })
-  }
-  expect(stand.requests).toBe(0)
-})
-
-test('a step that is under way is told to who asks again, whatever the next one would have to wait for', async () => {
-  const { clock, surveys, stand, answer } = openStand()
+test('a step that is under way is told to who asks again', async () => {
+  const { clock, surveys, answer } = openStand()
   const first = surveys.survey(today)
   await settled()
   clock.advance(START + MINUTE)
   expect(await first).toMatchObject({ done: false })
-  stand.dueInMs = MINUTE
   answer()
   await settled()
   expect(await surveys.survey(today)).toMatchObject({ done: true })

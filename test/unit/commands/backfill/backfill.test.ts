@@ -138,9 +138,9 @@ test('what holds one up is told above the bar, once for each reason', async () =
     .map((line) => line.split('\u001b[K').at(-1))
   expect(lines.slice(0, 2)).toEqual([
     expect.stringMatching(
-      /^acme audit: 0 %, 3 read, .*; waiting for a place in the request budget: the 60 % of it/,
+      /^acme audit: 0 %, 3 read, .*quarantined\. Waiting: live polling uses 45 of 60 requests\/min\. Increase audit\.interval to leave more\.$/,
     ),
-    expect.stringMatching(/^acme audit: 0 %, 3 read, .*; waiting for room in the journal/),
+    expect.stringMatching(/^acme audit: 0 %, 3 read, .*\. Waiting for room in the journal/),
   ])
   expect(lines.slice(2)).toEqual([expect.stringContaining('done: 3 read'), ''])
 })

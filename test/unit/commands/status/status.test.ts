@@ -44,7 +44,15 @@ const ask = (json = false) => status(stand.world, { config: stand.config, json }
 
 const pastRead: Omit<BackfillStatus, 'new_entries'> = {
   ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
-  ...{ state: 'waiting', waits_for: 'room', error: null, progress: 0.43, read_entries: 1200, gaps: 0 },
+  ...{
+    state: 'waiting',
+    waits_for: 'room',
+    wait_reason: null,
+    error: null,
+    progress: 0.43,
+    read_entries: 1200,
+    gaps: 0,
+  },
 }
 
 test('a canary that was never asked tells when it will be, and no other source does', () => {
@@ -72,7 +80,14 @@ test('what is read again just now is told: span, how far, counts, and what holds
   const report = openBoardStand().board.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
   const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
-  const done = { ...pastRead, source: 'history.usage', state: 'done', waits_for: null, progress: 1 } as const
+  const done = {
+    ...pastRead,
+    source: 'history.usage',
+    state: 'done',
+    waits_for: null,
+    wait_reason: null,
+    progress: 1,
+  } as const
   const text = statusText({
     ...report,
     backfills: [

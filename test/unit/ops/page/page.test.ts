@@ -37,7 +37,14 @@ function unclosed(page: string): string[] {
 }
 
 /** Of what is read again. */
-const unhindered = { state: 'running', waits_for: null, error: null, read_entries: 5, gaps: 0 } as const
+const unhindered = {
+  state: 'running',
+  waits_for: null,
+  wait_reason: null,
+  error: null,
+  read_entries: 5,
+  gaps: 0,
+} as const
 
 describe('the status page', () => {
   it('lets in its own style and script by their hashes and nothing else', () => {
@@ -210,7 +217,14 @@ describe('the status page', () => {
       replays: [
         {
           ...{ workspace: 'acme', source: 'audit', sink: 'siem', from: '2026-01-01', to: '2026-02-01' },
-          ...{ ...unhindered, state: 'waiting', waits_for: 'room', progress: 0.25, sent_entries: 77 },
+          ...{
+            ...unhindered,
+            state: 'waiting',
+            waits_for: 'room',
+            wait_reason: null,
+            progress: 0.25,
+            sent_entries: 77,
+          },
         },
       ],
     })

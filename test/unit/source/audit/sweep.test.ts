@@ -201,10 +201,12 @@ it('live reading comes before the sweep: a due poll is read first, whatever the 
   expect(desk.state().sweep.walk).not.toBeNull()
 })
 
-it('the sweep waits while its share of the budget is used, live reading does not', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY }, limit: 10 })
-  desk.add(5_000, START - SECOND)
+it('behind its guaranteed requests the sweep waits while its share of the limit is used, live reading does not', async () => {
+  const desk = await openDesk({ source: { sweepMs: DAY }, limit: 20 })
+  desk.add(15_000, START - SECOND)
   await desk.drain()
+  const sweeps = () => desk.source.plan(desk.cursor).dueAt <= desk.clock.now()
+  for (let steps = 0; sweeps() && steps < 20; steps++) await desk.step()
   const { lane, dueAt } = desk.source.plan(desk.cursor)
   expect(lane).toBe('sweep')
   expect(dueAt).toBeGreaterThan(desk.clock.now())

@@ -107,7 +107,7 @@ export class HistoryDesk {
       open: (span, quiet, use) =>
         new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, use }),
       startUs: () => undefined,
-      isLimited: () => false,
+      rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
       unread: (place) => unreadOf(openPlace(place, origin)),
     }
   }

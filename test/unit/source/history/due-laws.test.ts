@@ -29,8 +29,15 @@ function open(more: Partial<HistoryCursor> = {}, options: Partial<HistoryOptions
   }
   const watch = new SourceNotes()
   const all = {
-    ...{ clock: { now: () => START }, client: { freeAt: () => 0 }, watch, intervalMs: 40 * HOUR },
-    ...{ rereadMs: 2 * DAY, keepKeysMs: 35 * DAY, once: false, version: 'v2', v1Until: undefined },
+    ...{ clock: { now: () => START }, client: { freeAt: () => 0, announce: () => 0 }, watch },
+    ...{
+      intervalMs: 40 * HOUR,
+      rereadMs: 2 * DAY,
+      keepKeysMs: 35 * DAY,
+      once: false,
+      version: 'v2',
+      v1Until: undefined,
+    },
     ...options,
   } as unknown as HistoryOptions
   return { cursor, options: all, watch }
@@ -88,7 +95,8 @@ describe('of what is due', () => {
   })
 
   test('nothing waits for a lane that has no place, save that what is live waits at the door', () => {
-    const client = { freeAt: () => START + MINUTE } as unknown as HistoryOptions['client']
+    const later = () => START + MINUTE
+    const client = { freeAt: later, announce: later } as unknown as HistoryOptions['client']
     const lanes: [Task['kind'], Partial<HistoryCursor>][] = [
       ['sweep', { sweep }],
       ['todo', { todo }],
@@ -100,6 +108,15 @@ describe('of what is due', () => {
     }
     const { cursor, options } = open({ dueAt: START }, { client })
     expect(nextDue(options, cursor)).toEqual(['live', START])
+  })
+
+  test('what has a permit goes before live reading that is due and has none', () => {
+    const client = {
+      freeAt: () => START + MINUTE,
+      announce: () => START,
+    } as unknown as HistoryOptions['client']
+    const { cursor, options } = open({ dueAt: START, sweep }, { client })
+    expect(nextDue(options, cursor)).toEqual(['sweep', START])
   })
 
   test('where nothing is due the earliest is told, and of two at once the one that goes first', () => {

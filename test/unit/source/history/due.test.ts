@@ -20,7 +20,11 @@ function openCursor(more: Partial<HistoryCursor> = {}) {
     ...more,
   }
   const options = {
-    ...{ clock: { now: () => START }, client: { freeAt: () => 0 }, watch: new SourceNotes() },
+    ...{
+      clock: { now: () => START },
+      client: { freeAt: () => 0, announce: () => 0 },
+      watch: new SourceNotes(),
+    },
     ...{ intervalMs: 40 * HOUR, rereadMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
   } as unknown as HistoryOptions
   return { cursor, options }
