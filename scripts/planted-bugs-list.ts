@@ -462,24 +462,6 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'what comes unasked on an idle connection is taken for the next answer',
-    law: '3: nothing counts as delivered that the receiver did not answer for',
-    edits: [
-      {
-        file: 'src/ops/kept-connections.ts',
-        find: "    socket.on('data', unasked)\n",
-        replace: '',
-      },
-    ],
-    tests: [
-      {
-        file: 'test/unit/ops/transport.test.ts',
-        title: 'what comes unasked on an idle connection is not the next answer',
-      },
-    ],
-    says: /AssertionError|timed out/,
-  },
-  {
     name: 'a compression is looked up among what every object has',
     law: '4: bounded, whatever the API sends',
     edits: [

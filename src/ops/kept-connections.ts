@@ -72,7 +72,7 @@ export class KeptConnections extends Agent {
     if (!kept || kept.generation !== this.#generation || kept.idleMs <= 0) return false
     super.keepSocketAlive(socket)
     ;(socket as Socket).setTimeout(kept.idleMs)
-    // Nobody was asked anything: taken for the answer of the next request, it would be believed.
+    // Data on an idle connection would be taken for the answer to the next request. Node 22 has no guard of its own.
     socket.on('data', unasked)
     return true
   }
