@@ -157,6 +157,15 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off',
       'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
       'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+      // A word of the other side, such as `constructor`, finds in any object what every object has.
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector:
+            'MemberExpression[computed=true] > TSAsExpression.property > TSTypeOperator[operator="keyof"]',
+          message: 'A look-up by a word that may be no key of it: use a Map, or Object.hasOwn.',
+        },
+      ],
       eqeqeq: 'error',
       'no-console': 'error',
     },

@@ -502,6 +502,58 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'a bad answer keeps its connection',
+    law: '5: a request that failed is tried again where it may succeed',
+    edits: [
+      {
+        file: 'src/ops/kept-connections.ts',
+        find: '    if (statusCode >= 400) this.renew(socket)\n',
+        replace: '',
+      },
+    ],
+    tests: [
+      { file: 'test/unit/ops/transport.test.ts', title: 'the request behind a 503 takes a new connection' },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a compression is looked up among what every object has',
+    law: '4: bounded, whatever the API sends',
+    edits: [
+      {
+        file: 'src/source/client/body.ts',
+        find: '  const open = decoders.get(encoding)\n',
+        replace:
+          '  const open = (Object.fromEntries(decoders) as Record<string, () => ReturnType<typeof createGunzip>>)[encoding]\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/source/client/client.test.ts',
+        title: 'a compression that we do not know is a bad reply, and its connection is left: constructor',
+      },
+    ],
+    says: /AssertionError|Error/,
+  },
+  {
+    name: 'small pieces of an answer are held one by one',
+    law: '4: memory is bounded, whatever the API sends',
+    edits: [
+      {
+        file: 'src/model/pieces.ts',
+        find: '    if (piece.length >= SMALL_BYTES) {\n',
+        replace: '    if (piece.length > 0) {\n',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/model/pieces.test.ts',
+        title: 'single bytes are held in few parts, large pieces as they came',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'an error message quotes the API key',
     law: '11: secrets never reach an error message',
     edits: [

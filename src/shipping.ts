@@ -11,7 +11,7 @@ import { spoolPath } from './model/journal-files.ts'
 import type { Log } from './model/log.ts'
 import type { ObjectSink, Sink } from './model/sink.ts'
 import type { SinkDeps } from './model/sink-kind.ts'
-import type { Connection } from './model/socket.ts'
+import { addressOf, type Connection } from './model/socket.ts'
 import { type Ear, heardConnect, heardTransport } from './ops/heard.ts'
 import type { Network, Outside } from './outside.ts'
 import type { SharedToShip } from './parts.ts'
@@ -195,5 +195,5 @@ function earliest(tell: (endsAt: number) => void): (which: string, endsAt: numbe
 
 function hostOf(config: Config, workspace: string): string {
   const url = config.workspaces.find(({ name }) => name === workspace)?.base_url
-  return url === undefined ? workspace : new URL(url).hostname
+  return url === undefined ? workspace : addressOf(url).host
 }

@@ -1,4 +1,4 @@
-// The network, as the rooms may know it: one request, one reply whose body streams. undici stands behind it in ops/, the mock in tests.
+// The network, as the rooms may know it: one request, one reply whose body streams. the real one is in ops/, the mock in tests.
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'HEAD' | 'DELETE'
@@ -20,10 +20,13 @@ export interface HttpReply {
    * the iterator's `return`, which closes the connection.
    */
   readonly body: AsyncIterable<Uint8Array>
+  /** For an answer that no server of its kind gives: the next request to this origin takes a new connection, which may reach another machine. */
+  readonly distrust?: () => void
 }
 
 /**
- * Sends one request, once: no redirect is followed, nothing is retried.
+ * Sends one request, once: no redirect is followed, nothing is retried. Interim (1xx) answers are skipped. After a status from 400 on, and
+ * after a failure, the next request to the origin takes a new connection.
  * Throws ConnectorError `unreachable`, `timeout`, `tls_invalid` or `aborted`; the body's iteration throws the same.
  */
 export type Transport = (request: HttpRequest, signal: AbortSignal) => Promise<HttpReply>

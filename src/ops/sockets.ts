@@ -1,12 +1,12 @@
 // Streams behind model/socket.ts: TCP, and TLS from 1.2 on, kept alive; each connection by itself, nothing is tried twice.
-import { connect as connectTcp, type Socket } from 'node:net'
-import { connect as connectTls, type TLSSocket } from 'node:tls'
+import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import { ConnectorError } from '../model/errors.ts'
 import { type Address, type Connect, type Connection, hostPort, type TlsOptions } from '../model/socket.ts'
-import { identityOptions, tlsMaterial } from './tls-material.ts'
+import { coded, inTime, openTcp, openTls } from './connecting.ts'
+import { tlsMaterial } from './tls-material.ts'
 import { transportError } from './transport-errors.ts'
 
-const KEEPALIVE_MS = 30_000
 /** What the peer says and nobody reads waits up to here; then it is not listened to. */
 const UNREAD_BYTES = 64 * 1024
 /** In TLS 1.3 a server judges our certificate after the handshake: so long it may take to say no. */
@@ -37,7 +37,8 @@ class StreamConnection implements Connection {
       this.#wake?.()
     })
     socket.on('end', () => this.#over())
-    socket.on('error', (error) => this.#over(transportError(where, error, nobody)))
+    const seen = { showsCertificate: ownEndsAt !== undefined }
+    socket.on('error', (error) => this.#over(transportError(where, error, nobody, seen)))
     socket.on('close', () => this.#over())
   }
 
@@ -143,65 +144,22 @@ function peerEndsAt(socket: Socket): number | undefined {
 
 export const connectSocket: Connect = async (to, tls, timeoutMs, signal) => {
   const where = hostPort(to)
-  const late = new AbortController()
-  const timer = setTimeout(() => late.abort(), timeoutMs)
-  const stop = AbortSignal.any([signal, late.signal])
   try {
-    if (signal.aborted) throw new Error('stopped before it began')
-    return tls ? await secured(to, tls, where, stop) : await plain(to, where, stop)
+    return await inTime(timeoutMs, signal, async (stop) =>
+      tls ? secured(to, tls, where, stop) : new StreamConnection(await openTcp(to, stop), where),
+    )
   } catch (error) {
-    if (!late.signal.aborted || signal.aborted) throw transportError(where, error, signal)
-    const message = `${where} did not take the connection within ${timeoutMs / 1000} s; is a firewall in the way?`
-    throw new ConnectorError('timeout', message, { cause: error })
-  } finally {
-    clearTimeout(timer)
+    throw transportError(where, error, signal, { showsCertificate: tls?.cert_file !== undefined })
   }
 }
 
-async function plain({ host, port }: Address, where: string, stop: AbortSignal): Promise<Connection> {
-  const socket = connectTcp({ host, port })
-  await ready(socket, 'connect', stop)
-  return new StreamConnection(socket, where)
-}
-
-async function secured(
-  { host, port }: Address,
-  tls: TlsOptions,
-  where: string,
-  stop: AbortSignal,
-): Promise<Connection> {
+async function secured(to: Address, tls: TlsOptions, where: string, stop: AbortSignal): Promise<Connection> {
   const { secureContext, ownEndsAt } = await tlsMaterial(tls)
-  const socket = connectTls({ host, port, secureContext, ...identityOptions(host, tls.server_name) })
-  await ready(socket, 'secureConnect', stop)
+  const options = { secureContext, serverName: tls.server_name }
+  const socket = await openTls(await openTcp(to, stop), to.host, options, stop)
   const connection = new StreamConnection(socket, where, ownEndsAt)
   if (socket.getProtocol() === 'TLSv1.3') await judged(socket, connection, where, stop)
   return connection
-}
-
-/** Connected; what fails before that, or is called off, leaves nothing open. */
-function ready(socket: Socket, event: 'connect' | 'secureConnect', stop: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const fail = (error: unknown) => {
-      stop.removeEventListener('abort', calledOff)
-      socket.on('error', () => undefined)
-      socket.destroy()
-      reject(error instanceof Error ? error : new Error('closed before it was ready'))
-    }
-    const calledOff = () => fail(new Error('called off'))
-    const closed = () => fail(Object.assign(new Error('closed in the handshake'), { code: 'ECONNRESET' }))
-    socket.once('error', fail)
-    socket.once('close', closed)
-    socket.once(event, () => {
-      stop.removeEventListener('abort', calledOff)
-      socket.off('error', fail)
-      socket.off('close', closed)
-      socket.setNoDelay(true)
-      socket.setKeepAlive(true, KEEPALIVE_MS)
-      resolve()
-    })
-    stop.addEventListener('abort', calledOff, { once: true })
-    if (stop.aborted) calledOff()
-  })
 }
 
 /** A session ticket, or a word, is a yes; an end is a no. Servers that give neither are taken at their silence. */
@@ -226,11 +184,6 @@ async function judged(
   })
   if (!connection.gone && !stop.aborted) return
   connection.destroy()
-  throw (
-    connection.failure ??
-    new ConnectorError(
-      'unreachable',
-      `${where} closed the connection after the handshake; if it wants a client certificate, see tls.cert_file`,
-    )
-  )
+  const seen = { encrypted: true, showsCertificate: connection.ownCertificateEndsAt !== undefined }
+  throw connection.failure ?? transportError(where, coded('CLOSED_AFTER_HANDSHAKE'), nobody, seen)
 }

@@ -13,6 +13,8 @@ export interface WholeReply {
   readonly headers: HttpReply['headers']
   /** cut at the bound; a cut body is not JSON any more */
   readonly body: Uint8Array
+  /** as of HttpReply */
+  readonly distrust?: (() => void) | undefined
 }
 
 /** Throws as the transport does, and `timeout` when the reply is not whole within a minute, `aborted` when `signal` says so. */
@@ -30,8 +32,8 @@ export async function ask(
     stop.abort(new ConnectorError('timeout', what))
   })
   const work = async (): Promise<WholeReply> => {
-    const { status, headers, body } = await transport(request, stop.signal)
-    return { status, headers, body: await readUpTo(body, REPLY_BYTES) }
+    const { status, headers, body, distrust } = await transport(request, stop.signal)
+    return { status, headers, body: await readUpTo(body, REPLY_BYTES), distrust }
   }
   try {
     signal.throwIfAborted()

@@ -8,6 +8,7 @@ import { ask, type WholeReply } from '../ask.ts'
 import { Channels } from './channels.ts'
 import type { Endpoint } from './endpoints.ts'
 import { type HecReply, judge, readAcks, readHecBody } from './reply.ts'
+import { strangerOf } from './stranger.ts'
 import { cookiesAfter } from './ticket.ts'
 
 const EVENTS = '/services/collector/event'
@@ -109,8 +110,11 @@ export class Collector {
     return ask(this.#send, this.#clock, request, signal)
   }
 
-  #read({ status, headers, body }: WholeReply): HecReply {
+  #read({ status, headers, body, distrust }: WholeReply): HecReply {
     const hintMs = retryAfterMs(headers, this.#clock.now())
-    return { status, hec: readHecBody(body), retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
+    const hec = readHecBody(body)
+    if (!hec) distrust?.()
+    const stranger = hec ? undefined : strangerOf(headers, body)
+    return { status, hec, stranger, retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
   }
 }

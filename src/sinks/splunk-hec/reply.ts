@@ -8,6 +8,8 @@ export interface HecReply {
   readonly status: number
   /** undefined: the body is not what HEC answers */
   readonly hec: HecBody | undefined
+  /** who seems to have answered in the place of a collector */
+  readonly stranger?: string | undefined
   readonly retryAfterMs: number | undefined
   /** its own clock, epoch ms; undefined where it does not tell */
   readonly serverAt?: number | undefined
@@ -188,6 +190,21 @@ function statusRule(status: number): readonly [ErrorCode, string] {
   ]
 }
 
+/** What a server of another kind says about keys and paths is not about ours. */
+const ofStrangers = new Set<ErrorCode>([
+  'unauthorized',
+  'forbidden',
+  'bad_request',
+  'redirected',
+  'misconfigured',
+])
+
+/** Of an answer that is not HEC's. */
+function foreign({ status, stranger }: HecReply): readonly [ErrorCode, string] {
+  const rule = statusRule(status)
+  return stranger !== undefined && ofStrangers.has(rule[0]) ? ['misconfigured', stranger] : rule
+}
+
 /** Faults of one endpoint rather than of what was sent or how we are set up. */
 const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
@@ -232,7 +249,7 @@ function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
 export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
-  if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, statusRule(status))
+  if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))
   if (ok && hec.code === 0) return done(reply, { settled: sent.count, refused: [] })
   const rule = rules[hec.code]
   // Splunk blames content with 400 only: in another status it is a stranger's JSON, and nothing is parked on its word.

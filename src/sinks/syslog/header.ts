@@ -38,8 +38,11 @@ const NAME_BYTES = 64
 /** Names of the configuration, which are words: what would need escaping cannot stand there. */
 const paramField = (text: string) => headerField(text, NAME_BYTES).replace(/["\\\]]/g, '_')
 
-const hostnameOf = (options: HeaderOptions, { origin: { workspace } }: Shared) =>
-  headerField(options.hostname ?? options.hostOf(workspace), 255)
+/** With RFC 3164 a colon ends the host: the workspace's name stands in for an IPv6 address. */
+function hostnameOf(options: HeaderOptions, { origin: { workspace } }: Shared): string {
+  const host = options.hostname ?? options.hostOf(workspace)
+  return headerField(options.rfc === 3164 && host.includes(':') ? workspace : host, 255)
+}
 
 function writeId({ entries }: Run, index: number, out: ByteWriter): void {
   const [start, end] = [entries.column(index, ID_START), entries.column(index, ID_END)]

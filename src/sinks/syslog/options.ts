@@ -94,7 +94,9 @@ export const options = z
     app_name: word(48).default('auditferry').describe('APP-NAME, with `rfc: 3164` the tag.'),
     hostname: word(255)
       .optional()
-      .describe("HOSTNAME of the messages; the host of the workspace's `base_url` when absent."),
+      .describe(
+        "HOSTNAME of the messages; the host of the workspace's `base_url` when absent, with `rfc: 3164` the workspace's name where that is an IPv6 address.",
+      ),
     enterprise_id: z
       .int()
       .min(1)
@@ -124,6 +126,10 @@ export const options = z
   .refine(({ address, tls }) => tls === undefined || encrypted(address), {
     error: 'has an effect with tls:// and relp+tls:// only: change the address, or leave it out',
     path: ['tls'],
+  })
+  .refine(({ rfc, hostname }) => rfc !== 3164 || hostname?.includes(':') !== true, {
+    error: 'with rfc: 3164 a colon ends the host: want a name or an IPv4 address',
+    path: ['hostname'],
   })
   .refine(({ address, max_message_bytes: most }) => !address.startsWith('udp:') || most <= DATAGRAM_BYTES, {
     error: `want at most ${DATAGRAM_BYTES} bytes: more does not fit a datagram`,

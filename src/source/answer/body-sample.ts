@@ -1,24 +1,21 @@
 // What is kept of a body that cannot be read, or not whole: its first MiB, its length and its hash.
 import { createHash, type Hash } from 'node:crypto'
+import { Pieces } from '../../model/pieces.ts'
 import type { Quarantined } from '../../model/source.ts'
 
 const HEAD_BYTES = 1024 * 1024
 
 export class BodySample {
   #hash: Hash | undefined
-  readonly #head: Uint8Array[] = []
-  #headBytes = 0
+  readonly #head = new Pieces()
   #totalBytes = 0
 
   add(piece: Uint8Array): void {
     this.#hash ??= createHash('sha256')
     this.#hash.update(piece)
     this.#totalBytes += piece.length
-    const leftBytes = HEAD_BYTES - this.#headBytes
-    if (leftBytes <= 0) return
-    const head = piece.subarray(0, leftBytes)
-    this.#head.push(head)
-    this.#headBytes += head.length
+    const leftBytes = HEAD_BYTES - this.#head.length
+    if (leftBytes > 0) this.#head.add(piece.subarray(0, leftBytes))
   }
 
   get isEmpty(): boolean {
@@ -29,7 +26,7 @@ export class BodySample {
   quarantined(reason: Quarantined['reason']): Quarantined {
     return {
       reason,
-      bytes: Buffer.concat(this.#head),
+      bytes: this.#head.whole(),
       totalBytes: this.#totalBytes,
       sha256: (this.#hash ?? createHash('sha256')).digest('hex'),
     }

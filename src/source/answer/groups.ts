@@ -1,6 +1,7 @@
 // The body of a list as groups of entries: held whole while it is small, streamed when it is not (law 4). The audit log and the history both come through here.
 import { WHOLE_BODY_BYTES } from '../../model/entries.ts'
 import { isAbort } from '../../model/errors.ts'
+import { Pieces } from '../../model/pieces.ts'
 import type { Answer } from '../client/client.ts'
 import type { Group } from '../cutting/group.ts'
 import type { Splitter, SplitterOptions } from '../cutting/splitter.ts'
@@ -37,8 +38,7 @@ export async function* readWholeElements(answer: Answer, options: SplitterOption
 
 class GroupReader {
   readonly #splitter: Splitter
-  #held: Uint8Array[] | undefined = []
-  #heldBytes = 0
+  #held: Pieces | undefined = new Pieces()
 
   constructor(options: SplitterOptions) {
     this.#splitter = openSplitter(options)
@@ -49,12 +49,11 @@ class GroupReader {
     for await (const piece of answer.body) {
       sample?.add(piece)
       if (this.#held) {
-        this.#held.push(piece)
-        this.#heldBytes += piece.length
-        if (this.#heldBytes <= WHOLE_BODY_BYTES) continue
+        this.#held.add(piece)
+        if (this.#held.length <= WHOLE_BODY_BYTES) continue
         const held = this.#held
         this.#held = undefined
-        for (const before of held) splitter.push(before)
+        for (const before of held.parts) splitter.push(before)
       } else {
         splitter.push(piece)
       }
@@ -81,7 +80,7 @@ class GroupReader {
   #pushHeld(): void {
     const held = this.#held
     this.#held = undefined
-    if (held) this.#splitter.push(joined(held), true)
+    if (held) this.#splitter.push(joined(held.parts), true)
   }
 
   *#groups(): Generator<Group> {

@@ -1,4 +1,5 @@
 // A body that is held until it is whole, up to a bound.
+import { Pieces } from '../../model/pieces.ts'
 import type { Answer } from '../client/client.ts'
 import type { BodySample } from './body-sample.ts'
 
@@ -11,14 +12,14 @@ export async function hold(
   mostBytes: number,
   sample?: BodySample,
 ): Promise<Uint8Array | undefined> {
-  const pieces: Uint8Array[] = []
+  let pieces: Pieces | undefined = new Pieces()
   let bytes = 0
   for await (const piece of body) {
     sample?.add(piece)
     bytes += piece.length
-    if (bytes <= mostBytes) pieces.push(piece)
+    if (bytes <= mostBytes) pieces?.add(piece)
     else if (!sample) return undefined
-    else pieces.length = 0
+    else pieces = undefined
   }
-  return bytes <= mostBytes ? Buffer.concat(pieces, bytes) : undefined
+  return pieces?.whole()
 }

@@ -7,19 +7,19 @@ import type { HttpReply } from '../../model/http.ts'
 import type { SourceWatch } from '../../model/watch.ts'
 import type { BodyLimits, Deadline } from './deadline.ts'
 
-const decoders = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-}
+/** A map: the word is the other side's, and of an object it could name what every object has. */
+const decoders: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new Map([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+])
 
 /** We ask for identity; a server or proxy that compresses all the same is understood. */
 function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
   const encoding = reply.headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
   if (encoding === 'identity' || encoding === '') return reply.body
-  const open = decoders[encoding as keyof typeof decoders] as
-    (() => ReturnType<typeof createGunzip>) | undefined
+  const open = decoders.get(encoding)
   if (!open) {
     abandon(reply)
     throw new ConnectorError('bad_reply', 'The API answered in a compression that was not asked for')

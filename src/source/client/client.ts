@@ -20,7 +20,9 @@ import {
   codeOfStatus,
   heldBytes,
   isJson,
+  isSplunk,
   named,
+  notTheApi,
   withName,
 } from './reply.ts'
 
@@ -121,12 +123,14 @@ export class Client {
     let leaveRoom: (() => void) | undefined
     const startedAt = clock.elapsed()
     let code = 'aborted'
+    let distrust: HttpReply['distrust']
     try {
       const deadline = new Deadline(clock, limits, signal)
       try {
         const sentAt = clock.now()
         const reply = await orAborted(this.#transmit(ask, key, deadline), deadline.signal)
         code = String(reply.status)
+        distrust = reply.distrust
         const none = reply.status === 204 && ask.orNone === true
         if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, key, reply)
         if (!none) checkType(ask, reply)
@@ -138,6 +142,7 @@ export class Client {
         deadline.close()
       }
     } catch (error) {
+      if (error instanceof ConnectorError && error.code === 'bad_reply') distrust?.()
       if (code === 'aborted') code = error instanceof ConnectorError ? error.code : 'aborted'
       stoppedOr(withName(error, ask))
     } finally {
@@ -205,6 +210,7 @@ export class Client {
     const code = codeOfStatus(status)
     // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.
     const where = `${named(ask)} answered ${status}`
+    if (isSplunk(reply)) return notTheApi(where)
     if (code === 'not_found' && !isJson(reply))
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
     if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))

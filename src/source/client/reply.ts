@@ -92,11 +92,21 @@ export function isJson(reply: HttpReply): boolean {
   return type === undefined || type === 'application/json' || type.endsWith('+json')
 }
 
+/** Splunk names itself so on all of its ports, the event collector's among them. */
+export const isSplunk = ({ headers }: HttpReply): boolean => /^splunkd/i.test(headers['server'] ?? '')
+
+export const notTheApi = (where: string): ConnectorError =>
+  new ConnectorError(
+    'misconfigured',
+    `${where}, and it is a Splunk server that answers, not the API: set base_url to the API (a Splunk is a sink's url)`,
+  )
+
 /** Throws `bad_reply` for what is neither JSON nor what was asked for. */
 export function checkType(ask: Asked, reply: HttpReply): void {
   const type = mediaTypeOf(reply)
   if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
   abandon(reply)
+  if (isSplunk(reply)) throw notTheApi(`${named(ask)} answered ${reply.status}`)
   throw new ConnectorError(
     'bad_reply',
     `${named(ask)} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,

@@ -6,15 +6,18 @@ import {
   type AddressInfo,
   connect,
   createServer as createTcp,
+  type LookupFunction,
   type Server as TcpServer,
   type Socket,
 } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { HttpReply } from '../../../src/model/http.ts'
 import { transportError } from '../../../src/ops/transport-errors.ts'
+import { Proxies } from '../../../src/ops/proxies.ts'
 import { openTransport, type OpenTransport, type TransportSettings } from '../../../src/ops/transport.ts'
 import { certificate } from '../../fakes/certificates.ts'
 
@@ -222,10 +225,11 @@ test('a workspace has no tls keys: what is told of its API names what is set aro
   const send = open({ to: 'api' })
   const error = await send(get(port, 'https'), never).catch((each: unknown) => each)
   expect(String(error)).toContain('NODE_EXTRA_CA_CERTS (chart: privateCA)')
-  for (const code of ['ERR_TLS_CERT_ALTNAME_INVALID', 'UNABLE_TO_GET_ISSUER_CERT', 'UND_ERR_SOCKET']) {
+  for (const code of ['ERR_TLS_CERT_ALTNAME_INVALID', 'UNABLE_TO_GET_ISSUER_CERT', 'CLOSED']) {
     const cause = Object.assign(new Error('no'), { code })
-    expect(transportError('api.example.com:443', cause, never, 'api').message).not.toContain('tls.')
-    expect(transportError('siem.example.com:443', cause, never).message).toContain('tls.')
+    const [api, sink] = (['api', 'sink'] as const).map((to) => ({ to, encrypted: true }))
+    expect(transportError('api.example.com:443', cause, never, api).message).not.toContain('tls.')
+    expect(transportError('siem.example.com:443', cause, never, sink).message).toContain('tls.')
   }
 })
 
@@ -336,14 +340,6 @@ test('HTTPS_PROXY is gone through, with the receiver’s own CA; NO_PROXY is not
   })
 })
 
-test('a proxy that refuses is unreachable, and told', async () => {
-  const { port } = await proxy(407)
-  const send = open({ proxy: { https: `http://127.0.0.1:${port}` } })
-  const error = await send(get(443, 'https', 'far.example.com'), never).catch((each: unknown) => each)
-  expect(error).toMatchObject({ code: 'unreachable' })
-  expect(String(error)).toContain('far.example.com:443 was not reached: the proxy refused')
-})
-
 const login = 'ferry:planted-login@'
 const failureOf = (settings: TransportSettings, request: Parameters<ReturnType<typeof open>>[0]) =>
   open(settings)(request, never).then(
@@ -383,9 +379,73 @@ test('what may be the fault of a proxy on the way names its variable', async () 
     failureOf({ proxy: { http: `http://127.0.0.1:${wantsLogin}` } }, far('http')),
   ])
   const variables = ['HTTPS_PROXY', 'HTTPS_PROXY', 'HTTPS_PROXY', 'HTTP_PROXY', 'HTTP_PROXY']
-  expect(failures.map((error) => / proxy of (\w+)/.exec(error?.message ?? '')?.[1])).toEqual(variables)
-  expect(failures.at(-1)?.message).toContain('far.example.com:443 was not reached: the proxy refused')
+  expect(failures.map((error) => /^the proxy .*\((\w+_PROXY)\)/.exec(error?.message ?? '')?.[1])).toEqual(
+    variables,
+  )
 })
+
+test.each([
+  [407, 'misconfigured', '', 'asks for a login: put one into HTTPS_PROXY'],
+  [407, 'misconfigured', 'ferry:planted-login@', 'does not accept the login in HTTPS_PROXY'],
+  [403, 'misconfigured', '', 'its rules forbid this connection'],
+  [502, 'unreachable', '', 'the proxy itself could not get there'],
+  [302, 'unreachable', '', 'is it a proxy?'],
+])('a proxy that answers %i is told by its status and what to do: %s', async (status, code, login, words) => {
+  const { port } = await proxy(status)
+  const https = `http://${login}127.0.0.1:${port}`
+  const error = await failureOf({ proxy: { https } }, get(443, 'https', 'far.example.com'))
+  expect(error).toMatchObject({ code })
+  expect(error?.message).toContain(`(HTTPS_PROXY) answered ${status} when asked for far.example.com:443`)
+  expect(error?.message).toContain(words)
+  expect(error?.message).not.toMatch(/ferry|planted/)
+})
+
+test.each(['https', 'http'] as const)('the login in a proxy’s URL is shown to it, for %s', async (scheme) => {
+  const logins: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    logins.push(`${request.url ?? ''} ${request.headers['proxy-authorization'] ?? ''}`)
+    response.end('by the proxy')
+  })
+  server.on('connect', (request, socket) => {
+    logins.push(`${request.url ?? ''} ${request.headers['proxy-authorization'] ?? ''}`)
+    socket.end('HTTP/1.1 502 No\r\n\r\n')
+  })
+  const port = await listen(server)
+  const send = open({ proxy: { [scheme]: `http://us%65r:p%40ss@127.0.0.1:${port}` } })
+  await send(get(80, scheme, 'far.example.com'), never).then(textOf, () => undefined)
+  const asked = scheme === 'http' ? 'http://far.example.com/a?b=c' : 'far.example.com:80'
+  expect(logins).toEqual([`${asked} Basic ${Buffer.from('user:p@ss').toString('base64')}`])
+})
+
+test.each([
+  ['10.0.0.0/8', 'http://10.20.30.40/', true],
+  ['10.0.0.0/8', 'http://11.0.0.1/', false],
+  ['192.168.1.7/32,fd00::/8', 'http://[fd12::7]:8080/', true],
+  ['fd00::/8', 'http://[fe80::1]/', false],
+  ['10.0.0.0/8', 'http://far.example.com/', false],
+  ['example.com', 'http://far.example.com/', true],
+  ['.example.com', 'http://example.com/', true],
+  ['*.example.com', 'http://example.com/', false],
+  ['xample.com', 'http://example.com/', false],
+  ['other, EXAMPLE.com:8080', 'http://example.com:8080/', true],
+  ['example.com:8080', 'http://example.com/', false],
+  ['[::1]:80', 'http://[::1]/', true],
+  ['::1', 'http://[::1]:81/', true],
+  ['*', 'http://far.example.com/', true],
+])('NO_PROXY %s, asked for %s: without a proxy is %s', (none, url, direct) => {
+  const proxies = new Proxies({ http: 'http://proxy.example.com:3128', none })
+  expect(proxies.wayTo(url) === undefined).toBe(direct)
+})
+
+test.each(['10.0.0.0/33', '10.0.0/8', 'fd00::/129', 'http://example.com/'])(
+  'NO_PROXY with %s, which is no range, is refused instead of ignored',
+  async (none) => {
+    const proxies = { http: 'http://127.0.0.1:1', none }
+    const error = await failureOf({ proxy: proxies }, get(80))
+    expect(error).toMatchObject({ code: 'misconfigured' })
+    expect(error?.message).toContain(`NO_PROXY holds ${none}, which is no range of addresses`)
+  },
+)
 
 test('whom NO_PROXY names is told without a proxy', async () => {
   const gone = createServer()
@@ -439,4 +499,271 @@ test('a connection that is not taken in time is a timeout', async () => {
   const port = await listen(createTcp((socket) => void socket.on('error', () => undefined)))
   const send = open({ connectTimeoutMs: 100 })
   await expect(send(get(port, 'https'), never)).rejects.toMatchObject({ code: 'timeout' })
+})
+
+describe('interim answers', () => {
+  const interim = [
+    'HTTP/1.1 100 Continue\r\n\r\n',
+    'HTTP/1.1 102 Processing\r\n\r\n',
+    'HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n',
+  ]
+
+  test.each([
+    ['100', interim.slice(0, 1)],
+    ['102', interim.slice(1, 2)],
+    ['103', interim.slice(2)],
+    ['several in a row', [...interim, ...interim]],
+  ])('an unsolicited %s before the final answer is skipped, and the connection kept', async (_, lines) => {
+    let connections = 0
+    const server = createTcp((socket) => {
+      connections++
+      socket.on('data', () => {
+        // Each in a segment of its own, and the final one behind them.
+        for (const line of lines) socket.write(line)
+        setImmediate(() => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfinal'))
+      })
+    })
+    const port = await listen(server)
+    const send = open()
+    for (const body of [undefined, Buffer.from('{}')]) {
+      const request = { ...get(port), method: 'POST' as const, ...(body && { body }) }
+      const reply = await send(request, never)
+      expect([reply.status, await textOf(reply)]).toEqual([200, 'final'])
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(connections).toBe(1)
+  })
+
+  test('a switch to another protocol is no interim answer', async () => {
+    const port = await listen(
+      createTcp((socket) =>
+        socket.once('data', () =>
+          socket.write('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
+        ),
+      ),
+    )
+    await expect(open()(get(port), never)).rejects.toMatchObject({ code: 'bad_reply' })
+  })
+})
+
+/** Nodes behind one address: each connection is to the next of them, and stays with it, as behind a load balancer. */
+async function balancer(...nodes: readonly Answer[]) {
+  const asked: number[] = []
+  const behind = new WeakMap<Socket, number>()
+  let next = 0
+  const server = createServer((request, response) => {
+    const node = behind.get(request.socket) as number
+    asked.push(node)
+    response.setHeader('keep-alive', 'timeout=75')
+    nodes[node]?.(request, response)
+  })
+  server.keepAliveTimeout = 75_000
+  server.on('connection', (socket: Socket) => behind.set(socket, next++ % nodes.length))
+  return { port: await listen(server), asked }
+}
+
+const status =
+  (code: number): Answer =>
+  (_, response) =>
+    response.writeHead(code).end('an answer')
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('after a bad answer', () => {
+  test.each([429, 502, 503])('the request behind a %i takes a new connection', async (code) => {
+    const { port, asked } = await balancer(status(code), status(200))
+    const send = open()
+    for (const wanted of [code, 200, 200]) {
+      const reply = await send(get(port), never)
+      await textOf(reply)
+      await settled()
+      expect(reply.status).toBe(wanted)
+    }
+    expect(asked).toEqual([0, 1, 1])
+  })
+
+  test('connections that stood idle meanwhile are not used again either', async () => {
+    let held: ServerResponse | undefined
+    const once: Answer = (_, response) => {
+      if (held) status(503)(_, response)
+      else held = response
+    }
+    const { port, asked } = await balancer(once, status(503), status(200))
+    const send = open()
+    const [slow, quick] = [send(get(port), never), expect.poll(() => asked.length).toBe(1)]
+    await quick
+    await textOf(await send(get(port), never))
+    held?.end('slow')
+    await textOf(await slow)
+    await settled()
+    expect((await send(get(port), never)).status).toBe(200)
+    expect(asked).toEqual([0, 1, 2])
+  })
+
+  test('an answer that its reader does not believe counts as bad', async () => {
+    const { port, asked } = await balancer(status(200), status(200))
+    const send = open()
+    const reply = await send(get(port), never)
+    await textOf(reply)
+    await settled()
+    reply.distrust?.()
+    await textOf(await send(get(port), never))
+    expect(asked).toEqual([0, 1])
+  })
+
+  /** The same port on several addresses of this machine. */
+  async function named(...answers: readonly Answer[]) {
+    const asked: string[] = []
+    const addresses = answers.map((_, i) => `127.0.0.${i + 1}`)
+    let port = 0
+    for (const [i, answer] of answers.entries()) {
+      const address = addresses[i] as string
+      const server = createServer((request, response) => (asked.push(address), answer(request, response)))
+      servers.push(server)
+      server.on('connection', (socket: Socket) => sockets.push(socket))
+      await new Promise<void>((resolve) => server.listen(port, address, resolve))
+      port = (server.address() as AddressInfo).port
+    }
+    const lookup: LookupFunction = (_, __, done) =>
+      done(
+        null,
+        addresses.map((address) => ({ address, family: 4 })),
+      )
+    return { asked, send: open({ lookup }), url: get(port, 'http', 'nodes.example.com') }
+  }
+
+  const reset: Answer = (request) => void request.socket.resetAndDestroy()
+  const cut: Answer = (request, response) => {
+    response.writeHead(200, { 'content-length': '100' })
+    response.write('half', () => request.socket.destroy())
+  }
+
+  test.each([
+    ['503', status(503)],
+    ['a reset', reset],
+    ['a body that breaks off', cut],
+  ])('of a name with several addresses another one is asked: %s', async (_, bad) => {
+    const { asked, send, url } = await named(bad, bad, status(200))
+    for (let i = 0; i < 4; i++) {
+      await send(url, never).then(textOf, () => undefined).catch(() => undefined) // prettier-ignore
+      await settled()
+    }
+    expect(asked).toEqual(['127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.3'])
+  })
+
+  test('of a name with several addresses another one is asked where one is silent', async () => {
+    const { asked, send, url } = await named(() => undefined, status(200))
+    const stop = new AbortController()
+    const waiting = send(url, stop.signal)
+    await expect.poll(() => asked.length).toBe(1)
+    stop.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'aborted' })
+    await textOf(await send(url, never))
+    expect(asked).toEqual(['127.0.0.1', '127.0.0.2'])
+  })
+})
+
+test('what comes unasked on an idle connection is not the next answer', async () => {
+  const connections: Socket[] = []
+  const server = createTcp((socket) => {
+    connections.push(socket)
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1'))
+  })
+  const port = await listen(server)
+  const send = open()
+  await textOf(await send(get(port), never))
+  const closed = new Promise((resolve) => connections[0]?.once('close', resolve))
+  connections[0]?.write('HTTP/1.1 201 Created\r\ncontent-length: 1\r\n\r\n2')
+  await closed
+  const reply = await send(get(port), never)
+  expect([reply.status, await textOf(reply), connections.length]).toEqual([200, '1', 2])
+})
+
+describe('a TLS port that takes the connection and says nothing', () => {
+  test('is left at once when the request is called off, and when all is closed', async () => {
+    const taken: Socket[] = []
+    const server = createTcp((socket) => taken.push(socket.on('error', () => undefined).resume()))
+    const port = await listen(server)
+    const transport = openTransport()
+    const stop = new AbortController()
+    const waiting = transport.send(get(port, 'https'), stop.signal)
+    await expect.poll(() => taken.length).toBe(1)
+    stop.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'aborted' })
+    const another = transport.send(get(port, 'https'), never)
+    another.catch(() => undefined)
+    await expect.poll(() => taken.length).toBe(2)
+    await transport.close()
+    await expect(another).rejects.toMatchObject({ code: 'unreachable' })
+    await expect.poll(() => taken.every((socket) => socket.closed)).toBe(true)
+  })
+
+  test('is told as such, and no firewall is blamed', async () => {
+    const port = await listen(createTcp((socket) => void socket.on('error', () => undefined).resume()))
+    const error = await failureOf({ connectTimeoutMs: 100 }, get(port, 'https'))
+    expect(error?.message).toContain('took the connection but did not answer the TLS handshake')
+    expect(error?.message).not.toContain('firewall')
+  })
+})
+
+describe('an error names only what was seen and what is set', () => {
+  const closes = () => listen(createTcp((socket) => void socket.once('data', () => socket.end())))
+
+  test('plain HTTP that is closed before an answer says nothing of certificates', async () => {
+    const error = await failureOf({}, get(await closes()))
+    expect(error?.message).toContain('closed the connection before it answered')
+    expect(error?.message).not.toMatch(/tls\.|certificate/)
+  })
+
+  test('an HTTPS port that is asked over plain HTTP is recognised', async () => {
+    const alert = Buffer.from([0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46])
+    const port = await listen(createTcp((socket) => void socket.once('data', () => socket.end(alert))))
+    const error = await failureOf({}, get(port))
+    expect(error).toMatchObject({ code: 'bad_reply' })
+    expect(error?.message).toContain('is it an https:// port?')
+  })
+
+  test('a client certificate that is not accepted is told by the key that is set', async () => {
+    const demanding = { ...served, ca: authority.cert, requestCert: true, rejectUnauthorized: true }
+    const port = await secure(demanding, hello)
+    const stranger = certificate('client', certificate('Another'))
+    const ca_file = written('ca.pem', authority.cert)
+    const tls = {
+      ca_file,
+      cert_file: written('c.pem', stranger.cert),
+      key_file: written('k.pem', stranger.key),
+    }
+    const error = await failureOf({ tls }, get(port, 'https'))
+    expect(error?.message).toContain('tls.cert_file')
+    expect(error?.message).not.toContain('set tls.cert_file')
+  })
+})
+
+test('a body whose announced length is not true is an error, and no request that hangs', async () => {
+  const port = await plain((request, response) => request.resume().on('end', () => response.end('x')))
+  for (const length of ['3', '9']) {
+    const stream = Readable.from([Buffer.from('five!')])
+    const request = { ...get(port), method: 'PUT' as const, headers: { 'content-length': length }, stream }
+    await expect(open()(request, never)).rejects.toMatchObject({ code: 'bad_reply' })
+  }
+})
+
+test('a body in one-byte chunks comes in larger pieces', async () => {
+  const bytes = 20_000
+  const port = await listen(
+    createTcp((socket) => {
+      socket
+        .on('error', () => undefined)
+        .once('data', () => {
+          socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+          socket.end(`${'1\r\n \r\n'.repeat(bytes)}0\r\n\r\n`)
+        })
+    }),
+  )
+  let [pieces, total] = [0, 0]
+  for await (const piece of (await open()(get(port), never)).body) {
+    pieces++
+    total += piece.length
+  }
+  expect(total).toBe(bytes)
+  expect(pieces).toBeLessThan(200)
 })

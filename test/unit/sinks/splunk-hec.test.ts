@@ -98,6 +98,41 @@ test('a refused token that comes from a file is told to be read again there by i
   expect(await messageOf(fromFile([hecReply(503, 9, 'Server is busy')]))).not.toContain(advice)
 })
 
+const splunkd = { server: 'Splunkd' }
+const unauthenticated = '<response>\n  <messages>\n    <msg type="WARN">call not properly authenticated</msg>'
+
+test.each<[string, ScriptedReply, string]>([
+  ['the API, without a key', { status: 401, body: '{"error":"Invalid token"}' }, 'as the workspace'],
+  ['the API, without such a path', { status: 404, body: '{"error":"Not found"}' }, 'as the workspace'],
+  [
+    'the management port',
+    { status: 401, body: unauthenticated, headers: { ...splunkd, 'content-type': 'text/xml' } },
+    'management port',
+  ],
+  ['the web port', { status: 303, headers: { ...splunkd, location: '/en-US/account/login' } }, 'web port'],
+  [
+    'the web port’s page',
+    { status: 200, body: '<html>', headers: { ...splunkd, 'content-type': 'text/html' } },
+    'web port',
+  ],
+])('another server in the place of a collector is recognised: %s', async (_, reply, words) => {
+  const error = await deliver(open([reply])).then(String, (each: ConnectorError) => each)
+  expect(error).toMatchObject({ code: 'misconfigured' })
+  expect(String(error)).toContain(words)
+  expect(String(error)).toContain("'url'")
+  expect(String(error)).not.toContain("'token'")
+})
+
+test('a gateway’s own words on a size, a rate or a fault count as before, whatever their form', async () => {
+  const codeOf = async (status: number) =>
+    deliver(open([{ status, body: '{"error":"no"}' }])).then(String, ({ code }: ConnectorError) => code)
+  expect([await codeOf(413), await codeOf(429), await codeOf(502)]).toEqual([
+    'too_large',
+    'rate_limited',
+    'server_error',
+  ])
+})
+
 test.each([5, 6, 12, 13, 15])('code %i with N takes 0..N-1, refuses N, and owes the rest', async (code) => {
   const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
   const outcome = await deliver(open([reply]))

@@ -124,6 +124,13 @@ describe('RFC 3164', () => {
     expect(Buffer.from(bytes).toString()).toBe('51 <133>Nov  1 09:05:03 api.example.com my_app__1_: {}')
   })
 
+  test('an IPv6 address is no host there, since a colon ends it: the workspace’s name stands in', () => {
+    const hostOf = () => '2001:db8::1'
+    const { bytes } = linesWith({ rfc: 3164, hostOf }, [{ id, raw: '{}', time: '2026-11-01T09:05:03' }])
+    expect(Buffer.from(bytes).toString()).toContain('Nov  1 09:05:03 acme auditferry: {}')
+    expect(whole({ hostOf }, { id, raw: '{}' }).hostname).toBe('2001:db8::1')
+  })
+
   test('an entry without a time bears the time at which it came in', () => {
     expect(whole({ rfc: 3164 }, { id, time: 'never', raw: '{}' }).time).toBe('Nov 21 10:00:01')
   })

@@ -679,6 +679,13 @@ describe('over RELP', () => {
   })
 })
 
+test('a hostname with a colon is refused for RFC 3164 alone, which ends the host there', () => {
+  const given = { address: 'udp://siem.test:514', hostname: '2001:db8::1' }
+  const refused = options.safeParse({ ...given, rfc: 3164 }).error?.issues[0]
+  expect([refused?.path, refused?.message]).toEqual([['hostname'], expect.stringContaining('want a name')])
+  expect(options.safeParse(given).success).toBe(true)
+})
+
 test('an entry that may not be sent at its size is parked by name, and the receiver is not troubled with it', async () => {
   const it = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }

@@ -348,10 +348,39 @@ it.each<[string, (text: string) => Uint8Array]>([
   expect(await answers({ headers, body: compress(text) }).ask()).toBe(text.length)
 })
 
-it('a compression that we do not know is a bad reply, and its connection is left', async () => {
-  const { given, state } = reply({ headers: { 'content-encoding': 'zstd' } })
-  expect((await errorOf(open(async () => given).ask())).code).toBe('bad_reply')
-  expect(state.left).toBe(true)
+it.each(['zstd', 'constructor', '__proto__', 'toString', 'hasOwnProperty'])(
+  'a compression that we do not know is a bad reply, and its connection is left: %s',
+  async (encoding) => {
+    const { given, state } = reply({ headers: { 'content-encoding': encoding } })
+    expect((await errorOf(open(async () => given).ask())).code).toBe('bad_reply')
+    expect(state.left).toBe(true)
+  },
+)
+
+it.each([
+  [401, 'text/xml; charset=UTF-8'],
+  [404, 'application/json; charset=UTF-8'],
+  [303, 'text/html'],
+  [200, 'text/html'],
+])('a Splunk that answers %i in the place of the API is recognised', async (status, type) => {
+  const headers = { 'content-type': type, server: 'Splunkd' }
+  const error = await errorOf(answers({ status, headers, body: '' }).ask())
+  expect(error.code).toBe('misconfigured')
+  expect(error.message).toMatch(
+    /answered \d+, and it is a Splunk server that answers, not the API: set base_url/,
+  )
+  expect(error.message).not.toContain('key')
+})
+
+it('an answer that cannot be believed is not asked for again on the same connection', async () => {
+  let distrusted = 0
+  const distrust = () => distrusted++
+  const page = { headers: { 'content-type': 'text/html' }, body: '<html>' }
+  for (const given of [page, {}]) {
+    const transport = async () => ({ ...reply(given).given, distrust })
+    await open(transport).ask().catch(() => undefined) // prettier-ignore
+  }
+  expect(distrusted).toBe(1)
 })
 
 it.each(['gzip', 'deflate', 'br'])('a %s body that does not decompress is a bad reply', async (encoding) => {
