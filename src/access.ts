@@ -5,6 +5,7 @@ import type { WorkspaceConfig } from './config/schema.ts'
 import { slowText } from './config/spare.ts'
 import { keptReads } from './collect/kept-reads.ts'
 import type { Transport } from './model/http.ts'
+import type { KeyWait } from './model/key-waits.ts'
 import type { Room } from './model/room.ts'
 import type { Source, SourceName } from './model/source.ts'
 import { SECOND_MS } from './model/time.ts'
@@ -41,6 +42,7 @@ const clocksText = (workspace: string, aheadMs: number): string => {
 export class Access {
   readonly shared: SharedToRead
   readonly workspace: WorkspaceConfig
+  readonly keyWait: KeyWait
   readonly #network: Network
   readonly #send: Transport
   readonly #budgets = new Map<Area, Budgeting>()
@@ -49,6 +51,9 @@ export class Access {
     this.shared = shared
     this.workspace = workspace
     this.#network = network
+    const { base_url: url, api_key: key } = workspace
+    // As it is in its file now: another workspace may have read the new one first.
+    this.keyWait = shared.keyWaits.of(() => `${new URL(url).host} ${key.fresh() ?? key.reveal()}`)
     const { clock, log } = shared.outside
     const about = workspace.name
     const warned = { code: 'clock_apart', about } as const
@@ -122,7 +127,8 @@ export class Access {
       maxDepth: config.journal.limits.max_depth,
     })
     const source = outside.tracing?.source(opened) ?? opened
-    const loop = { source, journal, watch, reads, log, clock, random, wanted, once: mode.once }
+    const { keyWait } = this
+    const loop = { source, journal, watch, reads, keyWait, log, clock, random, wanted, once: mode.once }
     return { ...loop, intervalMs, finished: false }
   }
 

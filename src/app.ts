@@ -11,6 +11,7 @@ import type { Journal } from './model/journal.ts'
 import type { Backfills } from './model/backfill.ts'
 import type { Surveys } from './model/survey.ts'
 import type { Replays } from './model/api-replay.ts'
+import { KeyWaits } from './model/key-waits.ts'
 import { randomDigits } from './model/random.ts'
 import { openRooms } from './model/room.ts'
 import type { Rooms } from './model/room.ts'
@@ -141,7 +142,15 @@ async function openReadings(parts: Shared, rooms: Rooms): Promise<readonly Readi
   const { clock, random } = outside
   const pastAlone = mode.pastAlone === true
   const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
-  const toRead = { ...parts, room: rooms.reading, longRoom: rooms.long, pastRoom: rooms.past, budgets }
+  const keyWaits = new KeyWaits(clock)
+  const toRead = {
+    ...parts,
+    room: rooms.reading,
+    longRoom: rooms.long,
+    pastRoom: rooms.past,
+    budgets,
+    keyWaits,
+  }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await budgets.load()
   return readings

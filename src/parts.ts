@@ -2,6 +2,7 @@
 import type { Budgets } from './budgets.ts'
 import type { Config } from './config/schema.ts'
 import type { Journal } from './model/journal.ts'
+import type { KeyWaits } from './model/key-waits.ts'
 import type { Room } from './model/room.ts'
 import type { Board } from './ops/board.ts'
 import type { Taps } from './ops/taps.ts'
@@ -34,6 +35,8 @@ export interface SharedToRead extends Shared {
   /** the part of that in which the past is read */
   readonly pastRoom: Room
   readonly budgets: Budgets
+  /** of all workspaces: several may have one key */
+  readonly keyWaits: KeyWaits
 }
 
 export interface SharedToShip extends Shared {

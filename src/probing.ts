@@ -9,6 +9,7 @@ import { sinkLingerMs } from './config/sink.ts'
 import { globFilter, takesAll } from './model/globs.ts'
 import type { Clock } from './model/clock.ts'
 import type { Journal } from './model/journal.ts'
+import type { KeyWait } from './model/key-waits.ts'
 import type { Source, SourceName } from './model/source.ts'
 import { MINUTE_MS } from './model/time.ts'
 import type { SourceState, SourceWatch } from './model/watch.ts'
@@ -25,6 +26,12 @@ export interface CanaryProbe<Reader> {
   readonly readers: readonly Reader[]
 }
 
+/** The workspace's access to its API. */
+interface Asking {
+  client(source: SourceName, watch: SourceWatch): Client
+  readonly keyWait: KeyWait
+}
+
 interface Looked {
   readonly source: Source
   readonly intervalMs: number
@@ -35,7 +42,7 @@ export function openProbe<Reader extends Looked>(
   shared: Shared,
   workspace: WorkspaceConfig,
   readers: readonly Reader[],
-  clientOf: (source: SourceName, watch: SourceWatch) => Client,
+  access: Asking,
 ): CanaryProbe<Reader> | undefined {
   if (shared.mode.once || workspace.canary?.enabled !== true) return undefined
   const { outside, journal, board, config } = shared
@@ -63,9 +70,10 @@ export function openProbe<Reader extends Looked>(
     watch,
     clock,
     random,
+    keyWait: access.keyWait,
     canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: outside.log.with(origin),
-    ask: asking(shared, new Assistant({ client: clientOf('assistant', watch) })),
+    ask: asking(shared, new Assistant({ client: access.client('assistant', watch) })),
     ready: () => isReady(looked, journal, clock, (source) => stateIn(shared, name, source)),
   })
   const show = (reader: Reader): Reader => {

@@ -49,7 +49,7 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
     ranges.push(historyRange(access, history, kind, reader))
   }
   if (workspace.vault?.projects) readers.push(vaultReader(access, workspace.vault))
-  const probe = openProbe(shared, workspace, readers, (source, watch) => access.client(source, watch))
+  const probe = openProbe(shared, workspace, readers, access)
   return {
     workspace: workspace.name,
     readers: probe?.readers ?? readers,
@@ -98,8 +98,8 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
 }
 
 /** What the past of a source shares with its live reading. */
-function liveOf({ source: { origin }, log, watch, wanted, reads }: Reader) {
-  return { origin, log, watch, wanted, reads }
+function liveOf({ source: { origin }, log, watch, wanted, reads, keyWait }: Reader) {
+  return { origin, log, watch, wanted, reads, keyWait }
 }
 
 function rangeCommon({ shared: { config, outside } }: Access, { source: { origin }, log }: Reader) {

@@ -3,7 +3,9 @@ import { Tether } from '../model/abort.ts'
 import type { Random } from '../model/clock.ts'
 import { believed } from '../model/clock.ts'
 import type { Entries } from '../model/entries.ts'
+import { ConnectorError } from '../model/errors.ts'
 import type { Journal } from '../model/journal.ts'
+import type { KeyWait } from '../model/key-waits.ts'
 import type { Seq } from '../model/seq.ts'
 import { randomDigits } from '../model/random.ts'
 import type { SourceName } from '../model/source.ts'
@@ -40,6 +42,8 @@ export interface CanaryOptions extends JudgeOptions {
   readonly ready: () => Promise<boolean>
   readonly journal: Pick<Journal, 'note' | 'putNote' | 'stats' | 'deadLetters'>
   readonly random: Random
+  /** of the key that it asks with; absent: it is shared with nobody */
+  readonly keyWait?: KeyWait | undefined
 }
 
 export class Canary {
@@ -100,7 +104,7 @@ export class Canary {
 
   /** Until `signal` aborts. Throws only what must stop the process. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options
+    const { clock, keyWait } = this.#options
     const stopped = () => signal.aborted
     while (!stopped()) {
       try {
@@ -108,7 +112,9 @@ export class Canary {
         if (waitMs > 0) await this.#rest(waitMs, signal)
       } catch (error) {
         if (stopped()) return
-        await clock.sleep(delayAfter(error, this.#options, this.#streak), signal)
+        const delayMs = delayAfter(error, this.#options, this.#streak)
+        const isBlocked = error instanceof ConnectorError && error.action === 'hold'
+        await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
       }
     }
   }

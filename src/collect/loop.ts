@@ -5,6 +5,7 @@ import type { Appended } from '../model/appended.ts'
 import type { Append, Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Cursor, Part, Source } from '../model/source.ts'
+import type { KeyWait } from '../model/key-waits.ts'
 import { Seldom } from '../model/seldom.ts'
 import { Streak, tellFailure } from '../model/streak.ts'
 import type { SourceWatch } from '../model/watch.ts'
@@ -29,6 +30,8 @@ export interface CollectOptions {
   readonly once: boolean
   /** where it is kept when a read last succeeded; absent: nowhere */
   readonly reads?: KeptReads
+  /** of the key that the source asks with; absent: it is shared with nobody */
+  readonly keyWait?: KeyWait | undefined
   /** when foreign fetches, and malformed elements, were last told of; absent: each time */
   readonly foreignTold?: Seldom
   readonly malformedTold?: Seldom
@@ -142,7 +145,7 @@ const toTell = (seldom: Seldom | undefined, amount: number) => (seldom ? seldom.
 
 /** Reads until `signal` aborts, or, with `once`, until the source has read all. Throws only what must stop the process. */
 export async function collect(options: CollectOptions, signal: AbortSignal): Promise<void> {
-  const { source, journal, watch, clock, once } = options
+  const { source, journal, watch, clock, once, keyWait } = options
   await options.reads?.recall()
   const seldom = () => new Seldom(() => clock.elapsed())
   const reader = { ...options, foreignTold: seldom(), malformedTold: seldom() }
@@ -150,6 +153,7 @@ export async function collect(options: CollectOptions, signal: AbortSignal): Pro
   const streak = new Streak(() => clock.elapsed())
   const pauses = new Pauses(options)
   const stopped = () => signal.aborted
+  let isBlocked = false
   while (!stopped()) {
     const plan = source.plan(cursor)
     if (once && plan.caughtUp) return
@@ -169,10 +173,14 @@ export async function collect(options: CollectOptions, signal: AbortSignal): Pro
       cursor = collected.cursor
       if (collected.fault) throw collected.fault
       if (streak.succeeded()) options.log.info('Reading goes on again')
+      if (isBlocked) keyWait?.accepted()
+      isBlocked = false
     } catch (error) {
       if (stopped()) return
       const isFull = error instanceof ConnectorError && error.code === 'journal_full'
-      await clock.sleep(isFull ? pauses.begin(error) : delayAfter(options, error, streak), signal)
+      const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, streak)
+      isBlocked = error instanceof ConnectorError && error.action === 'hold'
+      await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }
   }
 }

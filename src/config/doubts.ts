@@ -7,6 +7,7 @@ import { paceOf } from '../source/audit/tiers.ts'
 import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
 import { nearest } from './nearest.ts'
+import { folderOf, pathFrom } from './references.ts'
 import { sinkFiles, sinkIdle, sourcesOf } from './schema.ts'
 import { durationText } from './shown.ts'
 import { crowdedOf } from './spare.ts'
@@ -131,7 +132,7 @@ function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
   }
 }
 
-/** No shell stands between: a folder called `~` would be made where the daemon happens to start. */
+/** No shell expands it: a folder called `~` would be made beside the configuration. */
 function lookAtHomes({ loaded, warning }: Doubting): void {
   const { journal, sinks } = loaded.config
   const outputs = sinks.flatMap((sink, index) =>
@@ -140,8 +141,9 @@ function lookAtHomes({ loaded, warning }: Doubting): void {
       path,
     })),
   )
+  const home = pathFrom(folderOf(loaded.file), '~/')
   for (const { at, path } of [{ at: ['journal', 'path'], path: journal.path }, ...outputs])
-    if (path.startsWith('~/'))
+    if (path.startsWith(home))
       warning(
         at,
         'begins with ~, which nobody expands here: it is a folder of that name; write the whole path',

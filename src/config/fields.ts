@@ -70,6 +70,10 @@ function parseListen(text: string): Listen {
 /** What a name or an IPv4 address is made of. */
 const hostPattern = /^[A-Za-z0-9._-]+$/
 
+/** A name as a Host header has it, without a port. */
+export const hostName = () =>
+  z.string().regex(hostPattern, 'want a host name without a port, such as auditferry.example.com')
+
 const listenWanted = 'want host:port, such as 127.0.0.1:9464 or [::1]:9464'
 
 function listenFault(text: string): string | undefined {
@@ -132,6 +136,10 @@ export function isExposed(url: string): boolean {
 
 export const exposedFault =
   'is plain http to another machine: use https, or set allow_insecure: true beside it'
+
+/** By this the schema's keys for files are named: a test holds each of them to it. */
+export const namesFile = (key: unknown): boolean =>
+  key === 'path' || (typeof key === 'string' && key.endsWith('_file'))
 
 /** Anything that YAML can hold under a key, as far as a rule may look into it while other parts are still at fault. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

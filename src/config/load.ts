@@ -5,8 +5,16 @@ import { Secret } from '../model/secret.ts'
 import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { isRecord } from './fields.ts'
-import { BrokenReference, filesIn, reasonOf, type References, resolveText } from './references.ts'
+import { isRecord, namesFile } from './fields.ts'
+import {
+  BrokenReference,
+  filesIn,
+  folderOf,
+  pathFrom,
+  reasonOf,
+  type References,
+  resolveText,
+} from './references.ts'
 import { configJsonSchema, configSchema, type Config } from './schema.ts'
 
 /** A scalar with references in it, as it was written, and what came of it. */
@@ -14,6 +22,8 @@ export interface Reference {
   readonly path: Path
   readonly text: string
   readonly resolved: string
+  /** the files that it names, as whole paths */
+  readonly files: readonly string[]
 }
 
 /** A configuration with the places of its keys, for whoever has more to say about it. */
@@ -27,13 +37,16 @@ export interface LoadedConfig {
 }
 
 interface Resolving {
-  readonly world: References
+  readonly world: References & { readonly folder: string }
   readonly references: Reference[]
   readonly broken: { readonly path: Path; readonly message: string }[]
 }
 
 function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
-  if (typeof value === 'string') return resolveScalar(value, path, resolving)
+  if (typeof value === 'string') {
+    const text = resolveScalar(value, path, resolving)
+    return text !== '' && namesFile(path.at(-1)) ? pathFrom(resolving.world.folder, text) : text
+  }
   if (Array.isArray(value)) return value.map((item, index) => resolveAll(item, [...path, index], resolving))
   if (typeof value !== 'object' || value === null) return value
   const map = Object.create(null) as Record<string, unknown>
@@ -50,7 +63,10 @@ function resolveScalar(text: string, path: Path, { world, references, broken }: 
   if (!text.includes('$')) return text
   try {
     const resolved = resolveText(text, world)
-    if (resolved !== text) references.push({ path, text, resolved })
+    if (resolved !== text) {
+      const files = filesIn(text).map((name) => pathFrom(world.folder, name))
+      references.push({ path, text, resolved, files })
+    }
     return resolved
   } catch (error) {
     if (!(error instanceof BrokenReference)) throw error
@@ -59,13 +75,25 @@ function resolveScalar(text: string, path: Path, { world, references, broken }: 
   }
 }
 
-/** In a container the listener's default comes from the image, whatever configuration it is given. */
+/** In a container the image or the chart says where the listener is and by which names it is asked, whatever the configuration is. */
 function withListener(value: unknown, { env }: References): unknown {
   const listen = env['AUDITFERRY_LISTEN']
-  if (!listen || !isRecord(value)) return value
+  const hosts = (env['AUDITFERRY_ALLOWED_HOSTS'] ?? '').split(',').filter((name) => name.trim() !== '')
+  if ((!listen && hosts.length === 0) || !isRecord(value)) return value
   const server = value['server'] ?? {}
-  if (!isRecord(server) || server['listen'] !== undefined) return value
-  return { ...value, server: { ...server, listen } }
+  if (!isRecord(server)) return value
+  const { allowed_hosts: own = [] } = server
+  return {
+    ...value,
+    server: {
+      ...server,
+      ...(listen && server['listen'] === undefined && { listen }),
+      ...(hosts.length > 0 &&
+        Array.isArray(own) && {
+          allowed_hosts: [...(own as unknown[]), ...hosts.map((name) => name.trim())],
+        }),
+    },
+  }
 }
 
 /** What a text stands for where the schema wants no text; undefined where it is nothing of the kind. */
@@ -105,10 +133,10 @@ function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], refer
 
 /** Secrets that came by reference know the way back, so that they can be read again. */
 function followSecrets(config: Config, references: readonly Reference[], world: References): void {
-  for (const { path, text } of references) {
+  for (const { path, text, files } of references) {
     const value = under(config, path)
     if (!(value instanceof Secret)) continue
-    value.follow(() => resolveText(text, world), text, filesIn(text).length > 0 ? 'file' : 'environment')
+    value.follow(() => resolveText(text, world), text, files.length > 0 ? 'file' : 'environment')
   }
 }
 
@@ -133,7 +161,8 @@ interface Examined {
 }
 
 /** All faults of a file at once; throws none. */
-export function examineConfig(file: string, world: References): Examined {
+export function examineConfig(file: string, given: References): Examined {
+  const world = { ...given, folder: folderOf(file) }
   const text = textOf(file, world)
   if (typeof text !== 'string') return { faults: [text], loaded: undefined }
   const document = readDocument(file, text)
@@ -151,7 +180,11 @@ export function examineConfig(file: string, world: References): Examined {
   ]
   if (result.success) {
     followSecrets(result.data, references, world)
-    return { faults, loaded: { file, text, config: result.data, document, references } }
+    const config: Config =
+      references.length === 0
+        ? result.data
+        : { ...result.data, referenced: references.map(({ path }) => path) }
+    return { faults, loaded: { file, text, config, document, references } }
   }
   // What could not be read is told once; what the schema thinks of it says nothing.
   const told = new Set(faults.map(({ path }) => pathKey(path)))

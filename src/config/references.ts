@@ -1,4 +1,5 @@
 // `${file:/path}` and `${env:NAME}` within a scalar, and `$$` for a dollar: resolved after parsing, so that what stands in a file can never change the configuration's structure.
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { errnoOf, OUT_OF_FILES } from '../model/errors.ts'
 
 /** Where references lead. `read` gives a file's text and throws as node:fs does. */
@@ -7,7 +8,18 @@ export interface References {
   readonly readFile: (path: string) => string
   /** Reads the configuration itself; absent: it is read like any file. */
   readonly readConfig?: (path: string) => string
+  /** Where relative paths begin; absent: at the folder that the process runs in. */
+  readonly folder?: string
 }
+
+/** Relative paths in a configuration begin at its folder, by the name it was given: links are not followed. One from a pipe has no folder. */
+export function folderOf(file: string): string {
+  const folder = dirname(resolve(file))
+  return /^\/(?:dev|proc)(?:\/|$)/.test(folder) ? process.cwd() : folder
+}
+
+export const pathFrom = (folder: string, path: string): string =>
+  isAbsolute(path) ? path : join(folder, path)
 
 /** What an operator can be told: names the reference, never a value. */
 export class BrokenReference extends Error {}
@@ -39,12 +51,16 @@ function readable(text: string): string {
   return text
 }
 
-function fileText(path: string, world: References): string {
+function fileText(name: string, world: References): string {
+  const path = pathFrom(world.folder ?? process.cwd(), name)
   try {
     // Editors and `echo` end a file with a line end; no secret ends with one.
     return readable(world.readFile(path).replace(/[\r\n]+$/, ''))
   } catch (error) {
-    throw new BrokenReference(`\${file:${path}} cannot be resolved: ${reasonOf(error)}`, { cause: error })
+    const where = path === name ? '' : ` (it is looked for at ${path})`
+    throw new BrokenReference(`\${file:${name}} cannot be resolved: ${reasonOf(error)}${where}`, {
+      cause: error,
+    })
   }
 }
 

@@ -1,7 +1,8 @@
 // The whole configuration as one schema: every key, its default and its meaning. Durations leave it as ms, sizes as bytes, secrets as Secret.
 import { z } from 'zod'
 import { duration } from '../model/units.ts'
-import { isRecord, listen, sizeFrom } from './fields.ts'
+import type { Path } from './faults.ts'
+import { hostName, isRecord, listen, sizeFrom } from './fields.ts'
 import { rereadFault } from './history.ts'
 import { sink } from './sink.ts'
 import { sourcesOf, sweepFault, workspace, type WorkspaceConfig } from './workspace.ts'
@@ -60,6 +61,12 @@ const server = () =>
       .prefault('127.0.0.1:9464')
       .describe(
         'Where metrics, probes and the status page are served, host:port. Left out, the variable AUDITFERRY_LISTEN decides where it is set, as in the container image.',
+      ),
+    allowed_hosts: z
+      .array(hostName())
+      .default([])
+      .describe(
+        'Host names that clients may ask the listener by, beside IP addresses, `localhost`, the host of `listen` and the name of this machine; a request for another name gets 421. Names in the variable AUDITFERRY_ALLOWED_HOSTS, separated by commas, are added.',
       ),
   })
 
@@ -128,7 +135,10 @@ export const configSchema = z
     { when: () => true },
   )
 
-export type Config = z.output<typeof configSchema>
+export type Config = z.output<typeof configSchema> & {
+  /** Where values came from a file or a variable: they are shown as `***` unless their keys are harmless. */
+  readonly referenced?: readonly Path[]
+}
 
 /** JSON Schema (draft-07) of what an operator writes. */
 export function configJsonSchema(): Record<string, unknown> {

@@ -1,9 +1,11 @@
-// The configuration that is in force, as an operator would write it: defaults filled in, units put back, every secret and every denied value `***`.
+// The configuration that is in force, as an operator would write it: defaults filled in, units put back. Every secret, every denied value and what came from a file or a variable is `***`, the last unless its key is harmless.
 import { stringify } from 'yaml'
 import { Secret } from '../model/secret.ts'
 import { isoFromUs } from '../model/time.ts'
 import { durationPattern, sizePattern } from '../model/units.ts'
-import { isRecord } from './fields.ts'
+import { pathKey } from './document.ts'
+import type { Path } from './faults.ts'
+import { isRecord, namesFile } from './fields.ts'
 import { configJsonSchema, type Config } from './schema.ts'
 
 /** What is read of JSON Schema here. */
@@ -11,6 +13,7 @@ interface Shape {
   readonly pattern?: string
   readonly type?: string
   readonly const?: unknown
+  readonly enum?: readonly unknown[]
   readonly properties?: Readonly<Record<string, Shape>>
   readonly items?: Shape
   readonly oneOf?: readonly Shape[]
@@ -74,21 +77,55 @@ function variantOf(shape: Shape, value: Record<string, unknown>): Shape {
   return named ?? variants.find(({ properties }) => properties !== undefined) ?? shape
 }
 
-function shown(value: unknown, shape: Shape): unknown {
-  if (value instanceof Secret) return value.toString()
-  if (typeof value === 'number') return numberText(value, shape)
-  if (Array.isArray(value)) return value.map((item) => shown(item, shape.items ?? {}))
-  if (!isRecord(value)) return value
-  const { properties } = variantOf(shape, value)
-  if (!properties) {
-    const scalar = scalarOf(value)
-    if (scalar !== undefined) return scalar
+/** Where a secret is not put by mistake, and what an operator looks for: names and places. */
+const harmlessKeys = new Set([
+  'name',
+  'types',
+  'base_url',
+  'address',
+  'endpoint',
+  'sts_endpoint',
+  'bucket',
+  'region',
+])
+
+function isHarmless(path: Path, shape: Shape): boolean {
+  const key = path.findLast((step) => typeof step === 'string')
+  // One word of a list that the schema has.
+  const isWord = [shape, ...(shape.anyOf ?? [])].some((one) => one.enum ?? 'const' in one)
+  return isWord || harmlessKeys.has(String(key)) || namesFile(key)
+}
+
+class Shown {
+  readonly #referenced: ReadonlySet<string>
+
+  constructor(referenced: readonly Path[]) {
+    this.#referenced = new Set(referenced.map(pathKey))
   }
-  const named = ['name', 'type'].filter((key) => key in value)
-  const keys = [...new Set([...named, ...Object.keys(value)])].filter((key) => value[key] !== undefined)
-  const innerOf = (key: string) =>
-    key === 'deny' ? counted(value[key]) : shown(value[key], properties?.[key] ?? {})
-  return Object.fromEntries(keys.map((key) => [written(key), innerOf(key)]))
+
+  of(value: unknown, shape: Shape, path: Path): unknown {
+    if (value instanceof Secret) return value.toString()
+    if (typeof value === 'number') return numberText(value, shape)
+    if (typeof value === 'string')
+      return this.#referenced.has(pathKey(path)) && !isHarmless(path, shape) ? MASK : value
+    if (Array.isArray(value)) return value.map((item, i) => this.of(item, shape.items ?? {}, [...path, i]))
+    if (!isRecord(value)) return value
+    const { properties } = variantOf(shape, value)
+    if (!properties) {
+      const scalar = scalarOf(value)
+      if (scalar !== undefined) return scalar
+    }
+    const named = ['name', 'type'].filter((key) => key in value)
+    const keys = [...new Set([...named, ...Object.keys(value)])].filter((key) => value[key] !== undefined)
+    return Object.fromEntries(
+      keys.map((key) => {
+        const inner = properties?.[written(key)] ?? {}
+        const there =
+          key === 'deny' ? counted(value[key]) : this.of(value[key], inner, [...path, written(key)])
+        return [written(key), there]
+      }),
+    )
+  }
 }
 
 /** What a sink may not have says of what and of whom entries are: content, of which only the number is told. */
@@ -99,6 +136,6 @@ function counted(deny: unknown): unknown {
 }
 
 /** As YAML, which `validate` would take but for what is masked. */
-export function configText(config: Config): string {
-  return stringify(shown(config, configJsonSchema()), { lineWidth: 0 })
+export function configText({ referenced = [], ...config }: Config): string {
+  return stringify(new Shown(referenced).of(config, configJsonSchema(), []), { lineWidth: 0 })
 }

@@ -6,7 +6,7 @@ import { placedSecretsIn, Secret } from '../model/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
-import { filesIn, isReference, reasonOf, type References } from './references.ts'
+import { isReference, reasonOf, type References } from './references.ts'
 import { crampedOn } from './journal.ts'
 import { doubts } from './doubts.ts'
 import { sinkFiles, sinkPlace } from './schema.ts'
@@ -89,7 +89,7 @@ function lookBesideTheJournal({ loaded, files, fault }: Look): void {
 
 /** What a sink wrote there would be the next configuration, or the next key. */
 function lookAtOwnFiles({ loaded, files, fault }: Look): void {
-  const named = [...loaded.references.flatMap(({ text }) => filesIn(text)), loaded.file]
+  const named = [...loaded.references.flatMap(({ files: named }) => named), loaded.file]
   const read = [...named, ...namedFiles(loaded, 'files').map(({ name }) => name)]
   const identities = new Set(read.map((name) => files.identity(name)))
   for (const { path, name } of namedFiles(loaded, 'outputs'))
@@ -169,9 +169,9 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
         path,
         'a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
       )
-  for (const { path, text } of loaded.references)
+  for (const { path, files: names } of loaded.references)
     if (under(loaded.config, path) instanceof Secret)
-      for (const name of filesIn(text)) look(path, name, `\${file:${name}}`)
+      for (const name of names) look(path, name, `\${file:${name}}`)
   for (const { path, name } of namedFiles(loaded, 'files'))
     if (String(path.at(-1)).endsWith('key_file')) look(path, name, name)
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { SourceName } from '../model/source.ts'
 import { DAY_MS } from '../model/time.ts'
-import { duration, headerSecret } from '../model/units.ts'
+import { duration, secret } from '../model/units.ts'
 import { canary } from './canary.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
 import { history } from './history.ts'
@@ -49,7 +49,7 @@ export const workspace = z
       'Name of the workspace in metrics, logs and lines; unique. Small letters, digits, hyphens. What was read hangs on it: under another name it is a new workspace, read and sent from `start` on.',
     ),
     base_url: baseUrl().describe("Address of the workspace's API, such as https://api.example.com."),
-    api_key: headerSecret().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
+    api_key: secret().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
     audit: audit().optional().describe('The audit log. Present is on; {} takes the defaults.'),
     history: history().optional().describe('Usage and query history. Present is on; {} takes the defaults.'),
     vault: vault()

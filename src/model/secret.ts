@@ -2,8 +2,16 @@
 import { inspect } from 'node:util'
 import type { Clock } from './clock.ts'
 
-/** What a request's header can carry: a torn or strange file must not replace a value that works. */
-const sendable = /^[\x20-\x7e]+$/
+/** What is wrong with a value for a secret, at the start as at every later reading; undefined: nothing. */
+export function secretFault(value: string): string | undefined {
+  if (value === '')
+    return 'is empty: want a secret, best as ${file:/run/secrets/…}, with something in that file'
+  // A torn or strange file must not replace a value that works.
+  return /^[\x21-\x7e]+$/.test(value)
+    ? undefined
+    : 'has white space or characters that a header cannot carry, a byte order mark perhaps: check that only the secret stands there, as plain text in one line'
+}
+
 /** Where secrets come from is looked at again this often, since they rotate (spec §2.2 `api:token_mgmt_rotate`). */
 const LOOK_MS = 1000
 
@@ -54,12 +62,13 @@ export class Secret {
     return this.#unread
   }
 
-  /** As it stands now where it comes from; undefined while that cannot be read (a mount in mid-swap), is empty or holds what no header can carry. */
+  /** As it is now where it comes from; undefined while that cannot be read (a mount in mid-swap) or is nothing that a start would take. */
   fresh(): string | undefined {
     if (!this.#reread) return this.#value
     try {
       const fresh = this.#reread()
-      this.#unread = sendable.test(fresh) ? undefined : 'it is empty, or holds what no header can carry'
+      const fault = secretFault(fresh)
+      this.#unread = fault && `it ${fault}`
       return this.#unread === undefined ? fresh : undefined
     } catch (error) {
       this.#unread = error instanceof Error ? error.message : 'it cannot be read'

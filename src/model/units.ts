@@ -1,6 +1,6 @@
 // The pieces of schema that every room's options share: durations, sizes and secrets, as an operator writes them, become numbers here and nowhere else.
 import { z } from 'zod'
-import { Secret } from './secret.ts'
+import { Secret, secretFault } from './secret.ts'
 
 const durationUnitsMs: Readonly<Record<string, number>> = {
   ms: 1,
@@ -79,12 +79,8 @@ export const twiceFault = 'names one of them twice: want each once'
 export const secret = () =>
   z
     .string()
-    .min(1, 'is empty: want a secret, best as ${file:/run/secrets/…}, with something in that file')
+    .superRefine((value, context) => {
+      const message = secretFault(value)
+      if (message !== undefined) context.addIssue({ code: 'custom', message })
+    })
     .transform((value) => new Secret(value))
-
-/** One that a request's header carries. */
-export const headerSecret = () =>
-  secret().refine(
-    (value) => /^[\x21-\x7e]+$/.test(value.reveal()),
-    'has white space or characters that a header cannot carry, a byte order mark perhaps: check that only the secret stands there, as plain text in one line',
-  )

@@ -1,21 +1,17 @@
-// Which Host names a listener on loopback answers to: a page of the web may have its own name point at this machine (DNS rebinding), and would read what is here.
+// Which Host names the listener answers to: a web page can have its own name resolve to this machine (DNS rebinding), and would read the status from the operator's browser.
 import { isIP } from 'node:net'
 
 /** RFC 9110 section 7.2: a host and, mostly, a port; an IPv6 address stands in brackets. */
 function hostOf(header: string): string {
   const [, bracketed, bare = ''] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(header.trim()) ?? []
-  return (bracketed ?? bare).toLowerCase().replace(/\.$/, '')
+  return normal(bracketed ?? bare)
 }
 
-const isLoopback = (address: string): boolean => /^(::ffff:)?127\.|^::1$/.test(address)
+const normal = (host: string): string => host.toLowerCase().replace(/\.$/, '')
 
-/**
- * `bound`: the address that is listened on; `configured`: the host as the configuration has it. On any other address than
- * loopback every name is answered: a service has names that nobody here knows. An address as Host is nobody's own name,
- * and a request without one comes from no browser.
- */
-export function answersTo(header: string | undefined, bound: string, configured: string): boolean {
-  if (header === undefined || !isLoopback(bound)) return true
+/** An IP address is not a name that a web page can own, and a request without a Host comes from no browser. */
+export function answersTo(header: string | undefined, allowed: readonly string[]): boolean {
+  if (header === undefined) return true
   const host = hostOf(header)
-  return isIP(host) !== 0 || host === 'localhost' || host === configured.toLowerCase()
+  return isIP(host) !== 0 || host === 'localhost' || allowed.some((name) => normal(name) === host)
 }

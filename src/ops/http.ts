@@ -2,7 +2,9 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Clock } from '../model/clock.ts'
 import { ConnectorError, OUT_OF_FILES } from '../model/errors.ts'
+import { AnswersOut } from './answers-out.ts'
 import type { Board } from './board.ts'
 import { boundCrowd } from './crowd.ts'
 import { answersTo } from './host-names.ts'
@@ -13,6 +15,9 @@ import { renderPage } from './page/layout.ts'
 export interface HttpOptions {
   /** host:port, as the configuration has it; an IPv6 host in brackets; port 0 takes a free one */
   readonly listen: string
+  /** Names that a Host header may have beside addresses and localhost. */
+  readonly hosts: () => readonly string[]
+  readonly clock: Pick<Clock, 'elapsed'>
   readonly board: Pick<Board, 'status'>
   readonly metrics: Pick<Metrics, 'contentType' | 'render'>
   /** The journal's handle answers. A throw means no. */
@@ -21,7 +26,7 @@ export interface HttpOptions {
   readonly ready: () => boolean
   /** The configuration as text, for the status page: its secrets masked. */
   readonly config?: (() => string) | undefined
-  /** A connection is closed after so long in which nothing of its answer moved. */
+  /** A connection is closed when its answer is not out after so long. */
   readonly answerTimeoutMs?: number
 }
 
@@ -33,7 +38,7 @@ export interface OpsHttp {
 interface Answer {
   readonly status: number
   readonly type: string
-  readonly body: string
+  readonly body: string | Buffer
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -41,6 +46,8 @@ const HEADER_TIMEOUT_MS = 5000
 const REQUEST_TIMEOUT_MS = 10_000
 const MAX_CONNECTIONS = 64
 const ANSWER_TIMEOUT_MS = 30_000
+/** What is served was true at most this long ago. */
+const RENDER_MS = 500
 const MAX_HEADER_BYTES = 8192
 
 const plain = (status: number, text: string): Answer => ({
@@ -60,41 +67,69 @@ async function livez({ live }: HttpOptions): Promise<Answer> {
 
 type Page = (options: HttpOptions) => Answer | Promise<Answer>
 
-const pages = new Map<string, Page>([
+/** The same bytes for everybody who asks within `RENDER_MS`: readers cost neither time nor memory of their own. */
+function shared(render: Page): () => Page {
+  return () => {
+    let rendered: { readonly at: number; readonly answer: Promise<Answer> } | undefined
+    return (options) => {
+      const now = options.clock.elapsed()
+      if (!rendered || now - rendered.at >= RENDER_MS)
+        rendered = { at: now, answer: Promise.resolve(options).then(render).then(asBytes) }
+      return rendered.answer
+    }
+  }
+}
+
+const asBytes = (answer: Answer): Answer => ({ ...answer, body: Buffer.from(answer.body) })
+
+const pages: ReadonlyMap<string, () => Page> = new Map([
   [
     '/',
-    ({ board, config }) => ({
+    shared(({ board, config }) => ({
       status: 200,
       type: 'text/html; charset=utf-8',
       body: renderPage(board.status(), config?.()),
       headers: pageHeaders,
-    }),
+    })),
   ],
   [
     '/status',
-    ({ board }) => ({
+    shared(({ board }) => ({
       status: 200,
       type: 'application/json; charset=utf-8',
       body: `${JSON.stringify(board.status())}\n`,
-    }),
+    })),
   ],
   [
     '/metrics',
-    async ({ metrics }) => ({ status: 200, type: metrics.contentType, body: await metrics.render() }),
+    shared(async ({ metrics }) => ({
+      status: 200,
+      type: metrics.contentType,
+      body: await metrics.render(),
+    })),
   ],
-  ['/livez', livez],
-  ['/readyz', ({ ready }) => (ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'))],
+  ['/livez', () => livez],
+  [
+    '/readyz',
+    () =>
+      ({ ready }) =>
+        ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'),
+  ],
 ])
 
-const misdirected = (configured: string): Answer =>
-  plain(
-    421,
-    `unknown Host: this listener is for this machine alone and answers to localhost, ${configured} (server.listen) and any IP address; let a proxy in front of it send one of these`,
-  )
+const misdirected: Answer = plain(
+  421,
+  'This listener does not answer to the name in your Host header. Add that name to server.allowed_hosts, or ask by IP address or as localhost.',
+)
 
-async function answerTo(request: IncomingMessage, options: HttpOptions): Promise<Answer> {
+async function answerTo(
+  request: IncomingMessage,
+  served: ReadonlyMap<string, Page>,
+  options: HttpOptions,
+): Promise<Answer> {
+  if (!answersTo(request.headers.host, options.hosts())) return misdirected
   const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
-  const page = pages.get(path)
+  const page = served.get(path)
   if (!page) return plain(404, 'not found: there is /, /status, /metrics, /livez and /readyz')
   if (request.method !== 'GET' && request.method !== 'HEAD')
     return { ...plain(405, 'only GET and HEAD'), headers: { allow: 'GET, HEAD' } }
@@ -151,6 +186,8 @@ function cannotListen(listen: string, error: NodeJS.ErrnoException): ConnectorEr
 /** Throws ConnectorError: `config_invalid` when this can be no address, `misconfigured` when it cannot be had now. */
 export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   const { host, port } = addressOf(options.listen)
+  const served = new Map([...pages].map(([path, page]) => [path, page()]))
+  const out = new AnswersOut(options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS)
   const server = createServer(
     {
       headersTimeout: HEADER_TIMEOUT_MS,
@@ -160,16 +197,15 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
       maxHeaderSize: MAX_HEADER_BYTES,
     },
     (request, response) => {
-      // What is listened on, not where this one came in: a proxy beside us may hand on names that others have for a service.
-      const bound = (server.address() as AddressInfo | null)?.address ?? ''
-      const answer = answersTo(request.headers.host, bound, host)
-        ? answerTo(request, options)
-        : Promise.resolve(misdirected(host))
-      void answer.then((page) => send(request, response, page))
+      if (!out.begin(request.socket, response)) return
+      void answerTo(request, served, options).then((answer) => {
+        if (request.socket.destroyed) return
+        out.makeRoomFor(request.socket, Buffer.byteLength(answer.body))
+        send(request, response, answer)
+      })
     },
   )
   boundCrowd(server, MAX_CONNECTIONS)
-  server.timeout = options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) => reject(cannotListen(options.listen, error))
     server.once('error', refuse)

@@ -133,10 +133,11 @@ export class ApiBackfills implements Backfills {
   #collectOptions(range: RangeReader, job: BackfillJob): CollectOptions {
     const { clock, random } = this.#options
     const { order } = job
-    const { log, wanted } = range
+    const { log, wanted, keyWait } = range
     const watch = watching(range, job)
     const source = range.open(order, watch, 'keep')
-    return { source, watch, log, clock, random, wanted, once: true, journal: this.#journalOf(range, job) }
+    const journal = this.#journalOf(range, job)
+    return { source, watch, log, clock, random, wanted, keyWait, once: true, journal }
   }
 
   /** The journal as the loop of reading sees it here: its cursor is the place of the reading, and it is full once the past's share is. */

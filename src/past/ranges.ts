@@ -1,5 +1,6 @@
 // What a source must be able to do for its past to be read again, and what of the configuration an order lacks for that.
 import { ConnectorError } from '../model/errors.ts'
+import type { KeyWait } from '../model/key-waits.ts'
 import type { Note } from '../model/note.ts'
 import type { Log } from '../model/log.ts'
 import type { Lacking, PastSpan, PastUse, Unread } from '../model/past.ts'
@@ -15,6 +16,8 @@ export interface RangeReader {
   readonly wanted: (type: string) => boolean
   /** where it is kept when the source last had a gap; absent: nowhere */
   readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
+  /** of the key that it is read with; absent: it is shared with nobody */
+  readonly keyWait?: KeyWait | undefined
   /** Reads the span once; the cursor of its parts is a place in that span. */
   open(span: PastSpan, watch: SourceWatch, use: PastUse): Source
   /** What a job waits for when the rate limiter has no permit for it, and why, in words. `isLimited`: the end of a 429. */

@@ -177,7 +177,7 @@ export class ApiReplays implements Replays {
 
   #collectOptions(range: RangeReader, job: ReplayJob, span: PastSpan): CollectOptions {
     const { clock, random, journal } = this.#options
-    const { log, wanted } = range
+    const { log, wanted, keyWait } = range
     const watch = watching(range, job, {
       // Nothing is taken in, and what is missing here is no gap of live reading.
       appended: () => undefined,
@@ -189,7 +189,7 @@ export class ApiReplays implements Replays {
       stats: () => statsForPast(journal.stats()),
       append: (part) => this.#resend(job, range, span, part),
     }
-    return { source, watch, log, clock, random, wanted, once: true, journal: books }
+    return { source, watch, log, clock, random, wanted, keyWait, once: true, journal: books }
   }
 
   /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */

@@ -101,7 +101,11 @@ export async function openStand() {
     owed.siem = 0
     clock.pass(14_000)
   }
+  // Every request renders: a test changes the board between two of them.
+  let renders = 0
+  const rendering = { elapsed: () => (renders += 1000) }
   const http = await openHttp({
+    ...{ hosts: () => [], clock: rendering },
     ...{ listen: '127.0.0.1:0', board, metrics, config: () => config },
     ...{ live: () => true, ready: () => true },
   })

@@ -86,6 +86,8 @@ imagePullSecrets:
 {{- define "auditferry.env" -}}
 - name: AUDITFERRY_LISTEN
   value: {{ printf "%s:%d" .Values.server.address (int .Values.server.port) | quote }}
+- name: AUDITFERRY_ALLOWED_HOSTS
+  value: {{ include "auditferry.hosts" . | quote }}
 - name: AUDITFERRY_CONFIG
   value: /etc/auditferry/auditferry.yaml
 {{- if include "auditferry.hasPrivateCA" . }}
@@ -107,6 +109,14 @@ imagePullSecrets:
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* The names that the Service has in the cluster, and those of the values. */}}
+{{- define "auditferry.hosts" -}}
+{{- $name := include "auditferry.fullname" . }}
+{{- $inSpace := printf "%s.%s" $name (include "auditferry.namespace" .) }}
+{{- $own := list $name $inSpace (printf "%s.svc" $inSpace) (printf "%s.svc.cluster.local" $inSpace) }}
+{{- concat $own (.Values.server.allowedHosts | default list) | join "," }}
 {{- end }}
 
 {{- define "auditferry.hasPrivateCA" -}}

@@ -1,6 +1,6 @@
 // The demo's folder: its configuration, its journal, and the seed of its mock, so that a demo that was killed goes on where it was.
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { stringify } from 'yaml'
 import { ConnectorError } from '../../model/errors.ts'
 import { HOUR_MS } from '../../model/time.ts'
@@ -41,7 +41,8 @@ function originsIn(file: string): Origins | undefined {
 }
 
 const folderIn = (data: string) => join(data, 'demo')
-export const journalIn = (data: string) => join(folderIn(data), JOURNAL)
+/** As the daemon has it: where the control socket is depends on the length of the whole path. */
+export const journalIn = (data: string) => resolve(folderIn(data), JOURNAL)
 
 async function writeWhole(path: string, text: string): Promise<void> {
   const file = await disk.open(path)
@@ -84,16 +85,13 @@ export async function openHome(data: string, now: number, backlogMs: number): Pr
   return { ...paths, origins, before: removed ? 'removed' : 'nothing' }
 }
 
-/** What stands for a dollar sign in a configuration. */
-const literal = (text: string) => text.replaceAll('$', '$$$$')
-
 export async function writeConfig(home: DemoHome, baseUrl: string, listen: string): Promise<void> {
   const config = {
-    journal: { path: literal(join(home.folder, JOURNAL)), max_bytes: '256MiB' },
+    journal: { path: JOURNAL, max_bytes: '256MiB' },
     workspaces: [
       { name: 'demo', base_url: baseUrl, api_key: DEMO_KEY, audit: { interval: '10s', sweep: '1h' } },
     ],
-    sinks: [{ name: 'archive', type: 'file', path: literal(home.entries), tap: true }],
+    sinks: [{ name: 'archive', type: 'file', path: ENTRIES, tap: true }],
     server: { listen },
     log: { level: 'warn' },
   }

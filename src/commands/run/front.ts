@@ -1,4 +1,5 @@
 // What others talk to, the listener and the control socket: it stays where it is while the app behind it changes.
+import { hostname } from 'node:os'
 import type { App } from '../../app.ts'
 import type { Config } from '../../config/schema.ts'
 import { configText } from '../../config/shown.ts'
@@ -75,6 +76,8 @@ export class Front {
     const before = this.#http
     this.#http = await openHttp({
       listen,
+      hosts: () => hostsOf(now().config),
+      clock: outside.clock,
       get board() {
         return now().board
       },
@@ -102,3 +105,5 @@ export class Front {
     await this.#control?.close()
   }
 }
+
+const hostsOf = ({ server }: Config) => [server.listen.host, hostname(), ...server.allowed_hosts]

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readTextFile } from '../../config/files.ts'
 import { type LoadedConfig, plainReferences, type Reference } from '../../config/load.ts'
-import { BrokenReference, type References, resolveText } from '../../config/references.ts'
+import { BrokenReference, folderOf, type References, resolveText } from '../../config/references.ts'
 import { hashKeysDigest, isSameConfig } from '../../config/same.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../model/clock.ts'
@@ -164,9 +164,10 @@ class Asking {
 
   /** Undefined while no file can be opened: that is no change. */
   #look(): string | undefined {
-    const { references } = this.#options
+    const { file, references } = this.#options
+    const world = { ...references, folder: folderOf(file) }
     const text = this.#textNow()
-    const plain = this.#plain.map((each) => orUnreadable(() => resolveText(each.text, references)))
+    const plain = this.#plain.map((each) => orUnreadable(() => resolveText(each.text, world)))
     if (text === undefined || plain.includes(undefined)) return undefined
     return digestOf(text, plain)
   }

@@ -1,6 +1,5 @@
 // The way to the journal: through the daemon that holds it, or into it itself when none runs.
 import { existsSync } from 'node:fs'
-import { isAbsolute, resolve } from 'node:path'
 import { holderOf } from '../../journal/holder.ts'
 import { openJournal } from '../../journal/open.ts'
 import { ConnectorError } from '../../model/errors.ts'
@@ -37,10 +36,9 @@ export interface OpenJournal {
 }
 
 export function noJournal(path: string): ConnectorError {
-  const from = isAbsolute(path) ? '' : ` (journal.path ${path} begins at the present folder)`
   return new ConnectorError(
     'misconfigured',
-    `There is no journal at ${resolve(path)} yet${from}: nothing has run on this configuration`,
+    `There is no journal at ${path} yet: nothing has run on this configuration`,
   )
 }
 

@@ -2,7 +2,7 @@
 import { parseDocument } from 'yaml'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile } from '../../config/files.ts'
-import { resolveText } from '../../config/references.ts'
+import { folderOf, pathFrom, resolveText } from '../../config/references.ts'
 import { configSchema, type Config } from '../../config/schema.ts'
 import { connectControl, type ControlClient } from '../../ops/control-client.ts'
 import { references } from './config-file.ts'
@@ -58,15 +58,17 @@ export async function reachDaemon(file: string, world: World): Promise<Reached> 
 /** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
 function placeIn(file: string, world: World): DaemonPlace | undefined {
   try {
+    const folder = folderOf(file)
     const document = parseDocument(readConfigFile(file), { prettyErrors: false, logLevel: 'silent' })
     const textAt = (path: readonly string[]) => {
       const found = document.getIn(path)
-      return typeof found === 'string' ? resolveText(found, references(world)) : found
+      return typeof found === 'string' ? resolveText(found, { ...references(world), folder }) : found
     }
     const path = textAt(['journal', 'path'])
     const listen = textAt(['server', 'listen']) ?? (world.env['AUDITFERRY_LISTEN'] || undefined)
     const { journal, server } = configSchema.shape
-    return { journal: journal.parse({ path }), server: server.parse({ listen }) }
+    const whole = typeof path === 'string' && path !== '' ? pathFrom(folder, path) : path
+    return { journal: journal.parse({ path: whole }), server: server.parse({ listen }) }
   } catch {
     return undefined
   }

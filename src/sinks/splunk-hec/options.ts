@@ -1,7 +1,7 @@
 // What an operator may say about a Splunk HTTP Event Collector.
 import { z } from 'zod'
 import { DAY_MS } from '../../model/time.ts'
-import { duration, eachOnce, headerSecret, twiceFault } from '../../model/units.ts'
+import { duration, eachOnce, secret, twiceFault } from '../../model/units.ts'
 import { always } from '../always.ts'
 import { isBareUrl, isEncrypted } from '../bare-url.ts'
 import { tlsOptions } from '../tls-options.ts'
@@ -23,7 +23,7 @@ export const options = z
       .refine(eachOnce, twiceFault)
       .optional()
       .describe('Several collectors, used in turn; one that fails rests a while. In the place of `url`.'),
-    token: headerSecret().describe(
+    token: secret().describe(
       "The collector's token, best as `${file:/run/secrets/auditferry/hec-token}`; read again when the file changes.",
     ),
     index: word("Index of the events; the token's default index when absent."),

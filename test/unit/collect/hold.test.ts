@@ -1,6 +1,7 @@
 // A key that is refused is held and tried on; what the other side asks to wait is kept within bounds.
 import { expect, test } from 'vitest'
 import { collect } from '../../../src/collect/loop.ts'
+import { KeyWaits } from '../../../src/model/key-waits.ts'
 import type { HttpReply } from '../../../src/model/http.ts'
 import { driven, MINUTE, openDesk, SECOND, START } from '../source/desk.ts'
 
@@ -66,3 +67,40 @@ test.each([
     await driven(desk.clock, running)
   },
 )
+
+test('a corrected key wakes all that wait for it, at the first success of one of them', async () => {
+  const tries: number[] = []
+  let isGood = false
+  const desk = await openDesk({
+    wrap: (transport) => async (request, signal) => {
+      tries.push(desk.clock.now())
+      return isGood ? transport(request, signal) : refusal(401, {})
+    },
+  })
+  const added = desk.add(5)
+  const waits = new KeyWaits(desk.clock)
+  const other = waits.of(() => 'the key')
+  const stop = new AbortController()
+  const running = collect({ ...desk.collector, keyWait: waits.of(() => 'the key') }, stop.signal)
+  running.catch(() => undefined)
+  // By now it asks once a minute.
+  while (tries.length < 8) await driven(desk.clock, desk.clock.sleep(10 * SECOND))
+  isGood = true
+  other.accepted()
+  const wokenAt = desk.clock.now()
+  await driven(desk.clock, desk.clock.sleep(SECOND))
+  expect(tries[8]).toBe(wokenAt)
+  expect(await desk.ids()).toEqual(added)
+
+  isGood = false
+  const before = tries.length
+  while (tries.length < before + 3) await driven(desk.clock, desk.clock.sleep(10 * SECOND))
+  isGood = true
+  let endedAt: number | undefined
+  const waiting = other.sleep(60 * MINUTE, stop.signal).then(() => (endedAt = desk.clock.now()))
+  while (tries.length < before + 4) await driven(desk.clock, desk.clock.sleep(SECOND))
+  await driven(desk.clock, waiting)
+  expect(endedAt).toBe(tries[before + 3])
+  stop.abort()
+  await driven(desk.clock, running)
+})

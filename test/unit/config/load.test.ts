@@ -1,5 +1,6 @@
 // What a good configuration becomes: defaults, units, positions in time, references.
 import { readdirSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { journalSettings, journalWorkspaces } from '../../../src/config/journal.ts'
@@ -88,7 +89,7 @@ test('what is left out takes its default, in the units of the rooms', () => {
         tap: false,
       },
     ],
-    server: { listen: { host: '127.0.0.1', port: 9464 } },
+    server: { listen: { host: '127.0.0.1', port: 9464 }, allowed_hosts: [] },
     log: { level: 'info' },
   })
 })
@@ -116,6 +117,66 @@ test('in a container the listener is where its environment says, unless the conf
   expect(load({ text: own, env }).server.listen).toEqual({ host: '127.0.0.1', port: 1 })
   expect(load({ text: small(), env: { AUDITFERRY_LISTEN: '' } }).server.listen.host).toBe('127.0.0.1')
   expect(() => load({ text: small(), env: { AUDITFERRY_LISTEN: 'nowhere' } })).toThrow('server.listen')
+})
+
+test('the names that a container is asked by are added to those of the configuration', () => {
+  const env = { AUDITFERRY_ALLOWED_HOSTS: 'ferry.space, ferry.space.svc,' }
+  expect(load({ text: small() }).server.allowed_hosts).toEqual([])
+  expect(load({ text: small(), env }).server.allowed_hosts).toEqual(['ferry.space', 'ferry.space.svc'])
+  const own = `${small()}server: { allowed_hosts: [ferry.example.com] }\n`
+  expect(load({ text: own, env }).server).toEqual({
+    listen: { host: '127.0.0.1', port: 9464 },
+    allowed_hosts: ['ferry.example.com', 'ferry.space', 'ferry.space.svc'],
+  })
+  expect(() => load({ text: small(), env: { AUDITFERRY_ALLOWED_HOSTS: 'a:1' } })).toThrow(
+    'server.allowed_hosts[0]: want a host name without a port',
+  )
+  expect(() => load({ text: `${small()}server: { allowed_hosts: "*" }\n`, env })).toThrow('want a list')
+})
+
+describe('relative paths', () => {
+  const text = `journal: { path: ./state/a.db }\n${small('{}', '${file:keys/api}')}`
+  const asked: string[] = []
+  const from = (file: string) => {
+    asked.length = 0
+    const readFile = (path: string) => (path === file ? text : (asked.push(path), 'k3y'))
+    return loadConfig(file, { env: {}, readFile })
+  }
+
+  test('begin at the folder of the configuration, those of references too', () => {
+    expect(from('/etc/ferry/a.yaml').journal.path).toBe('/etc/ferry/state/a.db')
+    expect(asked).toEqual(['/etc/ferry/keys/api'])
+  })
+
+  test('lead to the same files by whatever name the configuration is called', () => {
+    const here = from('conf/a.yaml').journal.path
+    expect(here).toBe(resolve('conf/state/a.db'))
+    expect(from(resolve('conf/a.yaml')).journal.path).toBe(here)
+    expect(from('./docs/../conf/a.yaml').journal.path).toBe(here)
+  })
+
+  test('of a configuration from a pipe begin at the present folder', () => {
+    expect(from('/dev/stdin').journal.path).toBe(resolve('state/a.db'))
+    expect(from('/proc/self/fd/63').journal.path).toBe(resolve('state/a.db'))
+    expect(asked).toEqual([resolve('keys/api')])
+  })
+
+  test('a secret is read again from there', () => {
+    const [workspace] = from('/etc/ferry/a.yaml').workspaces
+    workspace?.api_key.fresh()
+    expect(asked).toEqual(['/etc/ferry/keys/api', '/etc/ferry/keys/api'])
+  })
+
+  test('one that leads nowhere is named with the place where it was looked for', () => {
+    const none = Object.assign(new Error('none'), { code: 'ENOENT' })
+    const readFile = (path: string) => {
+      if (path === '/etc/ferry/a.yaml') return text
+      throw none
+    }
+    expect(() => loadConfig('/etc/ferry/a.yaml', { env: {}, readFile })).toThrow(
+      '${file:keys/api} cannot be resolved: there is no such file (it is looked for at /etc/ferry/keys/api)',
+    )
+  })
 })
 
 test('a listener may be an IPv6 address', () => {
@@ -161,7 +222,7 @@ describe('references', () => {
   test('what a reference brings in is a value, never structure', () => {
     const text = `${small()}journal: { path: "\${env:PATHLIKE}" }\n`
     const path = 'x }\nsinks: [] # *a &b !c'
-    expect(load({ text, env: { PATHLIKE: path } }).journal.path).toBe(path)
+    expect(load({ text, env: { PATHLIKE: path } }).journal.path).toBe(resolve(path))
   })
 
   test('a number or a yes may come from a variable', () => {

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { loadConfig } from '../../../src/config/load.ts'
+import { namesFile } from '../../../src/config/fields.ts'
 import { configJsonSchema } from '../../../src/config/schema.ts'
 
 /** Every key of the schema, and each form of those that have several. */
@@ -84,7 +85,7 @@ sinks:
     evidence: { signing_key_file: /s, interval: 2h }
     tls: *tls
   - { name: web, type: s3, bucket: logs, role_arn: arn, web_identity_token_file: /t }
-server: { listen: '127.0.0.1:9999' }
+server: { listen: '127.0.0.1:9999', allowed_hosts: [ferry.example.com] }
 log: { level: debug }
 `
 
@@ -129,7 +130,8 @@ function referring(leaves: readonly Leaf[]) {
 }
 
 function loaded({ text, env }: ReturnType<typeof referring>): string {
-  return JSON.stringify(loadConfig('a.yaml', { env, readFile: () => text }))
+  const config = loadConfig('/a.yaml', { env, readFile: () => text })
+  return JSON.stringify({ ...config, referenced: [] })
 }
 
 const leaves = leavesOf(parse(whole))
@@ -153,4 +155,14 @@ test('each scalar takes its value from a variable as it does from its own text: 
   })
   expect(faulty).toEqual([])
   expect(loaded(referring(leaves))).toBe(plain)
+})
+
+test('every key for a file is named so, and a relative path in it begins at the folder of the configuration', () => {
+  const isPath = ({ value }: Leaf) => typeof value === 'string' && value.startsWith('/')
+  expect(leaves.filter(isPath).length).toBeGreaterThan(8)
+  expect(leaves.filter(({ path }) => namesFile(path.at(-1)))).toEqual(leaves.filter(isPath))
+  const relative = leaves.map((leaf) =>
+    isPath(leaf) ? { ...leaf, value: `./${String(leaf.value).slice(1)}` } : leaf,
+  )
+  expect(loaded(referring(relative))).toBe(loaded(referring([])))
 })

@@ -47,6 +47,38 @@ server: { listen: "[::1]:9464" }
     expect(text).not.toContain(SECRET)
   })
 
+  it('shows nothing that came from a file or a variable, be it a part of a value, unless its key is harmless', () => {
+    const env = { URL: 'https://api.example.com', TYPE: 'auth:*', AGENT: 'from-env', LIMIT: '7' }
+    const text = `journal: { path: "/run/\${env:AGENT}.db", max_bytes: "\${env:LIMIT}GiB" }
+workspaces:
+  - name: acme
+    base_url: \${env:URL}
+    api_key: \${file:/key}
+    audit: { types: ["\${env:TYPE}"] }
+    expected_user_agents: [plain/1, "\${env:AGENT}"]
+sinks:
+  - name: siem
+    type: splunk_hec
+    url: https://splunk.example.com:8088
+    token: \${file:/token}
+    index: \${file:/index}
+    host: written
+    source: "of-\${env:AGENT}"
+    format: "\${env:FORMAT}"
+    redact: [{ fields: ["\${env:AGENT}"], with: hash, key_file: "/run/\${env:AGENT}" }]
+`
+    const readFile = (path: string) => (path === 'a.yaml' ? text : SECRET)
+    const shown = configText(loadConfig('a.yaml', { env: { ...env, FORMAT: 'envelope' }, readFile }))
+    expect(shown).not.toContain(SECRET)
+    for (const line of [
+      ...['path: /run/from-env.db', 'max_bytes: 7GiB', 'base_url: https://api.example.com', '- auth:*'],
+      ...['index: "***"', 'host: written', 'source: "***"', 'format: envelope', 'key_file: /run/from-env'],
+      ...['- plain/1\n      - "***"', 'fields:\n          - "***"'],
+    ])
+      expect(shown).toContain(line)
+    expect(shown.match(/from-env/g)).toHaveLength(2)
+  })
+
   it('names the fields that a sink denies and counts their values, which are matters and people', () => {
     const text = configText(
       load(`workspaces:

@@ -63,13 +63,27 @@ describe('secrets', () => {
     expect([look.refresh(), it.unread]).toEqual([false, undefined])
   })
 
-  it.each(['new\r\nkey', 'new\nkey', 'new\n', '\ttab', 'nul\0', 'clé', 'bell\x07', '\ufeffkey', '\ufffd'])(
-    'a secret read again that no header can carry keeps the old one: %j',
-    (fresh) => {
-      const it = new Secret('one', () => fresh)
-      expect([new SecretLook([it], { elapsed: () => 0 }).refresh(), it.reveal()]).toEqual([false, 'one'])
-    },
-  )
+  it.each([
+    'new ',
+    ' new',
+    'new key',
+    'new\u00a0',
+    'new\r\nkey',
+    'new\nkey',
+    'new\n',
+    '\ttab',
+    'nul\0',
+    'clé',
+    'bell\x07',
+    '\ufeffkey',
+    '\ufffd',
+  ])('what a start refuses as a secret a rotation refuses too, and keeps the old one: %j', (fresh) => {
+    const it = new Secret('one', () => fresh)
+    expect([new SecretLook([it], { elapsed: () => 0 }).refresh(), it.reveal()]).toEqual([false, 'one'])
+    const { error } = secret().safeParse(fresh)
+    expect(it.unread).toBe(`it ${error?.issues[0]?.message ?? ''}`)
+    expect(it.unread).toContain('has white space or characters that a header cannot carry')
+  })
 
   it('a secret that comes from nowhere stays what it is', () => {
     const it = new Secret(value)

@@ -1,9 +1,10 @@
 // The listener over a real socket.
-import { connect, Server, type Socket } from 'node:net'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { connect, Server, Socket } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/model/errors.ts'
-import { answersTo } from '../../../src/ops/host-names.ts'
+import { AnswersOut } from '../../../src/ops/answers-out.ts'
 import { openHttp } from '../../../src/ops/http.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/ops/http.ts'
 import { openBoardStand, settle } from './board-stand.ts'
@@ -16,9 +17,12 @@ afterEach(async () => {
 async function open(more: Partial<HttpOptions> = {}) {
   const stand = openBoardStand()
   settle(stand)
-  const { board, metrics } = stand
-  const listen = '127.0.0.1:0'
-  const http = await openHttp({ listen, board, metrics, live: () => true, ready: () => true, ...more })
+  const { board, metrics, clock } = stand
+  const http = await openHttp({
+    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics },
+    ...{ live: () => true, ready: () => true },
+    ...more,
+  })
   opened.push(http)
   const base = `http://127.0.0.1:${http.address.port}`
   const get = async (
@@ -82,7 +86,7 @@ describe('the listener', () => {
   it('a crowd whose answers nobody takes is no larger, and keeps no probe out for good', async () => {
     let asked = 0
     const live = () => (asked++, new Promise<never>(() => {}))
-    const { http, get } = await open({ live, answerTimeoutMs: 500 })
+    const { http, get } = await open({ live, answerTimeoutMs: 2_000 })
     const crowd: Socket[] = []
     const closed = () => crowd.filter((socket) => socket.closed).length
     try {
@@ -93,7 +97,7 @@ describe('the listener', () => {
         await vi.waitFor(() => expect(asked + closed()).toBe(crowd.length), { interval: 1 })
       }
       expect(asked).toBe(64)
-      await vi.waitFor(async () => expect(await get('/readyz')).toMatchObject({ status: 200 }), 5000)
+      await vi.waitFor(async () => expect(await get('/readyz')).toMatchObject({ status: 200 }), 10_000)
     } finally {
       for (const socket of crowd) socket.destroy()
     }
@@ -210,43 +214,138 @@ function askAs(port: number, host: string | undefined, path = '/status', at = '1
   })
 }
 
-describe('a page of the web that has its name point here', () => {
-  it.each(['/', '/status', '/metrics', '/livez', '/nothing'])(
-    'is not answered %s on loopback',
-    async (path) => {
-      const { http } = await open()
-      for (const host of [
-        'evil.example',
-        'evil.example:9464',
-        '127.0.0.1.evil.example',
-        'localhost.evil.example',
-      ]) {
-        const answer = await askAs(http.address.port, host, path)
-        expect(answer).toMatch(/^HTTP\/1\.1 421 /)
-        expect(answer).toContain('unknown Host')
-        expect(answer).not.toContain('archive')
-      }
-    },
-  )
+describe('a web page that has its own name resolve to this listener', () => {
+  it.each([
+    ['127.0.0.1:0', '/'],
+    ['127.0.0.1:0', '/status'],
+    ['127.0.0.1:0', '/livez'],
+    ['127.0.0.1:0', '/nothing'],
+    ['0.0.0.0:0', '/'],
+    ['0.0.0.0:0', '/status'],
+    ['0.0.0.0:0', '/metrics'],
+  ])('gets no answer on %s for %s', async (listen, path) => {
+    const { http } = await open({ listen })
+    for (const host of [
+      'evil.example',
+      'evil.example:9464',
+      '127.0.0.1.evil.example',
+      'localhost.evil.example',
+      '',
+    ]) {
+      const answer = await askAs(http.address.port, host, path)
+      expect(answer).toMatch(/^HTTP\/1\.1 421 /)
+      expect(answer).toContain('server.allowed_hosts')
+      expect(answer).not.toContain('archive')
+    }
+  })
 
   it.each([
     ...['localhost', 'LOCALHOST:1', 'localhost.', '127.0.0.1', '127.0.0.1:9464', '[::1]', '[::1]:9464'],
-    ...['10.1.2.3:9464', '[fd00::1]:9464'],
-  ])('is what %s is not', async (host) => {
-    const { http } = await open()
+    ...['10.1.2.3:9464', '[fd00::1]:9464', 'Ferry.internal:9464', 'ferry.internal.'],
+  ])('%s is not such a name', async (host) => {
+    const { http } = await open({ listen: '0.0.0.0:0', hosts: () => ['ferry.internal'] })
     expect(await askAs(http.address.port, host)).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  it('nor is a request without a Host, nor the name that is listened on', async () => {
-    const { http } = await open({ listen: 'localhost:0' })
-    const at = http.address.address
-    expect(await askAs(http.address.port, undefined, '/livez', at)).toMatch(/^HTTP\/1\.1 200 /)
-    expect(answersTo('Ferry.internal:9464', '127.0.0.1', 'ferry.internal')).toBe(true)
-    expect(answersTo('ferry.internal', '::1', '127.0.0.1')).toBe(false)
-    expect(answersTo('ferry.internal', '::ffff:127.0.0.1', '::')).toBe(false)
+  it('names are looked up for each request: a reload may change them', async () => {
+    let hosts = ['ferry.internal']
+    const { http } = await open({ hosts: () => hosts })
+    expect(await askAs(http.address.port, 'ferry.internal')).toMatch(/^HTTP\/1\.1 200 /)
+    hosts = []
+    expect(await askAs(http.address.port, 'ferry.internal')).toMatch(/^HTTP\/1\.1 421 /)
   })
 
-  it('a listener that others reach answers to the names that they have for it', () => {
-    expect(answersTo('auditferry.monitoring.svc:9464', '10.0.0.7', '0.0.0.0')).toBe(true)
+  it('a request without a Host comes from no browser', async () => {
+    const { http } = await open()
+    expect(await askAs(http.address.port, undefined, '/livez')).toMatch(/^HTTP\/1\.1 200 /)
+  })
+})
+
+/** Asks, sees that an answer begins, and reads no further until told. */
+async function silentReader(port: number, path: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1', () => socket.write(ask(path))).on('error', () => undefined)
+  await new Promise((resolve) => socket.once('readable', resolve))
+  return socket
+}
+
+/** Reads on; all that came until the end of the answer, or of the connection. */
+async function bytesOf(socket: Socket): Promise<number> {
+  let bytes = 0
+  for await (const piece of socket) bytes += (piece as Buffer).length
+  return bytes
+}
+
+const ask = (path: string) => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`
+
+describe('readers that do not read', () => {
+  it('pipelined requests cost one answer, and the connection', async () => {
+    const made = vi.fn(() => new Promise<boolean>(() => {}))
+    const { http } = await open({ live: made })
+    const socket = connect(http.address.port, '127.0.0.1', () => socket.write(ask('/livez').repeat(3000)))
+    socket.on('error', () => undefined).resume()
+    await new Promise((resolve) => socket.once('close', resolve))
+    expect(made).toHaveBeenCalledTimes(1)
+  })
+
+  it('a connection may ask again once it has its answer', async () => {
+    const { http } = await open()
+    const socket = connect(http.address.port, '127.0.0.1')
+    for (let i = 0; i < 20; i++) {
+      const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(String(data))))
+      socket.write(ask('/livez'))
+      expect(await answered).toMatch(/^HTTP\/1\.1 200 /)
+    }
+    socket.destroy()
+  })
+
+  it('a page is rendered once for all that ask within half a second', async () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const status = vi.spyOn(stand.board, 'status')
+    const { get, clock } = await open({ board: stand.board })
+    const pages = await Promise.all(Array.from({ length: 10 }, () => get('/status')))
+    expect(new Set(pages.map(({ text }) => text)).size).toBe(1)
+    expect(status).toHaveBeenCalledTimes(1)
+    clock.pass(499)
+    await get('/status')
+    expect(status).toHaveBeenCalledTimes(1)
+    clock.pass(1)
+    await get('/status')
+    expect(status).toHaveBeenCalledTimes(2)
+  })
+
+  /** A page that no kernel holds for the two ends of a connection. */
+  const large = { config: () => 'x'.repeat(20 * 2 ** 20) }
+  const whole = 20 * 2 ** 20
+
+  it('hold 8 MiB at most together: who has not read for longest is closed', async () => {
+    const { http, get } = await open(large)
+    const [first, second] = [
+      await silentReader(http.address.port, '/'),
+      await silentReader(http.address.port, '/'),
+    ]
+    expect(await get('/livez')).toMatchObject({ status: 200 })
+    expect(await bytesOf(first).catch(() => 0)).toBeLessThan(whole)
+    expect((await get('/')).text.length).toBeGreaterThan(whole)
+    expect(await bytesOf(second).catch(() => 0)).toBeLessThan(whole)
+  })
+
+  it('an answer that is not out in its time ends its connection, however often a piece of it moves', () => {
+    vi.useFakeTimers()
+    try {
+      const out = new AnswersOut(300)
+      const socket = new Socket()
+      const response = new ServerResponse(new IncomingMessage(socket))
+      expect(out.begin(socket, response)).toBe(true)
+      for (let i = 0; i < 299; i++) {
+        socket.emit('drain')
+        vi.advanceTimersByTime(1)
+      }
+      expect(socket.destroyed).toBe(false)
+      vi.advanceTimersByTime(1)
+      expect(socket.destroyed).toBe(true)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })

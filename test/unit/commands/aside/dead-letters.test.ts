@@ -1,6 +1,6 @@
 // The dead letters' and the quarantine's commands: with the journal to themselves, and through a daemon that holds it.
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   dropLetters,
@@ -301,12 +301,12 @@ test('a journal in use without a socket is a clear error', async () => {
   )
 })
 
-test('a journal that is not there is named by its whole path, and a relative one by what it begins at', async () => {
+test('a journal that is not there is named by its whole path: a relative one begins at the folder of the configuration', async () => {
   const name = `not-there-${process.pid}.db`
   const text = readFileSync(stand.config, 'utf8').replace(stand.path, `./${name}`)
   writeFileSync(stand.config, text)
   await expect(listLetters(stand.world, options())).rejects.toThrow(
-    `There is no journal at ${resolve(name)} yet (journal.path ./${name} begins at the present folder): nothing`,
+    `There is no journal at ${join(dirname(stand.config), name)} yet: nothing`,
   )
 })
 

@@ -242,9 +242,9 @@ test('where no daemon runs: exit 1 with a clear word', async () => {
 })
 
 test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
-  const { board, metrics } = openBoardStand()
+  const { board, metrics, clock } = openBoardStand()
   const http = await openHttp({
-    ...{ listen: '127.0.0.1:0', board, metrics, live: () => true, ready: () => true },
+    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics, live: () => true, ready: () => true },
   })
   closers.push(() => http.close())
   const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
@@ -260,9 +260,9 @@ test('without a socket the listener is asked, and only the own daemon’s word c
 
 /** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
 async function listen(journalPath?: string) {
-  const { board, metrics } = openBoardStand(journalPath)
+  const { board, metrics, clock } = openBoardStand(journalPath)
   const http = await openHttp({
-    ...{ listen: '127.0.0.1:0', board, metrics, live: () => true, ready: () => true },
+    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics, live: () => true, ready: () => true },
   })
   closers.push(() => http.close())
   const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)

@@ -1,0 +1,35 @@
+// Parts that wait because a key was refused: the first success with that key wakes all of them.
+import type { Clock } from './clock.ts'
+
+/** How one part of the program waits for its key. */
+export interface KeyWait {
+  /** Resolves after `ms`, when the signal aborts, or when another part succeeds with the same key. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>
+  /** To be called at the first success after a refusal. */
+  accepted(): void
+}
+
+export class KeyWaits {
+  readonly #clock: Pick<Clock, 'sleep'>
+  readonly #waiting = new Map<AbortController, () => string>()
+
+  constructor(clock: Pick<Clock, 'sleep'>) {
+    this.#clock = clock
+  }
+
+  /** `key`: what the next request would bear, and where it would go. */
+  of(key: () => string): KeyWait {
+    return {
+      sleep: async (ms, signal) => {
+        const woken = new AbortController()
+        this.#waiting.set(woken, key)
+        await this.#clock.sleep(ms, AbortSignal.any([signal, woken.signal]))
+        this.#waiting.delete(woken)
+      },
+      accepted: () => {
+        const good = key()
+        for (const [woken, other] of this.#waiting) if (other() === good) woken.abort()
+      },
+    }
+  }
+}
