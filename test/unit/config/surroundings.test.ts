@@ -19,7 +19,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
-import { SCHEMA } from '../../../src/model/journal-mark.ts'
+import { SCHEMA, schemaIn } from '../../../src/model/journal-mark.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
@@ -316,7 +316,7 @@ test('a journal of a newer version is a fault in the words of `run`, and so it i
     })
   await (await open()).close()
   const newer = new Sqlite(path)
-  expect(newer.pragma('user_version', { simple: true })).toBe(SCHEMA)
+  expect(schemaIn(newer.pragma('user_version', { simple: true }) as number)).toBe(SCHEMA)
   newer.pragma('wal_autocheckpoint = 0')
   newer.pragma('user_version = 99')
   const words = `was written by a newer version of this program (its schema is 99, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
