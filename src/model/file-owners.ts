@@ -87,28 +87,30 @@ export function folderFault(folder: string, calls: OwnerCalls): string | undefin
   return `the folder ${folder} can be written by every user of this machine (${octal(there.mode)}), who may replace what is in it: chmod o-w it, or use another folder`
 }
 
-/** Why a file that only this program makes may not be used; undefined: it may, or is not there. */
+/** Why a file may not be used that only this program writes; undefined: it may, or is not there. */
 export function privateFault(path: string, calls: OwnerCalls): string | undefined {
   const there = calls.facts(path)
-  if (!there || !calls.user) return undefined
-  if (there.kind === 'link')
-    return `${path} is a link, and this program makes none there: find out who made it, and remove it`
-  return ownerFault(path, calls) ?? writableFault(path, there)
-}
-
-function writableFault(path: string, { mode }: FileFacts): string | undefined {
-  if ((mode & OTHERS_WRITE) === 0) return undefined
+  if (there?.kind !== 'file' || !calls.user) return undefined
+  const { mode } = there
+  const foreign = ownerFault(path, calls)
+  if (foreign !== undefined || (mode & OTHERS_WRITE) === 0) return foreign
   return `${path} can be written by every user of this machine (${octal(mode)}): chmod it to 0600, if you know who wrote to it`
 }
 
-/** Whether every user may read or change a file. */
-export function publicWarning(path: string, calls: OwnerCalls): string | undefined {
+/** The same of one whose name no operator chooses, nor leads elsewhere. */
+export function besideFault(path: string, calls: OwnerCalls): string | undefined {
+  if (calls.facts(path)?.kind !== 'link' || !calls.user) return privateFault(path, calls)
+  return `${path} is a link, and this program makes none there: find out who made it, and remove it`
+}
+
+/** Whether every user may read or change a file. `kept`: of its mode, once that is put right. */
+export function publicWarning(path: string, calls: OwnerCalls, kept = 0o660): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined
   const { mode } = there
   if ((mode & (OTHERS_READ | OTHERS_WRITE)) === 0) return undefined
   const what = (mode & OTHERS_WRITE) === 0 ? 'read' : 'changed'
-  return `${path} can be ${what} by every user of this machine (${octal(mode)}): chmod it to ${octal(mode & 0o660).slice(-4)}`
+  return `${path} can be ${what} by every user of this machine (${octal(mode)}): chmod it to ${octal(mode & kept).slice(-4)}`
 }
 
 /** Whether a group may read or change a file that should be one user's. */

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { basename, dirname, join } from 'node:path'
 import {
+  besideFault,
   folderFault,
   groupFileWarning,
   groupWarning,
@@ -42,7 +43,8 @@ export function unsafeFault(journalPath: string, place: string, calls: OwnerCall
   const faults = [
     () => folderFault(dirname(place), calls),
     () => ownerFault(journalPath, calls),
-    ...[place, ...sqlites(place), ballastPath(place)].map((path) => () => privateFault(path, calls)),
+    () => privateFault(place, calls),
+    ...[...sqlites(place), ballastPath(place)].map((path) => () => besideFault(path, calls)),
     ...[dirname(spool), spool].flatMap((path) => [
       () => ownerFault(path, calls),
       () => folderFault(path, calls),
@@ -59,7 +61,7 @@ export function unsafeFault(journalPath: string, place: string, calls: OwnerCall
 export const openWarnings = (place: string, calls: OwnerCalls): readonly string[] =>
   [
     groupWarning(dirname(place), calls),
-    publicWarning(place, calls) ?? groupFileWarning(place, calls),
+    publicWarning(place, calls, 0o600) ?? groupFileWarning(place, calls),
   ].filter((text) => text !== undefined)
 
 /** All but the socket lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that SQLite finds there it would play back. */

@@ -1,12 +1,12 @@
 // Which files of other users are refused, and which are warned of, in the folders that operators really have.
 import { expect, test } from 'vitest'
 import {
+  besideFault,
   type FileFacts,
   folderFault,
   groupFileWarning,
   groupWarning,
   ownerFault,
-  privateFault,
   publicWarning,
 } from '../../../src/model/file-owners.ts'
 import { unsafeFault } from '../../../src/model/journal-files.ts'
@@ -31,13 +31,19 @@ test('a journal that this program made, in a folder that it made, is in order', 
   expect(groupWarning('/s/a', calls)).toBeUndefined()
 })
 
-test.each(['j', 'j-wal', 'j-journal', 'j-shm', 'j.ballast'])('a planted %s is refused, be it a link, of another user, or writable by all', (name) => {
+test.each(['j-wal', 'j-journal', 'j-shm', 'j.ballast'])('a planted %s is refused, be it a link, of another user, or writable by all', (name) => {
   const path = `/s/${name}`
   const fault = (facts: FileFacts) => unsafeFault('/s/j', '/s/j', on({ '/s': folder, [path]: facts }))
   expect(fault(made('link', 0o777))).toMatch(`${path} is a link`)
   expect(fault(made('file', 0o600, { uid: OTHER }))).toMatch(`${path} is of another user (uid ${OTHER}`)
   expect(fault(made('file', 0o666))).toMatch(`${path} can be written by every user of this machine (mode 0666)`)
   expect(fault(made('file', 0o600, { uid: ROOT }))).toBeUndefined()
+})
+
+test('a journal of another user, or that all can write to, is refused', () => {
+  const fault = (facts: FileFacts) => unsafeFault('/s/j', '/s/j', on({ '/s': folder, '/s/j': facts }))
+  expect(fault(made('file', 0o600, { uid: OTHER }))).toMatch(`/s/j is of another user (uid ${OTHER}`)
+  expect(fault(made('file', 0o666))).toMatch('/s/j can be written by every user of this machine (mode 0666)')
 })
 
 test('a link to the journal is followed where this user or root made it', () => {
@@ -81,7 +87,7 @@ test('who else may read a file is a warning, with the mode to set', () => {
 
 test('where a system has no such users nothing is said', () => {
   const none = { ...on({ '/s': folder, '/s/j': made('link', 0o777, { uid: OTHER }) }), user: undefined }
-  expect([ownerFault('/s/j', none), privateFault('/s/j', none), folderFault('/s', none)]).toEqual(
+  expect([ownerFault('/s/j', none), besideFault('/s/j', none), folderFault('/s', none)]).toEqual(
     Array(3).fill(undefined),
   )
 })
