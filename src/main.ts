@@ -44,7 +44,10 @@ function hangups([command, ...options]: readonly string[]): NonNullable<World['o
 }
 
 /** Node itself would print the message, the cause and every field of what was thrown. */
-function bugs(report: (error: unknown) => void, bugLine?: (error: unknown) => string): NonNullable<World['onBug']> {
+function bugs(
+  report: (error: unknown) => void,
+  bugLine?: (error: unknown) => string,
+): NonNullable<World['onBug']> {
   let tellBug = report
   process.on('uncaughtException', (error) => {
     try {

@@ -69,7 +69,8 @@ export function ownerFault(path: string, { facts, user }: OwnerCalls): string | 
   const folder = facts(dirname(path))
   const { uid } = there
   if (uid === user.uid || uid === ROOT || isGroups(folder, there.gid)) return undefined
-  if (user.uid === ROOT && folder && (folder.uid === uid || (folder.mode & OTHERS_WRITE) === 0)) return undefined
+  if (user.uid === ROOT && folder && (folder.uid === uid || (folder.mode & OTHERS_WRITE) === 0))
+    return undefined
   const what = there.kind === 'link' ? 'a link of' : 'of'
   return `${path} is ${what} another user (uid ${uid}, this process is uid ${user.uid}), who may read and change it: remove it, or chown it if you know where it comes from`
 }

@@ -1,5 +1,13 @@
 // What a killed daemon leaves is never deleted or written over while it may hold pending entries: the program as it is built.
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { buildProgram } from './built.ts'
@@ -21,7 +29,10 @@ afterAll(() => built.remove())
 
 /** Nothing can be delivered: where the sink's file should be is a folder. */
 async function openBlocked(): Promise<Stage> {
-  const stage = await openStage({ withoutHec: true, traffic: { backlog: BACKLOG, entriesPerHour: 0, rhythm: 'steady' } })
+  const stage = await openStage({
+    withoutHec: true,
+    traffic: { backlog: BACKLOG, entriesPerHour: 0, rhythm: 'steady' },
+  })
   onTestFinished(() => stage.close())
   mkdirSync(join(dirname(stage.file), 'aside'), { recursive: true })
   return stage
@@ -66,23 +77,26 @@ const run = (stage: Stage, ...args: string[]) => start(...args, '--config', stag
 test.each([
   ['is moved away', (journal: string) => rmSync(journal)],
   ['is empty', (journal: string) => writeFileSync(journal, '')],
-])('after a kill a journal that %s keeps its log: every start is refused, and put back it is delivered', async (_, spoil) => {
-  const { stage, journal } = await killedStage()
-  copyFileSync(journal, join(stage.folder, 'moved'))
-  spoil(journal)
-  const before = filesIn(dirname(journal))
-  expect(before.length).toBeGreaterThan(0)
-  for (const args of [['run'], ['run', '--once'], ['dead-letters', 'list'], ['validate']]) {
-    const child = run(stage, ...args)
-    expect((await child.ended).code, child.stderr()).toBe(args[0] === 'validate' ? 78 : 1)
-    expect(child.stderr()).toContain(`The log ${journal}-wal has lost its database: ${journal} is`)
-    expect(filesIn(dirname(journal))).toEqual(before)
-  }
-  renameSync(join(stage.folder, 'moved'), journal)
-  const child = run(stage, 'run', '--once')
-  expect((await child.ended).code, child.stderr()).toBe(0)
-  expect(fileLines(stage).length).toBeGreaterThanOrEqual(BACKLOG)
-})
+])(
+  'after a kill a journal that %s keeps its log: every start is refused, and put back it is delivered',
+  async (_, spoil) => {
+    const { stage, journal } = await killedStage()
+    copyFileSync(journal, join(stage.folder, 'moved'))
+    spoil(journal)
+    const before = filesIn(dirname(journal))
+    expect(before.length).toBeGreaterThan(0)
+    for (const args of [['run'], ['run', '--once'], ['dead-letters', 'list'], ['validate']]) {
+      const child = run(stage, ...args)
+      expect((await child.ended).code, child.stderr()).toBe(args[0] === 'validate' ? 78 : 1)
+      expect(child.stderr()).toContain(`The log ${journal}-wal has lost its database: ${journal} is`)
+      expect(filesIn(dirname(journal))).toEqual(before)
+    }
+    renameSync(join(stage.folder, 'moved'), journal)
+    const child = run(stage, 'run', '--once')
+    expect((await child.ended).code, child.stderr()).toBe(0)
+    expect(fileLines(stage).length).toBeGreaterThanOrEqual(BACKLOG)
+  },
+)
 
 test('another journal in the place of a killed one is not mixed with the log that is left there', async () => {
   const [{ stage, journal }, other] = [await killedStage(), await killedStage()]

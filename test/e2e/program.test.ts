@@ -187,7 +187,8 @@ test('run --once exits 0 when all that is there is delivered', async () => {
 })
 
 /** What Node and libraries say in plain text, and what nobody catches. */
-const noisy = (how: string) => `--import=data:text/javascript,${encodeURIComponent(`
+const noisy = (how: string) =>
+  `--import=data:text/javascript,${encodeURIComponent(`
 process.on('newListener', (name) => {
   if (name === 'SIGTERM') setTimeout(() => { ${how} }, 500)
 })
@@ -195,9 +196,21 @@ process.on('newListener', (name) => {
 
 test.each([
   ['a warning of Node', `process.emitWarning('planted')`, /"msg":"Node.js has a warning".*planted/],
-  ['a library that prints', `console.warn('planted')`, /"msg":"A library wrote to standard error(?!.*planted)/],
-  ['an error that nothing catches', `throw new TypeError('planted')`, /"msg":"The daemon cannot go on(?!.*planted)/],
-  ['a rejection that nothing catches', `void Promise.reject(new TypeError('planted'))`, /"code":"bug"(?!.*planted)/],
+  [
+    'a library that prints',
+    `console.warn('planted')`,
+    /"msg":"A library wrote to standard error(?!.*planted)/,
+  ],
+  [
+    'an error that nothing catches',
+    `throw new TypeError('planted')`,
+    /"msg":"The daemon cannot go on(?!.*planted)/,
+  ],
+  [
+    'a rejection that nothing catches',
+    `void Promise.reject(new TypeError('planted'))`,
+    /"code":"bug"(?!.*planted)/,
+  ],
 ])('standard error carries JSON lines only, also for %s', async (_, how, told) => {
   const stage = await stageOf({ traffic: steady(0), switches: { latency: 1_000 } })
   const args = ['run', '--once', '--timeout', '2s', '--config', stage.config]
@@ -218,7 +231,10 @@ test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', a
     before()
     const child = start('run', '--config', stage.config)
     expect((await child.ended).code, child.stderr()).toBe(code)
-    expect(jsonLines(child).at(-1)).toMatchObject({ level: 'error', msg: 'The daemon cannot go on, and ends' })
+    expect(jsonLines(child).at(-1)).toMatchObject({
+      level: 'error',
+      msg: 'The daemon cannot go on, and ends',
+    })
   }
 })
 

@@ -166,10 +166,14 @@ function onceOf(app: App, ended: Ending): Once {
 
 /** By sink what it accepted, and what a setting kept from it. */
 function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): LogFields {
-  const filtered = workspaces.flatMap(({ sources }) => sources).reduce((sum, one) => sum + one.filtered_entries, 0)
+  const filtered = workspaces
+    .flatMap(({ sources }) => sources)
+    .reduce((sum, one) => sum + one.filtered_entries, 0)
   const bySink = sinks.flatMap((sink): [string, number][] => [
     [`delivered.${sink.name}`, sink.accepted_entries],
-    ...(sink.filtered_entries === 0 ? [] : [[`filtered.${sink.name}`, sink.filtered_entries] as [string, number]]),
+    ...(sink.filtered_entries === 0
+      ? []
+      : [[`filtered.${sink.name}`, sink.filtered_entries] as [string, number]]),
   ])
   return {
     entries_read: readOf(workspaces),
@@ -179,7 +183,11 @@ function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sink
 }
 
 /** One line, whatever level the log has: for people on a terminal, and JSON everywhere else. */
-export function reportOnce({ code, sentence, why, counts, fields }: Once, world: World, config: Config): void {
+export function reportOnce(
+  { code, sentence, why, counts, fields }: Once,
+  world: World,
+  config: Config,
+): void {
   if (world.terminal) {
     world.stderr(`auditferry: ${sentence}${why === undefined ? '' : ` (${why})`}: ${counts}\n`)
     return

@@ -241,7 +241,12 @@ test('a daemon whose listener cannot be had exits 1 with one line, which speaks 
   const { code, stderr } = run(['run', '--config', path])
   server.close()
   expect(code).toBe(1)
-  expect(stderr.trimEnd().split('\n').map((line) => JSON.parse(line) as unknown)).toMatchObject([
+  expect(
+    stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as unknown),
+  ).toMatchObject([
     {
       level: 'error',
       msg: 'The daemon cannot go on, and ends',

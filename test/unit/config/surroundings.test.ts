@@ -174,7 +174,9 @@ test('a file of a sink that others may read or replace is a warning, also of a s
   ])
   chmodSync(out, 0o777)
   const { warnings } = loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, roomyFiles)
-  expect(says(warnings)).toEqual([expect.stringContaining(`5 sinks.0.path: the folder ${out} can be written`)])
+  expect(says(warnings)).toEqual([
+    expect.stringContaining(`5 sinks.0.path: the folder ${out} can be written`),
+  ])
 })
 
 describe('a volume that cannot hold what the journal may take', () => {

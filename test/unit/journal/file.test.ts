@@ -161,6 +161,12 @@ describe('the check of the whole file', () => {
 /** How a rollback file begins, up to how many pages its database had. */
 const hot = Buffer.concat([Buffer.from('d9d505f920a163d7', 'hex'), Buffer.alloc(8)])
 
+/** In all that its log has no other page of. */
+const damaged = (path: string) => {
+  const bytes = readFileSync(path)
+  return bytes.fill(255, bytes.length / 4)
+}
+
 describe('the file', () => {
   const options = { maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 }
 
@@ -267,6 +273,50 @@ describe('the file', () => {
     writeFileSync(`${path}-journal`, Buffer.concat([hot, Buffer.alloc(512 - 16)]))
     await (await open()).close()
     expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+  })
+
+  /** As a kill leaves it: what was appended is in the log alone. */
+  const leaveLog = async (n: number) => {
+    const journal = await open()
+    await journal.append(part([spec(n)]))
+    const [base, log] = [readFileSync(path), readFileSync(`${path}-wal`)]
+    await journal.close()
+    writeFileSync(`${path}-wal`, log)
+    return { base, log }
+  }
+  const left = () => [existsSync(path) && readFileSync(path), readFileSync(`${path}-wal`)]
+
+  it.each([
+    ['without a journal', () => rm(path), 'has lost its database'],
+    ['beside an empty journal', async () => writeFileSync(path, ''), 'has lost its database'],
+    [
+      'beside another journal',
+      async () => {
+        const other = `${path}.other`
+        await (await open({ path: other })).close()
+        renameSync(other, path)
+      },
+      'belongs to another journal',
+    ],
+    ['beside a damaged journal', async () => writeFileSync(path, damaged(path)), 'is damaged'],
+  ])('a log %s is left as it is, and no journal opens', async (_, spoil, what) => {
+    const first = await open()
+    for (let n = 1; n <= 5; n++) await first.append(big(n))
+    await first.close()
+    await leaveLog(6)
+    await spoil()
+    const before = left()
+    await expect(open()).rejects.toMatchObject({
+      code: 'journal_corrupt',
+      message: expect.stringContaining(what) as string,
+    })
+    expect(left()).toEqual(before)
+  })
+
+  it('a log beside its own journal is played back', async () => {
+    const { base } = await leaveLog(1)
+    writeFileSync(path, base)
+    expect(idsOf(await (await open()).take('a', plenty))).toEqual([uuid(1)])
   })
 
   it('a file of a newer version is left alone', async () => {

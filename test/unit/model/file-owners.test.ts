@@ -25,20 +25,30 @@ const folder = made('folder', 0o700)
 const above = made('folder', 0o755, { uid: ROOT })
 
 test('a journal that this program made, in a folder that it made, is in order', () => {
-  const calls = on({ '/s': above, '/s/a': folder, '/s/a/j': made('file', 0o600), '/s/a/j-wal': made('file', 0o600) })
+  const calls = on({
+    '/s': above,
+    '/s/a': folder,
+    '/s/a/j': made('file', 0o600),
+    '/s/a/j-wal': made('file', 0o600),
+  })
   expect(unsafeFault('/s/a/j', '/s/a/j', calls)).toBeUndefined()
   expect([publicWarning('/s/a/j', calls), groupFileWarning('/s/a/j', calls)]).toEqual([undefined, undefined])
   expect(groupWarning('/s/a', calls)).toBeUndefined()
 })
 
-test.each(['j-wal', 'j-journal', 'j-shm', 'j.ballast'])('a planted %s is refused, be it a link, of another user, or writable by all', (name) => {
-  const path = `/s/${name}`
-  const fault = (facts: FileFacts) => unsafeFault('/s/j', '/s/j', on({ '/s': folder, [path]: facts }))
-  expect(fault(made('link', 0o777))).toMatch(`${path} is a link`)
-  expect(fault(made('file', 0o600, { uid: OTHER }))).toMatch(`${path} is of another user (uid ${OTHER}`)
-  expect(fault(made('file', 0o666))).toMatch(`${path} can be written by every user of this machine (mode 0666)`)
-  expect(fault(made('file', 0o600, { uid: ROOT }))).toBeUndefined()
-})
+test.each(['j-wal', 'j-journal', 'j-shm', 'j.ballast'])(
+  'a planted %s is refused, be it a link, of another user, or writable by all',
+  (name) => {
+    const path = `/s/${name}`
+    const fault = (facts: FileFacts) => unsafeFault('/s/j', '/s/j', on({ '/s': folder, [path]: facts }))
+    expect(fault(made('link', 0o777))).toMatch(`${path} is a link`)
+    expect(fault(made('file', 0o600, { uid: OTHER }))).toMatch(`${path} is of another user (uid ${OTHER}`)
+    expect(fault(made('file', 0o666))).toMatch(
+      `${path} can be written by every user of this machine (mode 0666)`,
+    )
+    expect(fault(made('file', 0o600, { uid: ROOT }))).toBeUndefined()
+  },
+)
 
 test('a journal of another user, or that all can write to, is refused', () => {
   const fault = (facts: FileFacts) => unsafeFault('/s/j', '/s/j', on({ '/s': folder, '/s/j': facts }))
@@ -76,9 +86,18 @@ test('root uses files of the user whose folder it is, and none that may have bee
 })
 
 test('who else may read a file is a warning, with the mode to set', () => {
-  const calls = on({ '/s': folder, '/s/r': made('file', 0o644), '/s/w': made('file', 0o606), '/s/g': made('file', 0o640) })
-  expect(publicWarning('/s/r', calls)).toMatch('can be read by every user of this machine (mode 0644): chmod it to 0640')
-  expect(publicWarning('/s/w', calls)).toMatch('can be changed by every user of this machine (mode 0606): chmod it to 0600')
+  const calls = on({
+    '/s': folder,
+    '/s/r': made('file', 0o644),
+    '/s/w': made('file', 0o606),
+    '/s/g': made('file', 0o640),
+  })
+  expect(publicWarning('/s/r', calls)).toMatch(
+    'can be read by every user of this machine (mode 0644): chmod it to 0640',
+  )
+  expect(publicWarning('/s/w', calls)).toMatch(
+    'can be changed by every user of this machine (mode 0606): chmod it to 0600',
+  )
   expect(publicWarning('/s/g', calls)).toBeUndefined()
   expect(groupFileWarning('/s/g', calls)).toMatch('can be read by its group')
   const shared = on({ '/s': made('folder', 0o770, { gid: GROUP }) })
