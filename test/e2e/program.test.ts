@@ -194,30 +194,25 @@ process.on('newListener', (name) => {
 })
 `)}`
 
+const words = `'plan' + 'ted'`
+
 test.each([
-  ['a warning of Node', `process.emitWarning('planted')`, /"msg":"Node.js has a warning".*planted/],
-  [
-    'a library that prints',
-    `console.warn('planted')`,
-    /"msg":"A library wrote to standard error(?!.*planted)/,
-  ],
+  ['a warning of Node', `process.emitWarning(${words})`, '"reason":"planted","msg":"Node.js has a warning"'],
+  ['a library that prints', `console.warn(${words})`, '"msg":"A library wrote to standard error'],
   [
     'an error that nothing catches',
-    `throw new TypeError('planted')`,
-    /"msg":"The daemon cannot go on(?!.*planted)/,
+    `throw new TypeError(${words})`,
+    '"msg":"The daemon cannot go on, and ends"',
   ],
-  [
-    'a rejection that nothing catches',
-    `void Promise.reject(new TypeError('planted'))`,
-    /"code":"bug"(?!.*planted)/,
-  ],
-])('standard error carries JSON lines only, also for %s', async (_, how, told) => {
+  ['a rejection that nothing catches', `void Promise.reject(new TypeError(${words}))`, '"code":"bug"'],
+])('standard error carries JSON lines only, also for %s', async (what, how, told) => {
   const stage = await stageOf({ traffic: steady(0), switches: { latency: 1_000 } })
   const args = ['run', '--once', '--timeout', '2s', '--config', stage.config]
   const child = startNode(noisy(how), built.main, ...args)
   await child.ended
   expect(jsonLines(child).length, child.stderr()).toBeGreaterThan(0)
-  expect(child.stderr()).toMatch(told)
+  expect(child.stderr()).toContain(told)
+  if (what !== 'a warning of Node') expect(child.stderr()).not.toContain('planted')
 })
 
 test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', async () => {
@@ -239,10 +234,10 @@ test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', a
 })
 
 test('a low log level keeps the summary of run --once', async () => {
-  const stage = await stageOf({ traffic: steady(0) })
+  const stage = await stageOf({ traffic: steady(500) })
   const config = JSON.parse(readFileSync(stage.config, 'utf8')) as object
   writeFileSync(stage.config, JSON.stringify({ ...config, log: { level: 'error' } }))
-  const child = start('run', '--once', '--config', stage.config)
+  const child = start('run', '--once', '--timeout', '60s', '--config', stage.config)
   expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
   expect(jsonLines(child)).toMatchObject([{ msg: 'Everything visible at start was read and delivered' }])
 })
